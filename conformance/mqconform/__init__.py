@@ -1,0 +1,1 @@
+"""The conformance suite: black-box cases for any broker, as a pytest plugin."""

@@ -1,0 +1,1 @@
+"""Theorems about the reference's own code."""

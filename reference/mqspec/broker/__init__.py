@@ -1,0 +1,1 @@
+"""The asyncio shell of the broker: carries events, decides nothing."""

@@ -1,0 +1,1 @@
+"""The asyncio producer and consumers."""

@@ -1,0 +1,1 @@
+"""The subcommands of `mqspec` that belong to the reference."""

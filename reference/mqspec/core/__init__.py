@@ -1,0 +1,1 @@
+"""The specification as pure functions: one module for each TLA+ module."""

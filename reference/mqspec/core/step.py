@@ -1,0 +1,54 @@
+"""How every action of the core answers: what changes, and what to send.
+
+An action is a function `action(state, event) -> Step`. It reads the state and never
+writes it; the shell applies the changes, each in constant time, and sends what is to be
+sent. The changes of a run, in order, are its trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+
+class _Removed:
+    """The value of a key that is removed."""
+
+    def __repr__(self) -> str:
+        return "REMOVED"
+
+
+REMOVED: Final = _Removed()
+
+
+class Change(NamedTuple):
+    """`variable[key] := value`, or the removal of the key; key None: the variable itself."""
+
+    variable: str
+    key: Hashable | None
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an action did.
+
+    `changes` is applied by the shell; `sends` are messages to other processes; `result`
+    is the answer to whoever asked.
+    """
+
+    changes: tuple[Change, ...] = ()
+    sends: tuple[Any, ...] = ()
+    result: Any = None
+
+
+def apply(state: object, changes: Iterable[Change]) -> None:
+    """Apply changes to a state whose variables are attributes, keyed ones being dicts."""
+    for variable, key, value in changes:
+        if key is None:
+            setattr(state, variable, value)
+        elif value is REMOVED:
+            getattr(state, variable).pop(key, None)
+        else:
+            getattr(state, variable)[key] = value

@@ -1,0 +1,1 @@
+"""The remoting protocol, sans-IO: bytes to commands and back."""

@@ -1,0 +1,1 @@
+"""The models, their manifest, and what runs TLC on them."""
