@@ -1,0 +1,304 @@
+"""The CommitLog record: the one layout of a message on disk and in the body of a pull.
+
+All integers are big-endian (CommitLog.java, MessageExtEncoder.java, MessageDecoder.java,
+5.3.3). A record is
+
+    totalSize i32 · magic i32 · bodyCRC i32 · queueId i32 · flag i32 · queueOffset i64 ·
+    physicalOffset i64 · sysFlag i32 · bornTimestamp i64 · bornHost (4 or 16) + port i32 ·
+    storeTimestamp i64 · storeHost (4 or 16) + port i32 · reconsumeTimes i32 ·
+    preparedTransactionOffset i64 · body (i32 + n) · topic (i8 or i16 + n) ·
+    properties (i16 + n)
+
+A message is encoded before its place is known, and placed at append: `encode_record`, then
+`place`. A segment of the log ends with a blank: `encode_blank`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
+from ipaddress import ip_address
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class Magic(IntEnum):
+    """What kind of record it is, by the version of its topic's length field."""
+
+    V1 = 0xDAA320A7
+    V2 = 0xDAA320AB
+    BLANK = 0xCBD43194
+
+
+class SysFlag(IntFlag):
+    """The bits of a message's system flag (MessageSysFlag.java, 5.3.3)."""
+
+    COMPRESSED = 1 << 0
+    MULTI_TAGS = 1 << 1
+    PREPARED = 1 << 2
+    COMMIT = 2 << 2
+    ROLLBACK = 3 << 2
+    BORN_HOST_V6 = 1 << 4
+    STORE_HOST_V6 = 1 << 5
+    NEED_UNWRAP = 1 << 6
+    INNER_BATCH = 1 << 7
+    LZ4 = 1 << 8
+    ZSTD = 2 << 8
+    ZLIB = 3 << 8
+
+
+COMPRESSION_TYPE = 7 << 8  # the three bits that LZ4, ZSTD and ZLIB are values of
+
+V1_TOPIC_BYTES_MAX = 127
+TOPIC_BYTES_MAX = 0x7FFF
+PROPERTIES_BYTES_MAX = 0x7FFF
+BLANK_BYTES_MIN = 8  # a segment always keeps room for its closing blank
+
+_HEAD = Struct(">iIiiiqqiq")  # totalSize .. bornTimestamp
+_PORT = Struct(">i")
+_I64 = Struct(">q")
+_TAIL = Struct(">iqi")  # reconsumeTimes, preparedTransactionOffset, body length
+_I16 = Struct(">h")
+_BLANK = Struct(">iI")
+_PLACE = Struct(">qq")  # queueOffset, physicalOffset
+_PLACE_AT = 20
+_SYS_FLAG_AT = 36
+
+_NAME_VALUE = "\x01"
+_PROPERTY = "\x02"
+
+
+class Host(NamedTuple):
+    """An IP address, as its 4 or 16 bytes, and a port."""
+
+    address: bytes
+    port: int
+
+    @classmethod
+    def parse(cls, address: str, port: int) -> Host:
+        """From the address's text. Raises ValueError where it is not an IP address."""
+        return cls(ip_address(address).packed, port)
+
+    def __str__(self) -> str:
+        return f"{ip_address(self.address)}:{self.port}"
+
+
+NOWHERE = Host(bytes(4), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A message as it is stored. Offsets and the store timestamp may be given by `place`."""
+
+    topic: str
+    body: bytes  # as stored: compressed where the system flag says so
+    properties: bytes = b""  # as stored: see decode_properties
+    queue_id: int = 0
+    flag: int = 0  # the user's
+    queue_offset: int = 0  # in messages
+    physical_offset: int = 0  # in bytes, of the whole log
+    sys_flag: int = 0  # the bits for IPv6 follow the hosts
+    born_timestamp: int = 0  # ms
+    born_host: Host = NOWHERE
+    store_timestamp: int = 0  # ms
+    store_host: Host = NOWHERE
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    size: int = field(default=0, compare=False)  # in bytes, of a decoded record
+
+    @property
+    def message_id(self) -> str:
+        """The offset message id: store host and physical offset, in upper-case hex.
+
+        Not unique: a log that lost its tail uses the same offsets again.
+        """
+        return offset_message_id(self.store_host, self.physical_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Blank:
+    """The filler at the end of a segment; `size` bytes reach to the segment's end."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """No record: the bytes are torn, damaged or something else."""
+
+    why: str
+
+
+def encode_record(record: Record) -> bytearray:
+    """The record's bytes, to be placed. Version 2 where the topic needs it.
+
+    Raises ValueError where the topic or the properties are longer than the format holds.
+    """
+    topic = record.topic.encode()
+    if len(topic) > TOPIC_BYTES_MAX:
+        raise ValueError(f"a topic of {len(topic)} bytes, at most {TOPIC_BYTES_MAX}")
+    if len(record.properties) > PROPERTIES_BYTES_MAX:
+        raise ValueError(
+            f"properties of {len(record.properties)} bytes, at most {PROPERTIES_BYTES_MAX}"
+        )
+    v1 = len(topic) <= V1_TOPIC_BYTES_MAX
+    sys_flag = record.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)
+    sys_flag |= SysFlag.BORN_HOST_V6 if len(record.born_host.address) == 16 else 0
+    sys_flag |= SysFlag.STORE_HOST_V6 if len(record.store_host.address) == 16 else 0
+    after_size = (
+        record.born_host.address,
+        _PORT.pack(record.born_host.port),
+        _I64.pack(record.store_timestamp),
+        record.store_host.address,
+        _PORT.pack(record.store_host.port),
+        _TAIL.pack(record.reconsume_times, record.prepared_transaction_offset, len(record.body)),
+        record.body,
+        bytes((len(topic),)) if v1 else _I16.pack(len(topic)),
+        topic,
+        _I16.pack(len(record.properties)),
+        record.properties,
+    )
+    head = _HEAD.pack(
+        _HEAD.size + sum(map(len, after_size)),
+        Magic.V1 if v1 else Magic.V2,
+        body_crc(record.body),
+        record.queue_id,
+        record.flag,
+        record.queue_offset,
+        record.physical_offset,
+        sys_flag,
+        record.born_timestamp,
+    )
+    return bytearray().join((head, *after_size))
+
+
+def place(
+    encoded: bytearray, queue_offset: int, physical_offset: int, store_timestamp: int
+) -> None:
+    """Write an encoded record's place into it, as append does under the log's lock."""
+    _PLACE.pack_into(encoded, _PLACE_AT, queue_offset, physical_offset)
+    (sys_flag,) = _PORT.unpack_from(encoded, _SYS_FLAG_AT)
+    born_host_bytes = 16 if sys_flag & SysFlag.BORN_HOST_V6 else 4
+    _I64.pack_into(encoded, _HEAD.size + born_host_bytes + _PORT.size, store_timestamp)
+
+
+def encode_blank(size: int) -> bytes:
+    """The head of a blank that fills `size` bytes; the rest of them has no meaning."""
+    return _BLANK.pack(size, Magic.BLANK)
+
+
+def decode_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> Record | Blank | Bad:
+    """The record that starts at byte `at`; never raises, whatever the bytes are.
+
+    As the real one, only a body that is not empty has its CRC checked.
+    """
+    left = len(buffer) - at
+    if left < _BLANK.size:
+        return Bad(f"{left} bytes left, a record has more")
+    size, magic = _BLANK.unpack_from(buffer, at)
+    if magic == Magic.BLANK:
+        return Blank(size)
+    if magic not in (Magic.V1, Magic.V2):
+        return Bad(f"magic {magic:#010x}")
+    if not _HEAD.size <= size <= left:
+        return Bad(f"size {size}, {left} bytes left")
+    try:
+        return _decode(bytes(buffer[at : at + size]), magic == Magic.V1, check_crc)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        return Bad(f"a record of {size} bytes, torn inside: {error}")
+
+
+def _decode(data: bytes, v1: bool, check_crc: bool) -> Record | Bad:
+    (_, _, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp) = (
+        _HEAD.unpack_from(data)
+    )
+    born_host, at = _host(data, _HEAD.size, sys_flag & SysFlag.BORN_HOST_V6)
+    (store_timestamp,) = _I64.unpack_from(data, at)
+    store_host, at = _host(data, at + _I64.size, sys_flag & SysFlag.STORE_HOST_V6)
+    reconsume_times, prepared_transaction_offset, body_bytes = _TAIL.unpack_from(data, at)
+    at += _TAIL.size
+    topic_at = at + body_bytes
+    body = data[at:topic_at]
+    if v1:
+        topic_bytes = data[topic_at]
+        at = topic_at + 1
+    else:
+        (topic_bytes,) = _I16.unpack_from(data, topic_at)
+        at = topic_at + 2
+    properties_at = at + topic_bytes
+    topic = data[at:properties_at]
+    (properties_bytes,) = _I16.unpack_from(data, properties_at)
+    at = properties_at + 2
+    if min(body_bytes, topic_bytes, properties_bytes) < 0 or (v1 and topic_bytes > 127):
+        return Bad("a negative length")
+    if at + properties_bytes != len(data):
+        return Bad(f"size {len(data)}, the lengths inside add up to {at + properties_bytes}")
+    if check_crc and body and body_crc(body) != crc:
+        return Bad("the body's CRC does not match")
+    return Record(
+        topic=topic.decode(),
+        body=body,
+        properties=data[at:],
+        queue_id=queue_id,
+        flag=flag,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        sys_flag=sys_flag,
+        born_timestamp=born_timestamp,
+        born_host=born_host,
+        store_timestamp=store_timestamp,
+        store_host=store_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_transaction_offset,
+        size=len(data),
+    )
+
+
+def _host(data: bytes, at: int, v6: int) -> tuple[Host, int]:
+    end = at + (16 if v6 else 4)
+    (port,) = _PORT.unpack_from(data, end)
+    return Host(data[at:end], port), end + _PORT.size
+
+
+def body_crc(body: Buffer) -> int:
+    """CRC-32 without its highest bit, so that Java's int is never negative."""
+    return zlib.crc32(body) & 0x7FFFFFFF
+
+
+def offset_message_id(store_host: Host, physical_offset: int) -> str:
+    """32 hex digits, or 56 where the store's host has an IPv6 address."""
+    place_bytes = _PORT.pack(store_host.port) + _I64.pack(physical_offset)
+    return (store_host.address + place_bytes).hex().upper()
+
+
+def encode_properties(properties: Mapping[str, str]) -> str:
+    """Properties as one string: name, \\x01, value, \\x02 of each."""
+    pairs = properties.items()
+    return "".join(f"{name}{_NAME_VALUE}{value}{_PROPERTY}" for name, value in pairs)
+
+
+def decode_properties(text: str | bytes) -> dict[str, str]:
+    """Properties by name. An entry without a name or with an empty value is not readable."""
+    if isinstance(text, bytes):
+        text = text.decode(errors="replace")
+    entries = (entry.partition(_NAME_VALUE) for entry in text.split(_PROPERTY))
+    return {name: value for name, _, value in entries if name and value}
+
+
+def string_hash(text: str) -> int:
+    """Java's String.hashCode: over UTF-16 code units, in 32 signed bits."""
+    data = text.encode("utf-16-be", "surrogatepass")
+    code = 0
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return code - (1 << 32) if code >> 31 else code
+
+
+def tags_code(tags: str | None) -> int:
+    """What a ConsumeQueue keeps of a message's TAGS: their hash, 0 without tags."""
+    return string_hash(tags) if tags else 0

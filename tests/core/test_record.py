@@ -1,0 +1,146 @@
+"""The record's layout, against bytes that the real broker wrote, and against damage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mqspec.core.record import (
+    Bad,
+    Blank,
+    Host,
+    Record,
+    decode_properties,
+    decode_record,
+    encode_blank,
+    encode_properties,
+    encode_record,
+    place,
+    string_hash,
+    tags_code,
+)
+
+RECORD = Record(
+    topic="T",
+    body=b"hello",
+    properties=b"TAGS\x01A\x02KEYS\x01k1",
+    queue_id=3,
+    born_timestamp=1_000,
+    born_host=Host.parse("127.0.0.1", 5),
+    store_host=Host.parse("127.0.0.1", 10911),
+)
+
+i32 = st.integers(-(2**31), 2**31 - 1)
+i64 = st.integers(-(2**63), 2**63 - 1)
+hosts = st.builds(
+    Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), i32
+)
+records = st.builds(
+    Record,
+    topic=st.text(st.characters(codec="ascii"), max_size=300),
+    body=st.binary(max_size=200),
+    properties=st.binary(max_size=200),
+    queue_id=i32,
+    flag=i32,
+    queue_offset=i64,
+    physical_offset=i64,
+    born_timestamp=i64,
+    born_host=hosts,
+    store_timestamp=i64,
+    store_host=hosts,
+    reconsume_times=i32,
+    prepared_transaction_offset=i64,
+)
+
+
+@given(records)
+def test_a_record_survives(record: Record) -> None:
+    encoded = encode_record(record)
+    decoded = decode_record(encoded)
+    assert isinstance(decoded, Record)
+    assert replace(decoded, sys_flag=0) == record
+    assert decoded.size == len(encoded)
+
+
+@given(records, i64, i64, i64)
+def test_place_writes_the_place_and_nothing_else(
+    record: Record, queue_offset: int, physical_offset: int, store_timestamp: int
+) -> None:
+    encoded = encode_record(record)
+    place(encoded, queue_offset, physical_offset, store_timestamp)
+    placed = replace(
+        record,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        store_timestamp=store_timestamp,
+    )
+    assert encoded == encode_record(placed)
+
+
+def test_the_overhead_is_that_of_the_real_one() -> None:
+    overhead = len(encode_record(RECORD)) - len("T") - len(RECORD.body) - len(RECORD.properties)
+    assert overhead == 91
+
+
+def test_a_long_topic_takes_version_2() -> None:
+    encoded = encode_record(replace(RECORD, topic="T" * 128))
+    assert encoded[4:8] == bytes.fromhex("daa320ab")
+    assert encode_record(RECORD)[4:8] == bytes.fromhex("daa320a7")
+
+
+@given(st.data())
+def test_any_damaged_byte_of_the_body_is_seen(data: st.DataObject) -> None:
+    encoded = encode_record(RECORD)
+    at = encoded.index(RECORD.body) + data.draw(st.integers(0, len(RECORD.body) - 1))
+    encoded[at] ^= data.draw(st.integers(1, 255))
+    assert decode_record(encoded) == Bad("the body's CRC does not match")
+    assert isinstance(decode_record(encoded, check_crc=False), Record)
+
+
+@given(st.integers(0, len(encode_record(RECORD)) - 1))
+def test_a_torn_record_is_bad(length: int) -> None:
+    assert isinstance(decode_record(encode_record(RECORD)[:length]), Bad)
+
+
+@given(st.binary(max_size=300), st.sampled_from(["daa320a7", "daa320ab"]))
+def test_garbage_is_bad_and_never_raises(rest: bytes, magic: str) -> None:
+    size = (len(rest) + 8).to_bytes(4, "big")
+    assert isinstance(decode_record(size + bytes.fromhex(magic) + rest), Bad | Record)
+    assert isinstance(decode_record(rest), Bad | Blank)
+
+
+def test_a_blank_fills_the_segment() -> None:
+    assert decode_record(encode_blank(100) + bytes(92)) == Blank(100)
+
+
+def test_what_the_format_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="topic of 32768 bytes"):
+        encode_record(replace(RECORD, topic="T" * 32768))
+    with pytest.raises(ValueError, match="properties of 32768 bytes"):
+        encode_record(replace(RECORD, properties=bytes(32768)))
+
+
+def test_properties() -> None:
+    assert decode_properties("TAGS\x01A\x02KEYS\x01k\x02") == {"TAGS": "A", "KEYS": "k"}
+    assert decode_properties(encode_properties({"a": "b=c", "d": "e"})) == {"a": "b=c", "d": "e"}
+    assert decode_properties("a\x01\x02\x01b\x02junk\x02") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("TagA", 2598919), ("", 0), ("polygenelubricants", -(2**31)), ("\U0001f600", 1772899)],
+)
+def test_string_hash(text: str, code: int) -> None:
+    assert string_hash(text) == code
+
+
+def test_no_tags_have_code_0() -> None:
+    assert tags_code(None) == tags_code("") == 0
+    assert tags_code("TagA") == 2598919
+
+
+def test_the_message_id_names_store_and_offset() -> None:
+    record = replace(RECORD, physical_offset=255)
+    assert record.message_id == "7F000001" + "00002A9F" + "00000000000000FF"
