@@ -45,6 +45,7 @@ class Evidence:
     subject: str  # the model, theorem, case or history
     verdict: Verdict
     target: str = "mqspec"  # what it is about: a broker and its version, or our own code
+    defect: str | None = None  # seeded: `refuted` then says that the check can say no
     detail: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 

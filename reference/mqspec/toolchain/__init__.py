@@ -66,7 +66,7 @@ def tlc_jar() -> Path:
 
 
 def classpath(jar_set: str) -> list[Path]:
-    """The jars of a set of `jars.toml` (apache, ecj, tlc). Raises UserError where one is missing."""
+    """The jars of a set of `jars.toml`. Raises UserError where one is missing."""
     paths = [_home(jar_set) / _filename(coordinate) for coordinate in _jars(jar_set)]
     if missing := [path for path in paths if not path.is_file()]:
         raise UserError(f"jars of {jar_set}", f"{missing[0].name} is not there", SETUP)
@@ -93,10 +93,10 @@ def resolve(jar_set: str) -> Iterator[tuple[str, str]]:
     """Resolve a set's coordinates anew: what `jars.toml` should hold, coordinate and SHA-256."""
     import jgo
 
-    environment = jgo.build("+".join(_table()[jar_set]["coordinates"]), update=True)
-    for jar in environment.lockfile.dependencies:
+    lock = jgo.build("+".join(_table()[jar_set]["coordinates"]), update=True).lockfile
+    for jar in lock.dependencies if lock else ():
         parts = (jar.groupId, jar.artifactId, jar.version, jar.classifier)
-        yield ":".join(part for part in parts if part), jar.sha256
+        yield ":".join(part for part in parts if part), str(jar.sha256)
 
 
 def jar_sets() -> list[str]:

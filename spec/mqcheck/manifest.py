@@ -1,0 +1,136 @@
+"""The manifest: every model, what it is for, and what TLC must say of it.
+
+`models/NAME.toml` lists the models of module NAME. A model's configuration, its manifest
+entry and the rules must agree; `models()` refuses them where they do not.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from mqcheck.config import Config, read_config
+from mqrules import Kind, UserError, defects, rules
+from mqrules.schema import decode
+
+HOME = Path(str(files("mqcheck")))
+TLA, MODELS = HOME / "tla", HOME / "models"
+
+
+class Tier(StrEnum):
+    """How often a model is run."""
+
+    FAST = "fast"  # by `mqspec verify` and the tests
+    FULL = "full"  # by `mqspec check --tier full`
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The size of the state graph, with all the properties that hold."""
+
+    distinct: int
+    states: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """A property that this model must violate."""
+
+    rules: tuple[str, ...]
+    depth: int | None = None  # states in the shortest counterexample; of an invariant only
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One configuration and what TLC must say of it."""
+
+    name: str  # MC_NAME, or MC_NAME__DEFECT
+    about: str
+    tier: Tier
+    least: Mapping[str, int]  # the least constants that make it worth running
+    counts: Counts
+    holds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    breaks: Mapping[str, Break] = field(default_factory=dict)
+
+    @property
+    def defect(self) -> str | None:
+        """The defect that is seeded, None of a model of the protocol as it is."""
+        _, _, defect = self.name.partition("__")
+        return defect or None
+
+    @property
+    def module(self) -> Path:
+        """The module that TLC is given: the model's own, else the protocol's."""
+        base = self.name.partition("__")[0]
+        own = MODELS / f"{base}.tla"
+        return own if own.exists() else TLA / f"{base.removeprefix('MC_')}.tla"
+
+    @property
+    def config(self) -> Config:
+        """The configuration on disk."""
+        return read_config(MODELS / f"{self.name}.cfg")
+
+
+@cache
+def models() -> dict[str, Model]:
+    """All models by name. Raises UserError where manifest, configuration and rules disagree."""
+    found: dict[str, Model] = {}
+    for path in sorted(MODELS.glob("*.toml")):
+        for model in read_manifest(path):
+            check_model(model, model.config, path.name)
+            found[model.name] = model
+    return found
+
+
+def read_manifest(path: Path) -> list[Model]:
+    """The entries of one manifest file."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(path.name, f"not TOML: {error}") from None
+    return [
+        decode(Model, entry, f"{path.name}: {entry.get('name', 'a model without name')}")
+        for entry in table.get("model", [])
+    ]
+
+
+def check_model(model: Model, config: Config, where: str) -> None:
+    """Raise UserError unless the entry, its configuration and the rules agree."""
+    listed = model.holds.keys() | model.breaks.keys()
+    if model.holds.keys() & model.breaks.keys() or listed != config.properties:
+        odd = ", ".join(sorted(listed ^ config.properties)) or "a property in both"
+        raise UserError(where, f"{model.name}: manifest and configuration differ on {odd}")
+    for constant, least in model.least.items():
+        if config.sizes.get(constant, 0) < least:
+            raise UserError(
+                where,
+                f"{model.name}: {constant} is {config.sizes.get(constant, 0)}, at least {least}"
+                " is needed to make the model worth running",
+            )
+    for name, broken in model.breaks.items():
+        if (broken.depth is None) == (name in config.invariants):
+            raise UserError(where, f"{model.name}: {name}: a depth goes with an invariant, only")
+    _check_rules(model, where)
+
+
+def _check_rules(model: Model, where: str) -> None:
+    known = rules()
+    named = [rule for group in model.holds.values() for rule in group]
+    broken = [rule for entry in model.breaks.values() for rule in entry.rules]
+    for rule in named + broken:
+        if rule not in known:
+            raise UserError(where, f"{model.name}: no rule {rule}", "see `mqspec check --list`")
+    if model.defect is None:
+        for rule in broken:
+            if known[rule].kind is not Kind.IDEAL:
+                raise UserError(where, f"{model.name}: {rule} is no ideal, and may not be broken")
+    elif model.defect not in defects():
+        raise UserError(where, f"{model.name}: the catalogue has no defect {model.defect}")
+    elif set(broken) != set(defects()[model.defect].breaks):
+        raise UserError(where, f"{model.name}: the catalogue lists other broken rules")

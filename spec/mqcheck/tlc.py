@@ -1,0 +1,139 @@
+"""Running TLC once, and reading what it says: counts, verdict and counterexample.
+
+TLC 2.18 is run with `-tool`, which frames every message with its code, so that nothing
+here depends on the wording of a message.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from mqcheck.values import parse_state
+from mqrules import UserError
+from mqrules.scenario import Step
+from mqspec import toolchain
+
+_MESSAGE = re.compile(
+    r"@!@!@STARTMSG (\d+):(\d) @!@!@\n(.*?)@!@!@ENDMSG \1 @!@!@", re.DOTALL
+)
+_STATE = re.compile(r"\d+: <(?P<action>\w+)[^>]*>\s*\n(?P<state>.*)", re.DOTALL)
+_BACK = re.compile(r"(\d+)")
+_COUNTS = re.compile(r"(\d+) states generated, (\d+) distinct states found")
+_DEPTH = re.compile(r"search is (\d+)")
+
+# Message codes of TLC, see tlc2.output.EC.
+_STATE_PRINTED, _STUTTERING, _BACK_TO_STATE = 2217, 2218, 2122
+_STATISTICS, _SEARCH_DEPTH = 2199, 2194
+_SEVERITY_ERROR = 1
+# A short run is mostly the start of the JVM: the quick compiler and collector halve it.
+_QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_THOROUGH_JVM = ("-XX:+UseParallelGC",)
+
+
+class Exit(IntEnum):
+    """Exit codes of TLC that are verdicts; any other is a failure of the run."""
+
+    HOLDS = 0
+    ASSUMPTION = 10
+    DEADLOCK = 11
+    SAFETY = 12
+    LIVENESS = 13
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """A behaviour that violates a property: its steps, and for liveness how it ends."""
+
+    steps: tuple[Step, ...]  # the first is the initial state, action `Init`
+    loop: int | None = None  # index of the step to which a lasso goes back
+    stutters: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TlcRun:
+    """What one run of TLC said."""
+
+    exit: Exit
+    generated: int
+    distinct: int
+    depth: int
+    counterexample: Counterexample | None
+
+
+def run_tlc(
+    module: Path,
+    config: Path,
+    library: Sequence[Path],
+    scratch: Path,
+    *,
+    workers: int = 1,
+    thorough: bool = False,
+    timeout_s: float | None = None,
+) -> TlcRun:
+    """Run TLC on `module` with `config`.
+
+    `library` holds the folders of other modules, `scratch` an empty folder of this run.
+    Raises UserError where TLC itself fails: a syntax error, an unknown property.
+    """
+    command = [
+        str(toolchain.java()),
+        *(_THOROUGH_JVM if thorough else _QUICK_JVM),
+        f"-DTLA-Library={os.pathsep.join(map(str, library))}",
+        *("-cp", str(toolchain.tlc_jar()), "tlc2.TLC", "-tool", "-noGenerateSpecTE"),
+        *("-workers", str(workers), "-metadir", str(scratch), "-config", str(config)),
+        str(module.with_suffix("")),
+    ]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, cwd=module.parent
+        )
+    except subprocess.TimeoutExpired:
+        raise UserError(
+            config.name, f"TLC did not end within {timeout_s:.0f} s", "take smaller constants"
+        ) from None
+    return parse_output(done.stdout, done.returncode, config.name)
+
+
+def parse_output(output: str, code: int, where: str) -> TlcRun:
+    """Read the output of `tlc2.TLC -tool`."""
+    messages = [(int(m[1]), int(m[2]), m[3].strip()) for m in _MESSAGE.finditer(output)]
+    if code not in list(Exit):
+        raise UserError(where, f"TLC failed ({code}): {_reason(messages, output)}", "correct it")
+    steps: list[Step] = []
+    loop, stutters, generated, distinct, depth = None, False, 0, 0, 0
+    for message, _, text in messages:
+        match message:
+            case _ if message == _STATE_PRINTED and (found := _STATE.match(text)):
+                steps.append(_step(found["action"], parse_state(found["state"]), steps))
+            case _ if message == _STUTTERING:
+                stutters = True
+            case _ if message == _BACK_TO_STATE and (back := _BACK.match(text)):
+                loop = int(back[1]) - 1
+            case _ if message == _STATISTICS and (counts := _COUNTS.search(text)):
+                generated, distinct = int(counts[1]), int(counts[2])
+            case _ if message == _SEARCH_DEPTH and (reached := _DEPTH.search(text)):
+                depth = int(reached[1])
+    counterexample = Counterexample(tuple(steps), loop, stutters) if steps else None
+    return TlcRun(Exit(code), generated, distinct, depth, counterexample)
+
+
+def _step(action: str, state: dict[str, Any], before: list[Step]) -> Step:
+    # TLC calls the first state `<Initial predicate>`.
+    return Step("Init" if not before else action, state=state)
+
+
+def _reason(messages: list[tuple[int, int, str]], output: str) -> str:
+    """The line that tells what is wrong: an error message, or what the parser said."""
+    errors = [text for _, severity, text in messages if severity == _SEVERITY_ERROR]
+    parser = re.search(
+        r"(Was expecting .*?\n.*?\n|Unknown operator:.*|[^\n]*line \d+, col[^\n]*\n[^\n]*)", output
+    )
+    chosen = parser[1] if parser else errors[0] if errors else output[-300:]
+    return " ".join(chosen.split())[:300]
