@@ -20,9 +20,7 @@ from mqrules import UserError
 from mqrules.scenario import Step
 from mqspec import toolchain
 
-_MESSAGE = re.compile(
-    r"@!@!@STARTMSG (\d+):(\d) @!@!@\n(.*?)@!@!@ENDMSG \1 @!@!@", re.DOTALL
-)
+_MESSAGE = re.compile(r"@!@!@STARTMSG (\d+):(\d) @!@!@\n(.*?)@!@!@ENDMSG \1 @!@!@", re.DOTALL)
 _STATE = re.compile(r"\d+: <(?P<action>\w+)[^>]*>\s*\n(?P<state>.*)", re.DOTALL)
 _BACK = re.compile(r"(\d+)")
 _COUNTS = re.compile(r"(\d+) states generated, (\d+) distinct states found")

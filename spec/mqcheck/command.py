@@ -1,0 +1,130 @@
+"""Check the models with TLC, and compare each with what the manifest says of it.
+
+mqspec check                          the fast models
+mqspec check MC_OffsetCommit          one model
+mqspec check MC_OffsetCommit --trace NoRepeat   and its counterexample, step by step
+mqspec check mine/MyModel.cfg         a model of your own, beside MyModel.tla
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from mqcheck.config import read_config
+from mqcheck.manifest import TLA, Model, Tier, models
+from mqcheck.runner import Check, Result, plan, run_check, run_models
+from mqcheck.tlc import Counterexample, Exit, run_tlc
+from mqrules import UserError, write_evidence
+
+HELP = "check the TLA+ models with TLC"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="a name, or a path to a .cfg")
+    parser.add_argument("--tier", choices=list(Tier), default=Tier.FAST, help="default: fast")
+    parser.add_argument("--list", action="store_true", help="list the models and what they check")
+    parser.add_argument("--trace", metavar="PROPERTY", help="show the counterexample to it")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="TLC runs at once")
+    parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
+
+
+def run(args: argparse.Namespace) -> int:
+    console = Console(highlight=False)
+    if len(args.models) == 1 and args.models[0].endswith(".cfg"):
+        return _run_file(Path(args.models[0]), console)
+    chosen = _choose(args)
+    if args.list:
+        console.print(_listing(chosen))
+        return 0
+    if args.trace:
+        return _show_trace(chosen, args.trace, console)
+    results = run_models(chosen, args.jobs, lambda result: console.print(_line(result)))
+    if args.evidence:
+        write_evidence(args.evidence, (e for result in results for e in result.evidence()))
+    failed = sum(1 for result in results if result.problem)
+    console.print(f"{len(chosen)} models, {len(results)} runs of TLC, {failed} failed")
+    return 1 if failed else 0
+
+
+def _choose(args: argparse.Namespace) -> list[Model]:
+    known = models()
+    for name in args.models:
+        if name not in known:
+            raise UserError(name, "no such model", "see `mqspec check --list`")
+    if args.models:
+        return [known[name] for name in args.models]
+    tiers = {Tier.FAST, Tier(args.tier)}
+    return [model for model in known.values() if args.list or model.tier in tiers]
+
+
+def _line(result: Result) -> str:
+    check, seen = result.check, result.run
+    names = ", ".join(sorted(check.properties))
+    if result.problem:
+        return f"[red]FAILED[/] {check.model.name}: {result.problem}"
+    if result.counterexample:
+        verdict = f"violated, as expected, in {len(result.counterexample.steps)} states"
+    else:
+        verdict = f"holds in {seen.distinct} states"
+    return f"[green]ok[/] {check.model.name}: {names} {verdict}"
+
+
+def _listing(chosen: list[Model]) -> Table:
+    table = Table("model", "tier", "for", "holds", "must break")
+    for model in chosen:
+        holds, breaks = ", ".join(model.holds), ", ".join(model.breaks)
+        table.add_row(model.name, model.tier.value, model.about, holds, breaks)
+    return table
+
+
+def _show_trace(chosen: list[Model], name: str, console: Console) -> int:
+    checks = [check for model in chosen for check in plan(model) if _breaks(check, name)]
+    if len(checks) != 1:
+        raise UserError(name, f"broken by {len(checks)} of the models named", "name one model")
+    result = run_check(checks[0])
+    if not result.counterexample:
+        raise UserError(name, result.problem)
+    console.print(_trace(result.counterexample))
+    return 0
+
+
+def _breaks(check: Check, name: str) -> bool:
+    return check.exit is not Exit.HOLDS and name in check.properties
+
+
+def _trace(found: Counterexample) -> Table:
+    table = Table("", "action", "what changed", show_lines=True)
+    before: Mapping[str, object] = {}
+    for number, step in enumerate(found.steps, start=1):
+        changed = {k: v for k, v in step.state.items() if before.get(k, ...) != v}
+        lines = [f"{name} = {value!r}" for name, value in changed.items()]
+        table.add_row(str(number), step.action, "\n".join(lines))
+        before = step.state
+    if found.loop is not None:
+        table.add_row("", f"back to {found.loop + 1}", "")
+    elif found.stutters:
+        table.add_row("", "for ever", "nothing changes any more")
+    return table
+
+
+def _run_file(path: Path, console: Console) -> int:
+    config = read_config(path)
+    with tempfile.TemporaryDirectory(prefix="mqcheck-") as scratch:
+        derived = Path(scratch) / path.name
+        derived.write_text(config.text(config.properties), encoding="utf-8")
+        module = path.resolve().with_suffix(".tla")
+        if not module.is_file():
+            raise UserError(str(module), "no such module", "put it beside the configuration")
+        seen = run_tlc(module, derived, (TLA, module.parent), Path(scratch), thorough=True)
+    if seen.counterexample:
+        console.print(_trace(seen.counterexample))
+    console.print(f"{path.name}: {seen.exit.name.lower()}, {seen.distinct} distinct states")
+    return 0 if seen.exit is Exit.HOLDS else 1
