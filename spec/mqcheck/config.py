@@ -18,10 +18,9 @@ _PROPERTY_SECTIONS = {
     "PROPERTY": "PROPERTY",
     "PROPERTIES": "PROPERTY",
 }
-_OTHER_SECTIONS = frozenset(
-    ["CONSTANT", "CONSTANTS", "SPECIFICATION", "INIT", "NEXT", "SYMMETRY", "VIEW"]
-    + ["CONSTRAINT", "CONSTRAINTS", "ACTION_CONSTRAINT", "ACTION_CONSTRAINTS"]
-    + ["CHECK_DEADLOCK", "ALIAS", "POSTCONDITION"]
+_OTHER_SECTIONS = re.compile(
+    "CONSTANTS?|SPECIFICATION|INIT|NEXT|SYMMETRY|VIEW|CONSTRAINTS?|ACTION_CONSTRAINTS?"
+    "|CHECK_DEADLOCK|ALIAS|POSTCONDITION"
 )
 _COMMENT = re.compile(r"\\\*[^\n]*|\(\*.*?\*\)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]+\w*|[^\sA-Za-z_]+")
@@ -68,7 +67,7 @@ def read_config(path: Path) -> Config:
         for word in _WORD.findall(line):
             if word in _PROPERTY_SECTIONS:
                 section = _PROPERTY_SECTIONS[word]
-            elif word in _OTHER_SECTIONS:
+            elif _OTHER_SECTIONS.fullmatch(word):
                 section = ""
                 rest.append("\n" + word)
             elif section:

@@ -84,13 +84,14 @@ def run_tlc(
         str(toolchain.java()),
         *(_THOROUGH_JVM if thorough else _QUICK_JVM),
         f"-DTLA-Library={os.pathsep.join(map(str, library))}",
-        *("-cp", str(toolchain.tlc_jar()), "tlc2.TLC", "-tool", "-noGenerateSpecTE"),
+        *("-cp", str(toolchain.tlc_jar()), "tlc2.TLC", "-tool"),
         *("-workers", str(workers), "-metadir", str(scratch), "-config", str(config)),
         str(module.with_suffix("")),
     ]
     try:
+        # A newer TLC leaves files of its own in the working folder: that is the scratch.
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, cwd=module.parent
+            command, capture_output=True, text=True, timeout=timeout_s, cwd=scratch
         )
     except subprocess.TimeoutExpired:
         raise UserError(
