@@ -4,13 +4,13 @@ from mqspec.core.types import MessageQueue, string_order
 
 
 def test_queues_are_ordered_by_topic_broker_and_numeric_id() -> None:
-    expected = [
+    first, *rest = queues = [
         MessageQueue("T", "a", 2),
         MessageQueue("T", "a", 10),
         MessageQueue("T", "b", 0),
         MessageQueue("U", "a", 0),
     ]
-    assert sorted(reversed(expected)) == expected
+    assert sorted([*rest, first]) == queues
 
 
 def test_strings_are_ordered_as_java_does() -> None:
