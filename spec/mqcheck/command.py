@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -117,13 +116,10 @@ def _trace(found: Counterexample) -> Table:
 
 def _run_file(path: Path, console: Console) -> int:
     config = read_config(path)
-    with tempfile.TemporaryDirectory(prefix="mqcheck-") as scratch:
-        derived = Path(scratch) / path.name
-        derived.write_text(config.text(config.properties), encoding="utf-8")
-        module = path.resolve().with_suffix(".tla")
-        if not module.is_file():
-            raise UserError(str(module), "no such module", "put it beside the configuration")
-        seen = run_tlc(module, derived, (TLA, module.parent), Path(scratch), thorough=True)
+    module = path.with_suffix(".tla")
+    if not module.is_file():
+        raise UserError(str(module), "no such module", "put it beside the configuration")
+    seen = run_tlc(module, config.text(config.properties), path.name, (TLA,), thorough=True)
     if seen.counterexample:
         console.print(_trace(seen.counterexample))
     console.print(f"{path.name}: {seen.exit.name.lower()}, {seen.distinct} distinct states")

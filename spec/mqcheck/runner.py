@@ -9,11 +9,9 @@ names, and the manifest must name the same.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from mqcheck.manifest import MODELS, TLA, Counts, Model, Tier
 from mqcheck.tlc import Counterexample, Exit, TlcRun, run_tlc
@@ -87,16 +85,13 @@ def plan(model: Model) -> Iterator[Check]:
 def run_check(check: Check) -> Result:
     """Run TLC for one check and compare. Raises UserError where TLC itself fails."""
     model = check.model
-    with tempfile.TemporaryDirectory(prefix="mqcheck-") as scratch:
-        config = Path(scratch) / f"{model.name}.cfg"
-        config.write_text(model.config.text(check.properties), encoding="utf-8")
-        run = run_tlc(
-            model.module,
-            config,
-            library=(TLA, MODELS),
-            scratch=Path(scratch),
-            thorough=model.tier is Tier.FULL,
-        )
+    run = run_tlc(
+        model.module,
+        model.config.text(check.properties),
+        model.name,
+        library=(TLA, MODELS),
+        thorough=model.tier is Tier.FULL,
+    )
     return Result(check, run, compare(check, run))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -67,37 +68,40 @@ class TlcRun:
 
 def run_tlc(
     module: Path,
-    config: Path,
+    config: str,
+    name: str,
     library: Sequence[Path],
-    scratch: Path,
     *,
     workers: int = 1,
     thorough: bool = False,
     timeout_s: float | None = None,
 ) -> TlcRun:
-    """Run TLC on `module` with `config`.
+    """Run TLC on `module` with the text of a configuration, called `name` in errors.
 
-    `library` holds the folders of other modules, `scratch` an empty folder of this run.
-    Raises UserError where TLC itself fails: a syntax error, an unknown property.
+    `library` holds the folders of other modules; everything TLC writes goes to a folder
+    of this run and with it. Raises UserError where TLC itself fails: a syntax error, an
+    unknown property, a timeout.
     """
-    command = [
-        str(toolchain.java()),
-        *(_THOROUGH_JVM if thorough else _QUICK_JVM),
-        f"-DTLA-Library={os.pathsep.join(map(str, library))}",
-        *("-cp", str(toolchain.tlc_jar()), "tlc2.TLC", "-tool"),
-        *("-workers", str(workers), "-metadir", str(scratch), "-config", str(config)),
-        str(module.with_suffix("")),
-    ]
-    try:
-        # A newer TLC leaves files of its own in the working folder: that is the scratch.
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, cwd=scratch
-        )
-    except subprocess.TimeoutExpired:
-        raise UserError(
-            config.name, f"TLC did not end within {timeout_s:.0f} s", "take smaller constants"
-        ) from None
-    return parse_output(done.stdout, done.returncode, config.name)
+    with tempfile.TemporaryDirectory(prefix="mqcheck-") as scratch:
+        # TLC looks for a configuration beside the module or in the working folder only.
+        (Path(scratch) / "run.cfg").write_text(config, encoding="utf-8")
+        folders = os.pathsep.join(map(str, (module.parent.resolve(), *library)))
+        command = [
+            str(toolchain.java()),
+            *(_THOROUGH_JVM if thorough else _QUICK_JVM),
+            f"-DTLA-Library={folders}",
+            *("-cp", str(toolchain.tlc_jar()), "tlc2.TLC", "-tool"),
+            *("-workers", str(workers), "-metadir", scratch, "-config", "run.cfg"),
+            module.stem,
+        ]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=timeout_s, cwd=scratch
+            )
+        except subprocess.TimeoutExpired:
+            what = f"TLC did not end within {timeout_s:.0f} s"
+            raise UserError(name, what, "take smaller constants") from None
+    return parse_output(done.stdout, done.returncode, name)
 
 
 def parse_output(output: str, code: int, where: str) -> TlcRun:
