@@ -1,8 +1,16 @@
 """Histories: what happened in a run, an event a row, in Parquet or JSON lines.
 
-A message is identified by the key that its producer gave it, never by its message id,
-which is not guaranteed unique. The order of two events is known only within a process
-(`seq`) and along `cause`; clocks of different processes are never compared.
+Order. `process` is the recorder, and `seq` the order in which it saw things: a recorder
+that drives several clients writes all of them under one process, in one sequence, and
+`client_id` says which client did it. Events of different processes are ordered only along
+`cause`; clocks of different processes are never compared, and where order decides and
+there is none, an audit says undecidable. A member is a pair (process, client_id): two
+clients of one id are told apart by their recorders.
+
+Identity. A message is identified by the key that its producer gave it, unique within the
+run, never by its message id, which is not guaranteed unique. Without a key it is identified
+by its place. A place is (topic, broker, queue_id, queue_offset, store_epoch) of the stored
+record; of a redelivery it is that in the retry topic.
 """
 
 from __future__ import annotations
@@ -14,20 +22,20 @@ from enum import StrEnum
 class EventKind(StrEnum):
     """What a process did."""
 
-    SEND = "send"
-    RECEIVE = "receive"
-    ACK = "ack"
-    COMMIT = "commit"
-    QUERY_OFFSET = "query_offset"
-    ASSIGN = "assign"
-    REVOKE = "revoke"
-    SUBSCRIBE = "subscribe"
+    SEND = "send"  # `invoked`, then what came of it; once `ok`, with its place
+    RECEIVE = "receive"  # handed to the consumer: group, client_id, place, attempt
+    ACK = "ack"  # consumed (`ok`) or given back to be retried (`failed`): as receive
+    COMMIT = "commit"  # value; `unknown` where one-way
+    QUERY_OFFSET = "query_offset"  # value: from where the member reads on; None: no offset kept
+    ASSIGN = "assign"  # the member starts to own a queue
+    REVOKE = "revoke"  # the member has stopped owning it
+    SUBSCRIBE = "subscribe"  # group, client_id, topic; tag: the expression
     JOIN = "join"
     LEAVE = "leave"
     LOCK = "lock"
     UNLOCK = "unlock"
-    CRASH = "crash"
-    RESTART = "restart"
+    CRASH = "crash"  # of the client `client_id`; without one, of the broker `peer`
+    RESTART = "restart"  # of either, likewise
 
 
 class Outcome(StrEnum):
@@ -44,13 +52,13 @@ class Event:
     """One row of a history. A field that does not apply is None."""
 
     run: str  # the run, unique
-    seq: int  # position within `process`, from 0
-    process: str  # who recorded it
+    seq: int  # position within the process, from 0
+    process: str  # who recorded it: one sequence, whatever the number of its clients
     kind: EventKind
     outcome: Outcome
     time_ns: int  # the process's own monotonic-enough clock, ns since the epoch
     peer: str | None = None  # whom it talked to: a broker's name, a client id
-    cause: str | None = None  # `process/seq` of the event that made this one happen
+    cause: str | None = None  # `process/seq` of an event of this run that made this one happen
     topic: str | None = None
     broker: str | None = None
     queue_id: int | None = None
