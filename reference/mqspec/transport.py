@@ -1,0 +1,275 @@
+"""Remoting over TCP: connections that carry commands both ways, and a server of them.
+
+Either side may send requests. Answers come in any order and are matched by their opaque.
+A frame that cannot be read closes its connection, and no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from mqspec.wire.codec import Decoder, Flag, FrameError, RemotingCommand, encode
+from mqspec.wire.codes import ResponseCode
+
+IDLE_MS: Final = 120_000  # a server closes a connection that is silent both ways for so long
+
+log = logging.getLogger(__name__)
+
+Answer: TypeAlias = RemotingCommand | None
+Handler: TypeAlias = Callable[["Connection", RemotingCommand], Answer | Awaitable[Answer]]
+"""Answers a request: at once, later (an awaitable), or by itself (None) with `send`."""
+
+Watcher: TypeAlias = Callable[["Connection"], None]
+
+
+class ConnectionLostError(Exception):
+    """The connection is closed; whether a request was carried out is not known."""
+
+
+class RequestTimeoutError(Exception):
+    """No answer came in time; whether the request was carried out is not known."""
+
+
+def refuse(_: Connection, request: RemotingCommand) -> RemotingCommand:
+    """The handler of a peer that serves nothing."""
+    remark = f" request type {request.code} not supported"
+    return request.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+
+
+class Connection(asyncio.Protocol):
+    """One TCP connection. Made by `connect` and by a Server, never directly."""
+
+    peer = "?"  # the other end, as host:port
+
+    def __init__(
+        self, handler: Handler = refuse, on_close: Watcher | None = None, idle_ms: int = 0
+    ) -> None:
+        self._handler = handler
+        self._on_close = on_close
+        self._idle_s = idle_ms / 1000
+        self._idle_watch: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._decoder = Decoder()
+        self._pending: dict[int, asyncio.Future[RemotingCommand]] = {}
+        self._answers: set[asyncio.Task[None]] = set()
+        self._closed = self._loop.create_future()
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed or closing."""
+        return self._closed.done() or self._transport.is_closing()
+
+    def send(self, command: RemotingCommand) -> None:
+        """Send a command and wait for nothing. On a closed connection it is dropped."""
+        self._write(encode(command))
+
+    def oneway(self, request: RemotingCommand) -> None:
+        """Send a request that is not answered."""
+        self.send(replace(request, flag=request.flag | Flag.ONEWAY))
+
+    async def request(self, request: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Send a request and wait for its response.
+
+        Raises RequestTimeoutError or ConnectionLostError: the request may have been
+        carried out or not.
+        """
+        if self.is_closed:
+            raise ConnectionLostError(f"{self.peer}: the connection is closed")
+        answer: asyncio.Future[RemotingCommand] = self._loop.create_future()
+        self._pending[request.opaque] = answer
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._writable.wait()
+                self.send(request)
+                return await answer
+        except TimeoutError:
+            raise RequestTimeoutError(
+                f"{self.peer}: no answer to request {request.code} in {timeout_ms} ms"
+            ) from None
+        finally:
+            del self._pending[request.opaque]
+
+    def close(self) -> None:
+        """Close it once what was sent is out."""
+        self._transport.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until it is closed, by either side."""
+        await asyncio.shield(self._closed)
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        host, port = transport.get_extra_info("peername")[:2]
+        self.peer = f"{host}:{port}"
+        self._active = self._loop.time()
+        if self._idle_s:
+            self._watch_idleness()
+
+    def data_received(self, data: bytes) -> None:
+        self._active = self._loop.time()
+        answers: list[bytes] = []
+        bad: FrameError | None = None
+        try:
+            for command in self._decoder.feed(data):
+                if command.is_response:
+                    self._resolve(command)
+                elif (frame := self._serve(command)) is not None:
+                    answers.append(frame)
+        except FrameError as error:
+            bad = error
+        if answers:
+            self._write(b"".join(answers))
+        if bad:
+            log.warning("%s: %s; the connection is closed", self.peer, bad)
+            self.close()
+
+    def eof_received(self) -> None:
+        if self._decoder.torn:
+            log.warning("%s: the connection ended in the middle of a frame", self.peer)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._idle_watch:
+            self._idle_watch.cancel()
+        self._writable.set()
+        for answer in self._pending.values():
+            if not answer.done():
+                answer.set_exception(ConnectionLostError(f"{self.peer}: the connection is lost"))
+        for task in self._answers:
+            task.cancel()
+        self._closed.set_result(None)
+        if self._on_close:
+            self._on_close(self)
+
+    def pause_writing(self) -> None:
+        # A peer that does not read its answers gets no more requests served.
+        self._writable.clear()
+        if self._idle_s:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+        if self._idle_s:
+            self._transport.resume_reading()
+
+    def _write(self, frames: bytes) -> None:
+        if not self.is_closed:
+            self._active = self._loop.time()
+            self._transport.write(frames)
+
+    def _resolve(self, response: RemotingCommand) -> None:
+        answer = self._pending.get(response.opaque)
+        if answer is not None and not answer.done():
+            answer.set_result(response)
+
+    def _serve(self, request: RemotingCommand) -> bytes | None:
+        try:
+            answer = self._handler(self, request)
+        except Exception as error:
+            answer = _failure(request, error)
+        if answer is None:
+            return None
+        if isinstance(answer, RemotingCommand):
+            return None if request.is_oneway else encode(answer)
+        task = self._loop.create_task(self._answer(request, answer))
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+        return None
+
+    async def _answer(self, request: RemotingCommand, later: Awaitable[Answer]) -> None:
+        try:
+            answer = await later
+        except Exception as error:
+            answer = _failure(request, error)
+        if answer is not None and not request.is_oneway:
+            self.send(answer)
+
+    def _watch_idleness(self) -> None:
+        left = self._active + self._idle_s - self._loop.time()
+        if left <= 0:
+            self.close()
+        elif not self.is_closed:
+            self._idle_watch = self._loop.call_later(left, self._watch_idleness)
+
+
+def _failure(request: RemotingCommand, error: Exception) -> RemotingCommand:
+    log.error("request %d failed", request.code, exc_info=error)
+    return request.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+
+async def connect(
+    host: str,
+    port: int,
+    handler: Handler = refuse,
+    on_close: Watcher | None = None,
+    timeout_ms: int = 3_000,
+) -> Connection:
+    """A connection to a server. Raises OSError (TimeoutError is one) where there is none."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(timeout_ms / 1000):
+        _, connection = await loop.create_connection(
+            lambda: Connection(handler, on_close), host, port
+        )
+    return connection
+
+
+class Server:
+    """A listening socket and its connections. Made by `serve`."""
+
+    def __init__(self, handler: Handler, on_close: Watcher | None, idle_ms: int) -> None:
+        self._handler = handler
+        self._on_close = on_close
+        self._idle_ms = idle_ms
+        self._listener: asyncio.Server
+        self.connections: set[Connection] = set()
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        port: int = self._listener.sockets[0].getsockname()[1]
+        return port
+
+    async def listen(self, host: str, port: int) -> None:
+        """Start listening; port 0 takes a free one. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(self._accept, host, port)
+
+    async def close(self) -> None:
+        """Stop listening and close every connection, once what was sent is out."""
+        self._listener.close()
+        open_now = tuple(self.connections)
+        for connection in open_now:
+            connection.close()
+        await asyncio.gather(*(connection.wait_closed() for connection in open_now))
+        await self._listener.wait_closed()
+
+    def _accept(self) -> Connection:
+        connection = Connection(self._handler, self._forget, self._idle_ms)
+        self.connections.add(connection)
+        return connection
+
+    def _forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if self._on_close:
+            self._on_close(connection)
+
+
+async def serve(
+    host: str,
+    port: int,
+    handler: Handler,
+    on_close: Watcher | None = None,
+    idle_ms: int = IDLE_MS,
+) -> Server:
+    """A server that listens. Raises OSError where the port is in use."""
+    server = Server(handler, on_close, idle_ms)
+    await server.listen(host, port)
+    return server
