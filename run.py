@@ -34,7 +34,7 @@ JOBS = {
     "test": [
         ["-m", "ruff", "format", "--check", "--quiet", "."],
         ["-m", "ruff", "check", "--quiet", "."],
-        ["-m", "importlinter.cli", "lint-imports"],
+        ["-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-logo"],
         ["-m", "mypy"],
         ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"],
     ],
