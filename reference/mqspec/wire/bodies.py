@@ -1,0 +1,357 @@
+"""What the bodies of commands hold.
+
+Bodies are fastjson's dialect of JSON: keys that are integers stand without quotes, and a
+MessageQueue may be a key (fastjson 1.2.83, seen on 5.3.3 in requests 43, 105, 106, 202,
+208). `loads` reads the dialect and standard JSON, `dumps` writes either.
+
+The dataclasses are the bodies that client, broker and nameserver share; `to_body` and
+`from_body` translate them, snake_case to camelCase.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from struct import Struct
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from mqspec.core.record import Bad, Blank, Record, decode_record
+from mqspec.core.types import MessageQueue
+
+T = TypeVar("T")
+
+
+class BodyError(ValueError):
+    """The body is not what its command says it is."""
+
+
+# The dialect.
+
+
+def loads(body: bytes) -> Any:
+    """Plain data for a body. A key that is an object is a MessageQueue, all others are str.
+
+    Raises BodyError.
+    """
+    text = body.decode(errors="replace")
+    try:
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError:
+            value, end = _value(text, 0)
+            if text[end:].strip():
+                raise BodyError(f"something follows the body's JSON at {end}") from None
+            return value
+    except BodyError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise BodyError(f"not JSON: {error}") from None
+
+
+def dumps(value: object, standard: bool = False) -> bytes:
+    """The bytes of plain data; None in an object is left out.
+
+    `standard` puts integer keys in quotes, as the nameserver does for clients that ask
+    (request 105, acceptStandardJsonOnly or version 401 and later).
+    """
+    return "".join(_dump(value, standard)).encode(errors="replace")
+
+
+def _dump(value: object, standard: bool) -> Iterator[str]:
+    match value:
+        case Mapping():
+            comma = "{"
+            for key, item in value.items():
+                if item is not None:
+                    yield comma + _dump_key(key, standard) + ":"
+                    yield from _dump(item, standard)
+                    comma = ","
+            yield "{}" if comma == "{" else "}"
+        case list() | tuple():
+            comma = "["
+            for item in value:
+                yield comma
+                yield from _dump(item, standard)
+                comma = ","
+            yield "[]" if comma == "[" else "]"
+        case MessageQueue():
+            yield from _dump(to_plain(value), standard)
+        case _:
+            yield json.dumps(value, ensure_ascii=False)
+
+
+def _dump_key(key: object, standard: bool) -> str:
+    if isinstance(key, int) and not standard:
+        return str(key)
+    if isinstance(key, MessageQueue):
+        return "".join(_dump(to_plain(key), standard))
+    return json.dumps(str(key), ensure_ascii=False)
+
+
+_scalar = json.JSONDecoder().raw_decode
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    match text[at : at + 1]:
+        case "{":
+            return _object(text, at + 1)
+        case "[":
+            return _array(text, at + 1)
+        case _:
+            return _scalar(text, at)
+
+
+def _object(text: str, at: int) -> tuple[dict[Any, Any], int]:
+    found: dict[Any, Any] = {}
+    while (char := text[at : at + 1]) != "}":
+        if found:
+            at = _expect(text, at, ",")
+            char = text[at : at + 1]
+        key, at = _value(text, at)
+        if char == "{":
+            key = from_plain(MessageQueue, key)
+        at = _expect(text, at, ":")
+        found[key if char == "{" else str(key)], at = _value(text, at)
+    return found, at + 1
+
+
+def _array(text: str, at: int) -> tuple[list[Any], int]:
+    found: list[Any] = []
+    while text[at : at + 1] != "]":
+        if found:
+            at = _expect(text, at, ",")
+        value, at = _value(text, at)
+        found.append(value)
+    return found, at + 1
+
+
+def _expect(text: str, at: int, char: str) -> int:
+    if text[at : at + 1] != char:
+        raise BodyError(f"{char!r} is expected at {at}, not {text[at : at + 10]!r}")
+    return at + 1
+
+
+# Bodies as dataclasses.
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionData:
+    """What a member wants of one topic (SubscriptionData.java)."""
+
+    topic: str
+    sub_string: str = "*"
+    tags_set: tuple[str, ...] = ()
+    code_set: tuple[int, ...] = ()  # Java hashes of the tags
+    sub_version: int = 0  # ms; of two for one topic, the broker keeps the larger
+    expression_type: str = "TAG"
+    class_filter_mode: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerData:
+    """One consumer group of a client (ConsumerData.java)."""
+
+    group_name: str
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    subscription_data_set: tuple[SubscriptionData, ...] = ()
+    unit_mode: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerData:
+    """One producer group of a client (ProducerData.java)."""
+
+    group_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatData:
+    """The body of request 34 (HeartbeatData.java)."""
+
+    client_id: str | None = field(default=None, metadata={"key": "clientID"})
+    consumer_data_set: tuple[ConsumerData, ...] = ()
+    producer_data_set: tuple[ProducerData, ...] = ()
+    heartbeat_fingerprint: int = 0
+    without_sub: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueData:
+    """The queues of a topic on one broker (QueueData.java)."""
+
+    broker_name: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int  # 1 inherit, 2 write, 4 read
+    topic_sys_flag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerData:
+    """The addresses of a broker and its replicas, by broker id, 0 the master."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: Mapping[int, str]
+    enable_acting_master: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRouteData:
+    """Where a topic is: the answer to request 105 (TopicRouteData.java)."""
+
+    queue_datas: tuple[QueueData, ...] = ()
+    broker_datas: tuple[BrokerData, ...] = ()
+    filter_server_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    order_topic_conf: str | None = None
+
+
+def to_body(record: object, standard: bool = False) -> bytes:
+    """The body of a dataclass, its keys sorted as fastjson sorts them."""
+    return dumps(to_plain(record), standard)
+
+
+def from_body(cls: type[T], body: bytes) -> T:
+    """The dataclass of a body: unknown keys are ignored, a missing one takes its default.
+
+    Raises BodyError.
+    """
+    return from_plain(cls, loads(body))
+
+
+def to_plain(value: Any) -> Any:
+    """Plain data of a dataclass, in camelCase."""
+    if dataclasses.is_dataclass(value):
+        cls: type = type(value)
+        pairs = ((key, getattr(value, name)) for name, key in _keys(cls))
+        return {key: to_plain(item) for key, item in pairs if item is not None}
+    if isinstance(value, Mapping):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(cls: type[T], data: object) -> T:
+    """The dataclass of plain data in camelCase. Raises BodyError."""
+    try:
+        record: T = _build(cls, data)
+    except (TypeError, ValueError) as error:
+        raise BodyError(f"not a {cls.__name__}: {error}") from None
+    return record
+
+
+@cache
+def _keys(cls: type) -> tuple[tuple[str, str], ...]:
+    # A dataclass's fields and their keys on the wire, in the order of the keys.
+    pairs = ((f.name, f.metadata.get("key") or _camel(f.name)) for f in dataclasses.fields(cls))
+    return tuple(sorted(pairs, key=lambda pair: pair[1]))
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def _build(kind: Any, data: Any) -> Any:
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is types.UnionType:  # always `X | None` here
+        return None if data is None else _build(args[0], data)
+    if origin is tuple:
+        return tuple(_build(args[0], item) for item in _iterable(data))
+    if origin is not None and issubclass(origin, Mapping):
+        if not isinstance(data, Mapping):
+            raise BodyError(f"an object is expected, not {data!r:.40}")
+        return {_build(args[0], key): _build(args[1], item) for key, item in data.items()}
+    if dataclasses.is_dataclass(kind):
+        if not isinstance(data, Mapping):
+            raise BodyError(f"an object is expected, not {data!r:.40}")
+        assert isinstance(kind, type)
+        found = ((name, data.get(key)) for name, key in _keys(kind))
+        return kind(
+            **{name: _build(_hints(kind)[name], item) for name, item in found if item is not None}
+        )
+    return kind(data)
+
+
+def _iterable(data: Any) -> Iterable[Any]:
+    if not isinstance(data, list):
+        raise BodyError(f"a list is expected, not {data!r:.40}")
+    return data
+
+
+# Messages.
+
+
+def decode_messages(body: bytes) -> list[Record]:
+    """The records of a pull's answer. Raises BodyError."""
+    records: list[Record] = []
+    view, at = memoryview(body), 0
+    while at < len(body):
+        record = decode_record(view, at)
+        if isinstance(record, Bad | Blank):
+            raise BodyError(f"message {len(records)} at byte {at}: {record}")
+        records.append(record)
+        at += record.size
+    return records
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMessage:
+    """One message of the body of request 320."""
+
+    body: bytes
+    properties: bytes = b""
+    flag: int = 0
+
+
+_BATCH_HEAD = Struct(">iiiii")  # total, magic 0, CRC 0, flag, body length
+_I16 = Struct(">h")
+
+
+def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
+    """The body of request 320 (MessageDecoder.encodeMessage, 5.3.3)."""
+    parts: list[bytes] = []
+    for message in messages:
+        total = _BATCH_HEAD.size + len(message.body) + _I16.size + len(message.properties)
+        parts += (
+            _BATCH_HEAD.pack(total, 0, 0, message.flag, len(message.body)),
+            message.body,
+            _I16.pack(len(message.properties)),
+            message.properties,
+        )
+    return b"".join(parts)
+
+
+def decode_batch(body: bytes) -> list[BatchMessage]:
+    """The messages of request 320's body. Raises BodyError."""
+    messages: list[BatchMessage] = []
+    at = 0
+    while at < len(body):
+        if at + _BATCH_HEAD.size > len(body):
+            raise BodyError(f"a batch that ends at byte {len(body)}")
+        total, _, _, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
+        body_at = at + _BATCH_HEAD.size
+        properties_at = body_at + body_bytes + _I16.size
+        if body_bytes < 0 or properties_at > len(body):
+            raise BodyError(f"a message of {body_bytes} bytes in a batch of {len(body)}")
+        (properties_bytes,) = _I16.unpack_from(body, properties_at - _I16.size)
+        end = properties_at + properties_bytes
+        if properties_bytes < 0 or end != at + total or end > len(body):
+            raise BodyError(f"a message of {total} bytes, its lengths add up to {end - at}")
+        messages.append(
+            BatchMessage(body[body_at : body_at + body_bytes], body[properties_at:end], flag)
+        )
+        at = end
+    return messages
