@@ -1,0 +1,118 @@
+"""Check, prove, conform and audit, and merge what they found into the evidence matrix.
+
+  mqspec verify                          the embedded reference
+  mqspec verify --target 10.0.0.5:9876   any cluster, by its nameserver
+  mqspec verify --target apache:5.3.3    the real one, started for the occasion
+
+Exit code 1 when a MUST rule has a gap or a failure, each named in a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+from rich.console import Console
+
+from mqrules import UserError, read_evidence, rules
+from mqrules.matrix import matrix
+from mqspec.report import Report, terminal
+
+HELP = "run all of it, and show the evidence matrix"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--target", default="reference", help="as for `mqspec conform`")
+    parser.add_argument(
+        "--output", type=Path, default=Path(".mqspec/verify"), metavar="DIR", help="for the reports"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One command of ours, run as a process of its own."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a stage ended: its evidence, and why it failed where it did."""
+
+    stage: Stage
+    evidence: Path
+    problem: str
+
+
+def run(args: argparse.Namespace) -> int:
+    # No highlighting: what a stage prints is shown as it is.
+    console = Console(highlight=False)
+    output: Path = args.output
+    output.mkdir(parents=True, exist_ok=True)
+    histories = _fresh(output / "histories")
+    conform = Stage("conform", (args.target, "--history", str(histories)))
+    # Two lanes for two cores: the audit judges what conform recorded.
+    lanes = (
+        (Stage("check", ("--jobs", "1")),),
+        (Stage("prove", ()), conform, Stage("audit", (str(histories),))),
+    )
+    started = time.monotonic()
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        ended = list(chain(*pool.map(lambda lane: _run_lane(lane, output, console), lanes)))
+    records = chain(*(read_evidence(e.evidence) for e in ended if e.evidence.exists()))
+    report = Report(
+        args.target,
+        time.monotonic() - started,
+        matrix(rules(), records),
+        tuple(e.problem for e in ended if e.problem),
+    )
+    report.write(output)
+    console.print(terminal(report))
+    for line in report.failures():
+        console.print(f"[bold red]FAILED[/] {line}", soft_wrap=True)
+    page = output / "report.html"
+    console.print(f"{len(rules())} rules in {report.seconds:.0f} s; {page}", soft_wrap=True)
+    return 1 if report.failures() else 0
+
+
+def _run_lane(stages: Iterable[Stage], output: Path, console: Console) -> Sequence[Ended]:
+    return [_run_stage(stage, output, console) for stage in stages]
+
+
+def _run_stage(stage: Stage, output: Path, console: Console) -> Ended:
+    evidence, log = output / f"{stage.name}.jsonl", output / f"{stage.name}.log"
+    evidence.unlink(missing_ok=True)
+    started = time.monotonic()
+    console.print(f"{stage.name} …")
+    command = [sys.executable, "-m", "mqspec.cli", stage.name, *stage.arguments]
+    with log.open("wb") as stream:
+        done = subprocess.run(
+            [*command, "--evidence", str(evidence)], stdout=stream, stderr=subprocess.STDOUT
+        )
+    seconds = time.monotonic() - started
+    problem = ""
+    if done.returncode or not evidence.exists():
+        said = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+        problem = f"{stage.name} ended with {done.returncode}: {said}, see {log}"
+    mark = f"[red]{problem}[/]" if problem else "[green]well[/]"
+    console.print(f"{stage.name} ended {mark} in {seconds:.0f} s", soft_wrap=True)
+    return Ended(stage, evidence, problem)
+
+
+def _fresh(histories: Path) -> Path:
+    """An empty folder for histories: those of an earlier run would be judged again."""
+    if histories.is_file():
+        raise UserError(str(histories), "a file stands where histories go", "choose --output")
+    for old in histories.glob("**/*.parquet"):
+        old.unlink()
+    histories.mkdir(exist_ok=True)
+    return histories

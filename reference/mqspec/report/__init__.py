@@ -1,0 +1,130 @@
+"""The evidence matrix, rendered: terminal, JSON, JUnit XML and one self-contained page."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment
+from rich.table import Table
+
+from mqrules.evidence import EvidenceKind, Verdict
+from mqrules.matrix import Matrix, Row
+from mqrules.schema import SCHEMA_VERSION, encode
+
+_MARKS = {
+    Verdict.HELD: ("[green]✓[/]", "held"),
+    Verdict.REFUTED: ("[green]✗ found[/]", "refuted"),
+    Verdict.DEVIATES: ("[yellow]deviates[/]", "deviates"),
+    Verdict.VIOLATED: ("[bold red]VIOLATED[/]", "violated"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `mqspec verify` found: the matrix, and which stages failed to end well."""
+
+    target: str
+    seconds: float
+    matrix: Matrix
+    stage_failures: tuple[str, ...] = ()
+
+    def failures(self) -> list[str]:
+        """One line for each thing that fails the build."""
+        return [*self.stage_failures, *self.matrix.failures()]
+
+    def write(self, folder: Path) -> None:
+        """Write report.json, junit.xml and report.html into `folder`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(_as_data(self), indent=1, ensure_ascii=False)
+        (folder / "report.json").write_text(text, encoding="utf-8")
+        _junit(self).write(folder / "junit.xml", encoding="utf-8", xml_declaration=True)
+        (folder / "report.html").write_text(_html(self), encoding="utf-8")
+
+
+def terminal(report: Report) -> Table:
+    """The matrix as a table: a rule a row, a kind of evidence a column."""
+    table = Table(title=f"Evidence for {report.target}", title_justify="left", pad_edge=False)
+    table.add_column("rule", no_wrap=True)
+    table.add_column("level", no_wrap=True)
+    for kind in EvidenceKind:
+        table.add_column(kind.value, justify="center", no_wrap=True)
+    table.add_column("says", overflow="ellipsis", no_wrap=True, ratio=1)
+    for row in report.matrix.rows:
+        cells = [_mark(row, kind) for kind in EvidenceKind]
+        rule_id = f"[bold red]{row.rule.id}[/]" if row.fails_build else row.rule.id
+        level = row.rule.level.value if row.rule.level.value != "none" else "ideal"
+        table.add_row(rule_id, level, *cells, row.rule.text)
+    return table
+
+
+def _mark(row: Row, kind: EvidenceKind) -> str:
+    if cell := row.cells.get(kind):
+        count = f" {len(cell.records)}" if len(cell.records) > 1 else ""
+        return _MARKS.get(cell.verdict, (f"[yellow]{cell.verdict.value}[/]", ""))[0] + count
+    return "[red]gap[/]" if kind in row.gaps else ""
+
+
+def _as_data(report: Report) -> dict[str, object]:
+    return {
+        "schema": SCHEMA_VERSION,
+        "target": report.target,
+        "seconds": round(report.seconds, 1),
+        "failures": report.failures(),
+        "rules": [
+            {
+                "rule": encode(row.rule),
+                "gaps": [kind.value for kind in row.gaps],
+                "failed": row.failed,
+                "evidence": [encode(r) for cell in row.cells.values() for r in cell.records],
+            }
+            for row in report.matrix.rows
+        ],
+        "kills": [encode(kill) for kill in report.matrix.kills],
+    }
+
+
+def _junit(report: Report) -> ElementTree.ElementTree[ElementTree.Element]:
+    """A test case for each rule and kind; what is neither held nor failed is skipped."""
+    suite = ElementTree.Element("testsuite", name=f"mqspec verify {report.target}")
+    counts: Counter[str] = Counter()
+    for row in report.matrix.rows:
+        for kind in sorted(row.cells.keys() | set(row.gaps)):
+            case = ElementTree.SubElement(suite, "testcase", classname=row.rule.id, name=kind.value)
+            counts["tests"] += 1
+            cell = row.cells.get(kind)
+            if kind not in row.gaps and not (cell and cell.verdict is Verdict.VIOLATED):
+                continue
+            verdict = cell.verdict.value if cell else "no evidence"
+            outcome = "failure" if row.fails_build else "skipped"
+            counts["failures" if row.fails_build else "skipped"] += 1
+            ElementTree.SubElement(case, outcome, message=f"{verdict}: {row.rule.text}")
+    for line in report.stage_failures:
+        case = ElementTree.SubElement(suite, "testcase", classname="verify", name=line)
+        counts.update(tests=1, failures=1)
+        ElementTree.SubElement(case, "failure", message=line)
+    for name in ("tests", "failures", "skipped"):
+        suite.set(name, str(counts[name]))
+    return ElementTree.ElementTree(suite)
+
+
+def _html(report: Report) -> str:
+    source = files("mqspec.report").joinpath("report.html.j2").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(source)
+    return template.render(
+        report=report,
+        kinds=list(EvidenceKind),
+        css={verdict: _MARKS.get(verdict, ("", "open"))[1] for verdict in Verdict},
+        totals=Counter(_standing(row) for row in report.matrix.rows),
+    )
+
+
+def _standing(row: Row) -> str:
+    if row.failed:
+        return "violated"
+    return "open" if row.gaps else "closed"
