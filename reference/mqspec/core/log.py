@@ -1,0 +1,250 @@
+"""Log: messages appended to one CommitLog, dispatched to a ConsumeQueue for each queue.
+
+The twin of Log.tla. The CommitLog is one long array of records, cut into segments that no
+record crosses; a ConsumeQueue is the list of where its queue's records lie. A record gets
+its queue offset when it is appended, and becomes visible to consumers when it is dispatched,
+which is a step of its own.
+
+Promised, and kept by Apache 5.3.3 while it runs: the records of a queue have consecutive
+queue offsets (LOG-002), one ConsumeQueue unit each (LOG-003), and a put that fails takes no
+offset (LOG-005). What a crash does to this is the matter of `recovery`.
+
+The contents lie in files, which the shell in `mqspec.store` writes; the state here holds
+their ends. Positions are in bytes of the whole log, queue offsets in messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from mqspec.core.record import (
+    BLANK_BYTES_MIN,
+    PROPERTIES_BYTES_MAX,
+    V1_TOPIC_BYTES_MAX,
+    Record,
+    SysFlag,
+    decode_properties,
+    tags_code,
+)
+from mqspec.core.step import Change, Step
+from mqspec.core.types import Topic
+
+TopicQueue: TypeAlias = tuple[Topic, int]  # a topic and a queue id: one queue of this broker
+
+# MessageStoreConfig.java (5.3.3)
+MAX_MESSAGE_SIZE = 4 * 1024 * 1024  # of a body, bytes
+RECORD_OVERHEAD_MAX = 64 * 1024  # of a record beside a body of the greatest size, bytes
+MAX_TRANSFER_BYTES = 256 * 1024  # of one pull
+MAX_TRANSFER_COUNT = 32  # messages of one pull
+MAX_FILTER_BYTES = 16_000  # of a ConsumeQueue that one pull scans, unless it asks for more
+UNIT_BYTES = 20  # of a ConsumeQueue unit
+
+RETRY_TOPIC_PREFIX = "%RETRY%"
+RETRY_TOPIC_BYTES_MAX = 255
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+DELAY_LEVELS_S = (1, 5, 10, 30, *(60 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)))
+DELAY_LEVELS_S += (3600, 7200)
+
+
+class PutStatus(StrEnum):
+    """How a put ended (PutMessageStatus.java, 5.3.3). The message is stored where it is
+    PUT_OK or FLUSH_DISK_TIMEOUT."""
+
+    PUT_OK = "PUT_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+
+
+class GetMessageStatus(StrEnum):
+    """How a read of a queue ended (GetMessageStatus.java, 5.3.3)."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class Span(NamedTuple):
+    """A half-open range: `min` is the first in it, `max` the first after it."""
+
+    min: int
+    max: int
+
+
+EMPTY = Span(0, 0)
+
+
+class Unit(NamedTuple):
+    """One entry of a ConsumeQueue: where a record lies, and what tag filters see of it."""
+
+    position: int
+    size: int
+    tags_code: int
+
+
+@dataclass(slots=True)
+class LogState:
+    """Where everything ends. The shell applies the changes that the actions return."""
+
+    commit_log: Span = EMPTY  # positions that hold records
+    flushed_where: int = 0  # position: everything before it survives a crash
+    reput_from_offset: int = 0  # position: everything before it is dispatched
+    topic_queue_table: dict[TopicQueue, int] = field(default_factory=dict)  # next queue offset
+    consume_queue: dict[TopicQueue, Span] = field(default_factory=dict)  # queue offsets
+
+
+class Append(NamedTuple):
+    """A message, or a batch of one queue, reaches the broker."""
+
+    queue: TopicQueue
+    sizes: tuple[int, ...]  # of the encoded records, bytes
+    indexed: bool  # False: a prepared or rollback record, which enters no ConsumeQueue
+    segment_size: int
+
+
+class Appended(NamedTuple):
+    """The place that an append gave: of a batch, that of its first record."""
+
+    position: int
+    queue_offset: int
+    blank: Span | None = None  # the end of the segment before, where it was closed
+
+
+class Dispatch(NamedTuple):
+    """The next record of the log, as the dispatcher sees it."""
+
+    queue: TopicQueue
+    queue_offset: int
+    indexed: bool
+    unit: Unit
+    store_timestamp: int  # ms
+
+
+def append(state: LogState, event: Append) -> Step:
+    """Log!Append. A record never spans two segments: where the room left would not hold it
+    and a closing blank, the segment is closed and the record starts the next one (LOG-004).
+
+    The queue offset is taken only here, once all checks are passed, so that a failed put
+    leaves no hole (LOG-005). The result is Appended, or None where no segment is big enough:
+    Apache 5.3.3 answers that one as stored, and does not store it.
+    """
+    size = sum(event.sizes)
+    if size + BLANK_BYTES_MIN > event.segment_size:
+        return Step()
+    first, end = state.commit_log
+    room = event.segment_size - end % event.segment_size
+    blank = Span(end, end + room) if size + BLANK_BYTES_MIN > room else None
+    position = blank.max if blank else end
+    queue_offset = state.topic_queue_table.get(event.queue, 0) if event.indexed else 0
+    changes = [Change("commit_log", None, Span(first, position + size))]
+    if event.indexed:
+        next_offset = queue_offset + len(event.sizes)
+        changes.append(Change("topic_queue_table", event.queue, next_offset))
+    return Step(tuple(changes), result=Appended(position, queue_offset, blank))
+
+
+def flush(state: LogState) -> Step:
+    """Log!Flush. What has been written so far is on disk."""
+    return Step((Change("flushed_where", None, state.commit_log.max),))
+
+
+def may_dispatch(state: LogState, event: Dispatch, sync_flush: bool) -> bool:
+    """The guard of Log!Dispatch. With synchronous flush nothing is visible that a crash
+    could still take away (LOG-007); with asynchronous flush it may be (LOG-008)."""
+    end = event.unit.position + event.unit.size
+    return end <= (state.flushed_where if sync_flush else state.commit_log.max)
+
+
+def dispatch(state: LogState, event: Dispatch) -> Step:
+    """Log!Dispatch. The record's unit goes to its ConsumeQueue and makes it visible.
+
+    The result is the Unit to write at the event's queue offset, or None: of a record that
+    enters no ConsumeQueue, or that has its unit already (LOG-003).
+    """
+    reput = Change("reput_from_offset", None, event.unit.position + event.unit.size)
+    span = state.consume_queue.get(event.queue, EMPTY)
+    has_units = span.min < span.max
+    if not event.indexed or (has_units and event.queue_offset < span.max):
+        return Step((reput,))
+    first = span.min if has_units and event.queue_offset == span.max else event.queue_offset
+    grown = Change("consume_queue", event.queue, Span(first, event.queue_offset + 1))
+    return Step((reput, grown), result=event.unit)
+
+
+def check_message(
+    topic_bytes: int, retry: bool, body_bytes: int, properties_bytes: int
+) -> PutStatus:
+    """The limits of one message, in the order in which 5.3.3 checks them
+    (HookUtils.checkBeforePutMessage, MessageExtEncoder.encode)."""
+    topic_bytes_max = RETRY_TOPIC_BYTES_MAX if retry else V1_TOPIC_BYTES_MAX
+    if topic_bytes > topic_bytes_max:
+        return PutStatus.MESSAGE_ILLEGAL
+    if properties_bytes > PROPERTIES_BYTES_MAX:
+        return PutStatus.PROPERTIES_SIZE_EXCEEDED
+    if body_bytes > MAX_MESSAGE_SIZE:
+        return PutStatus.MESSAGE_ILLEGAL
+    return PutStatus.PUT_OK
+
+
+def is_indexed(sys_flag: int) -> bool:
+    """Whether a record enters a ConsumeQueue: prepared and rollback ones do not."""
+    return sys_flag & SysFlag.ROLLBACK not in (SysFlag.PREPARED, SysFlag.ROLLBACK)
+
+
+def unit_tags_code(topic: Topic, properties: bytes, store_timestamp: int) -> int:
+    """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
+    schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
+    values = decode_properties(properties)
+    level = int(values.get("DELAY", "0")) if topic == SCHEDULE_TOPIC else 0
+    if level > 0:
+        return store_timestamp + 1000 * DELAY_LEVELS_S[min(level, len(DELAY_LEVELS_S)) - 1]
+    return tags_code(values.get("TAGS"))
+
+
+def dispatch_of(record: Record) -> Dispatch:
+    """The dispatch of a record as it lies in the log."""
+    code = unit_tags_code(record.topic, record.properties, record.store_timestamp)
+    return Dispatch(
+        (record.topic, record.queue_id),
+        record.queue_offset,
+        is_indexed(record.sys_flag),
+        Unit(record.physical_offset, record.size, code),
+        record.store_timestamp,
+    )
+
+
+def check_offset(span: Span | None, offset: int) -> tuple[GetMessageStatus, int] | None:
+    """What a read at `offset` answers before it looks at any message: the status and the
+    next offset to ask for. None: there are messages at it.
+
+    In the order of DefaultMessageStore.getMessage (5.3.3); `span` is None of a queue that
+    does not exist.
+    """
+    if span is None:
+        return GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, 0
+    if span.max == 0:
+        return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
+    if offset < span.min:
+        return GetMessageStatus.OFFSET_TOO_SMALL, span.min
+    if offset == span.max:
+        return GetMessageStatus.OFFSET_OVERFLOW_ONE, offset
+    if offset > span.max:
+        return GetMessageStatus.OFFSET_OVERFLOW_BADLY, span.max
+    return None
+
+
+def is_batch_full(max_count: int, count: int, total_bytes: int, size: int) -> bool:
+    """Whether a pull that holds `count` messages of `total_bytes` takes no further one of
+    `size` bytes. The first message is always taken, whatever its size."""
+    return count > 0 and (
+        count >= min(max_count, MAX_TRANSFER_COUNT) or total_bytes + size > MAX_TRANSFER_BYTES
+    )

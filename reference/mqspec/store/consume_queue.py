@@ -1,0 +1,87 @@
+"""ConsumeQueue: where the records of one queue lie, 20 bytes each (ConsumeQueue.java, 5.3.3).
+
+A unit is the record's position in the CommitLog (i64), its size (i32) and its tags code
+(i64), all big-endian; the unit of queue offset k is at byte 20 k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+
+from mqspec.core.log import UNIT_BYTES, Span, Unit
+from mqspec.core.recovery import BLANK_UNIT
+from mqspec.store.mapped_file import MappedFileQueue
+
+_UNIT = Struct(">qiq")
+_CHUNK = 1024 * UNIT_BYTES
+FILES_SCANNED = 3  # at load, from the end: earlier files were on disk long ago
+
+
+class ConsumeQueue:
+    """The files of one queue. Which of its units count is known by the store's state."""
+
+    def __init__(self, directory: Path, units_per_file: int) -> None:
+        self._files = MappedFileQueue(directory, units_per_file * UNIT_BYTES)
+        self._dirty: Span | None = None  # bytes written since the last flush
+
+    def check(self) -> None:
+        """Raise UserError where the files are not those of a ConsumeQueue."""
+        self._files.check()
+
+    def load(self) -> Span:
+        """Map the files, and return the queue offsets that they hold, blank units included.
+
+        A unit with size 0 was never written: what follows it does not count.
+        """
+        self._files.load()
+        starts = self._files.starts
+        if not starts:
+            return Span(0, 0)
+        trusted = starts[-FILES_SCANNED:][0]
+        written = sum(1 for _ in self._written(trusted))
+        return Span(starts[0] // UNIT_BYTES, trusted // UNIT_BYTES + written)
+
+    def unit(self, queue_offset: int) -> Unit:
+        """The unit at a queue offset that the queue holds."""
+        return Unit(*_UNIT.unpack(self._files.read(queue_offset * UNIT_BYTES, UNIT_BYTES)))
+
+    def units(self, queue_offset: int, count: int) -> Iterator[Unit]:
+        """Units from a queue offset on, at most `count`, and no further than its file goes."""
+        data = self._files.read(queue_offset * UNIT_BYTES, count * UNIT_BYTES)
+        return map(Unit._make, _UNIT.iter_unpack(data))
+
+    def put(self, queue_offset: int, unit: Unit) -> None:
+        """Write a unit. The head of a queue's first file is filled with blank units, since
+        readers take a unit with size 0 for the end."""
+        at = queue_offset * UNIT_BYTES
+        if not self._files.starts:
+            blanks = at % self._files.file_size // UNIT_BYTES
+            if blanks:
+                self._files.write(self._files.start_of(at), _UNIT.pack(*BLANK_UNIT) * blanks)
+        self._files.write(at, _UNIT.pack(*unit))
+        begin = self._dirty.min if self._dirty else self._files.start_of(at)
+        self._dirty = Span(begin, at + UNIT_BYTES)
+
+    def truncate(self, queue_offset: int) -> None:
+        """Drop the units from a queue offset on, on disk when this returns."""
+        self._files.truncate(queue_offset * UNIT_BYTES)
+
+    def flush(self) -> None:
+        """Return when all units are on disk."""
+        if self._dirty:
+            self._files.flush(*self._dirty)
+            self._dirty = None
+
+    def close(self) -> None:
+        """Unmap the files."""
+        self._files.close()
+
+    def _written(self, position: int) -> Iterator[Unit]:
+        while data := self._files.read(position, _CHUNK):
+            for unit in map(Unit._make, _UNIT.iter_unpack(data)):
+                if unit.position < 0 or unit.size <= 0:
+                    return
+                yield unit
+            position += len(data)

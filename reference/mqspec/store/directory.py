@@ -1,0 +1,69 @@
+"""The directory of a store: whether it is one, and who has it."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import BinaryIO
+
+from mqrules import UserError
+
+_KNOWN = frozenset({"abort", "checkpoint", "commitlog", "config", "consumequeue", "index", "lock"})
+
+# A lock of POSIX belongs to a process, which would not be refused by its own.
+_ours: set[Path] = set()
+
+
+class StoreDirectory:
+    """The directory, held from `take` to `release`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._lock: BinaryIO | None = None
+
+    def check(self) -> None:
+        """Raise UserError where the path cannot be a store. Changes nothing."""
+        if self.root.is_dir():
+            names = {path.name for path in self.root.iterdir()}
+            if names and not names & _KNOWN:
+                raise UserError(
+                    str(self.root),
+                    "not a store: it holds other files and no commitlog",
+                    "name an empty or a new directory, or one that a broker has written",
+                )
+        elif self.root.exists():
+            raise UserError(str(self.root), "not a directory", "name a directory for the store")
+
+    def take(self) -> None:
+        """Make the directory where it is missing and lock it, as the real broker does: byte 0
+        of the file `lock`. Raises UserError where somebody else has it."""
+        in_use = UserError(
+            str(self.root), "the store is in use", "stop the broker that uses it, or name another"
+        )
+        real = self.root.resolve()
+        if real in _ours:
+            raise in_use
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            lock = (self.root / "lock").open("ab")
+        except OSError as error:
+            raise UserError(
+                str(self.root), f"cannot be written: {error.strerror}", "name another directory"
+            ) from None
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError:
+            lock.close()
+            raise in_use from None
+        if lock.tell() == 0:
+            lock.write(b"lock")
+            lock.flush()
+        self._lock = lock
+        _ours.add(real)
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+            _ours.discard(self.root.resolve())

@@ -1,0 +1,122 @@
+"""Files of one size, named by the position of their first byte, as one long array."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+from mqrules import UserError
+
+NAME_DIGITS = 20
+
+
+class MappedFileQueue:
+    """A directory of mapped files (MappedFileQueue.java, 5.3.3). Positions are in bytes."""
+
+    def __init__(self, directory: Path, file_size: int) -> None:
+        self.directory = directory
+        self.file_size = file_size
+        self._files: dict[int, mmap.mmap] = {}  # by the position of the first byte
+
+    def check(self) -> None:
+        """Raise UserError where a file cannot be one of this array. Changes nothing."""
+        for path in self._paths():
+            if not (path.name.isdecimal() and len(path.name) == NAME_DIGITS and path.is_file()):
+                raise UserError(str(path), "not a store file", "move it out of the store")
+            if int(path.name) % self.file_size:
+                remedy = "open the store with the file size that it was written with"
+                raise UserError(
+                    str(path), f"its name is not a multiple of {self.file_size}", remedy
+                )
+        for path in self._whole():
+            if (length := path.stat().st_size) != self.file_size:
+                raise UserError(
+                    str(path),
+                    f"a file of {length} bytes, expected {self.file_size}",
+                    "open the store with the file size that it was written with, or restore "
+                    "the file from a copy",
+                )
+
+    def load(self) -> None:
+        """Map all files. An empty last file, which a crash leaves, is removed first."""
+        for path in set(self._paths()) - set(self._whole()):
+            path.unlink()
+        for path in self._whole():
+            self._map(path)
+
+    @property
+    def starts(self) -> list[int]:
+        """The position of the first byte of each file, ascending."""
+        return sorted(self._files)
+
+    def start_of(self, position: int) -> int:
+        """Where the file starts that holds, or would hold, the position."""
+        return position - position % self.file_size
+
+    def file_at(self, position: int) -> mmap.mmap | None:
+        """The bytes of the file that holds the position."""
+        return self._files.get(position - position % self.file_size)
+
+    def read(self, position: int, length: int) -> bytes:
+        """At most `length` bytes, fewer at the end of a file, none where there is no file."""
+        file = self.file_at(position)
+        at = position % self.file_size
+        return file[at : at + length] if file else b""
+
+    def write(self, position: int, data: bytes) -> None:
+        """Write within one file, which is made where it is missing."""
+        file = self.file_at(position) or self._create(self.start_of(position))
+        at = position % self.file_size
+        file[at : at + len(data)] = data
+
+    def flush(self, begin: int, end: int) -> None:
+        """Return when everything written from `begin` to `end` is on disk."""
+        for start in range(self.start_of(begin), end, self.file_size):
+            if file := self._files.get(start):
+                first = max(begin - start, 0)
+                first -= first % mmap.ALLOCATIONGRANULARITY
+                file.flush(first, min(end - start, self.file_size) - first)
+
+    def truncate(self, end: int) -> None:
+        """Remove files that start at `end` or behind it, and zero what follows it in its file,
+        on disk when this returns: no old record comes back behind a new one (RECOV-008)."""
+        for start in [start for start in self._files if start >= end]:
+            self._files.pop(start).close()
+            self._path(start).unlink()
+        if self.file_at(end) is not None:
+            start = self.start_of(end)
+            self._files.pop(start).close()
+            with self._path(start).open("rb+") as file:
+                file.truncate(end - start)
+                file.truncate(self.file_size)
+                os.fsync(file.fileno())
+            self._map(self._path(start))
+
+    def close(self) -> None:
+        """Unmap all files."""
+        while self._files:
+            self._files.popitem()[1].close()
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.directory.iterdir()) if self.directory.is_dir() else []
+
+    def _whole(self) -> list[Path]:
+        paths = self._paths()
+        return paths[:-1] if paths and paths[-1].stat().st_size == 0 else paths
+
+    def _path(self, start: int) -> Path:
+        return self.directory / f"{start:0{NAME_DIGITS}}"
+
+    def _create(self, start: int) -> mmap.mmap:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self._path(start)
+        with path.open("xb") as file:
+            file.truncate(self.file_size)
+        return self._map(path)
+
+    def _map(self, path: Path) -> mmap.mmap:
+        with path.open("rb+") as file:
+            mapped = mmap.mmap(file.fileno(), self.file_size)
+        self._files[int(path.name)] = mapped
+        return mapped

@@ -1,0 +1,363 @@
+"""MessageStore: the files of one broker, opened, written, read and closed.
+
+It carries what `mqspec.core.log` and `mqspec.core.recovery` decide to the files. One thread
+uses it at a time. Files that Apache RocketMQ 5.3.3 wrote are opened as they are, and the
+other way round; its index, timer and compaction files are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from mqspec.core import log, recovery
+from mqspec.core.log import (
+    UNIT_BYTES,
+    Dispatch,
+    GetMessageStatus,
+    LogState,
+    PutStatus,
+    Span,
+    TopicQueue,
+    Unit,
+)
+from mqspec.core.record import Record, encode_record, offset_message_id, place
+from mqspec.core.recovery import RESCAN, Checkpoint, Files, RecoveryState
+from mqspec.core.step import apply
+from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
+from mqspec.store.commit_log import CommitLog
+from mqspec.store.consume_queue import ConsumeQueue
+from mqspec.store.directory import StoreDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """A store keeps the sizes of the files that it was made with; these are the real ones."""
+
+    segment_size: int = 1 << 30  # of the CommitLog, bytes
+    consume_queue_units: int = 300_000  # of a ConsumeQueue file
+    sync_flush: bool = False  # a put is answered when it is on disk
+
+
+class Boundary(StrEnum):
+    """Which of the messages around a time is meant (BoundaryType.java, 5.3.3)."""
+
+    LOWER = "lower"
+    UPPER = "upper"
+
+
+class RecoveryReport(NamedTuple):
+    """What opening the store found and did."""
+
+    abnormal: bool  # the last stop was not clean
+    scan_from: int  # position where the walk of the log started
+    commit_log: Span  # positions, as recovered
+    redispatched: int  # units written to ConsumeQueues
+
+
+class PutResult(NamedTuple):
+    """Where a message, or a batch, is stored. Its consumers will see it where the status is
+    PUT_OK or FLUSH_DISK_TIMEOUT."""
+
+    status: PutStatus
+    queue_offset: int = -1  # of the first message
+    message_ids: tuple[str, ...] = ()  # the offset message ids, one a message
+    store_timestamp: int = 0  # ms
+
+
+class GetResult(NamedTuple):
+    """What a read of a queue found."""
+
+    status: GetMessageStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    records: tuple[bytes, ...] = ()  # as they lie in the log
+
+
+class Arrival(NamedTuple):
+    """A message became visible."""
+
+    topic: str
+    queue_id: int
+    max_offset: int  # of the queue, with this message
+    tags_code: int
+    store_timestamp: int  # ms
+    properties: bytes
+
+
+class MessageStore:
+    """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
+
+    `on_arrival` is called with each message as it becomes visible.
+    """
+
+    def __init__(self, root: Path, config: StoreConfig, clock_ms: Callable[[], int]) -> None:
+        self.root = root
+        self.on_arrival: Callable[[Arrival], None] = lambda _: None
+        self._config = config
+        self._clock_ms = clock_ms
+        self._directory = StoreDirectory(root)
+        self._commit_log = CommitLog(root / "commitlog", config.segment_size)
+        self._consume_queues: dict[TopicQueue, ConsumeQueue] = {}
+        self._state = LogState()
+        self._pending: deque[tuple[Dispatch, bytes]] = deque()  # not yet dispatched; properties
+        self._checkpoint = Checkpoint()
+        self._written_at = 0  # store timestamp, ms, of the last record written
+        self._dispatched_at = 0  # and of the last one dispatched
+
+    def open(self) -> RecoveryReport:
+        """Take the directory, and recover what is there.
+
+        Raises UserError where it is no store, is in use, or has a file that cannot be the
+        store's; nothing in it is changed then.
+        """
+        self._directory.check()
+        self._consume_queues = self._find_consume_queues()
+        self._commit_log.check()
+        for consume_queue in self._consume_queues.values():
+            consume_queue.check()
+        self._directory.take()
+        report = self._recover()
+        (self.root / "abort").write_text(str(os.getpid()))
+        return report
+
+    def close(self) -> None:
+        """Stop cleanly: all is on disk, and the next start need not walk the log."""
+        self.flush()
+        self._commit_log.close()
+        for consume_queue in self._consume_queues.values():
+            consume_queue.close()
+        (self.root / "abort").unlink()
+        self._directory.release()
+
+    # Writing
+
+    def put(self, message: Record) -> PutResult:
+        """Store one message; its offsets and its store timestamp are given here."""
+        return self.put_batch((message,))
+
+    def put_batch(self, messages: Sequence[Record]) -> PutResult:
+        """Store messages of one queue next to each other, all or none."""
+        for message in messages:
+            status = log.check_message(
+                len(message.topic.encode()),
+                message.topic.startswith(log.RETRY_TOPIC_PREFIX),
+                len(message.body),
+                len(message.properties),
+            )
+            if status is not PutStatus.PUT_OK:
+                return PutResult(status)
+        encoded = [encode_record(message) for message in messages]
+        queue = (messages[0].topic, messages[0].queue_id)
+        indexed = log.is_indexed(messages[0].sys_flag)
+        sizes = tuple(map(len, encoded))
+        step = log.append(self._state, log.Append(queue, sizes, indexed, self._config.segment_size))
+        if step.result is None:
+            return PutResult(PutStatus.MESSAGE_ILLEGAL)
+        now = max(self._clock_ms(), self._written_at)
+        position, queue_offset, _ = step.result
+        message_ids = []
+        for i, (message, data) in enumerate(zip(messages, encoded, strict=True)):
+            offset = queue_offset + i if indexed else 0
+            place(data, offset, position, now)
+            code = log.unit_tags_code(message.topic, message.properties, now)
+            unit = Unit(position, len(data), code)
+            dispatch = Dispatch(queue, offset, indexed, unit, now)
+            self._pending.append((dispatch, message.properties))
+            message_ids.append(offset_message_id(message.store_host, position))
+            position += len(data)
+        self._commit_log.append(b"".join(encoded), step.result)
+        apply(self._state, step.changes)
+        self._written_at = now
+        status = self._flush_sync() if self._config.sync_flush else PutStatus.PUT_OK
+        self.reput()
+        return PutResult(status, queue_offset, tuple(message_ids), now)
+
+    def reput(self) -> None:
+        """Dispatch what may be dispatched (ReputMessageService)."""
+        while self._pending:
+            dispatch, properties = self._pending[0]
+            if not log.may_dispatch(self._state, dispatch, self._config.sync_flush):
+                return
+            self._pending.popleft()
+            step = log.dispatch(self._state, dispatch)
+            self._write_unit(dispatch, step.result)
+            apply(self._state, step.changes)
+            self._dispatched_at = dispatch.store_timestamp
+            if step.result:
+                topic, queue_id = dispatch.queue
+                self.on_arrival(
+                    Arrival(
+                        topic,
+                        queue_id,
+                        dispatch.queue_offset + 1,
+                        dispatch.unit.tags_code,
+                        dispatch.store_timestamp,
+                        properties,
+                    )
+                )
+
+    def flush_commit_log(self) -> None:
+        """Return when the log is on disk. The broker calls it each 500 ms (LOG-008)."""
+        state = self._state
+        self._commit_log.flush(Span(state.flushed_where, state.commit_log.max))
+        apply(state, log.flush(state).changes)
+
+    def flush(self) -> None:
+        """Return when the log and the ConsumeQueues are on disk, and the checkpoint says so.
+        The broker calls it each 60 s."""
+        self.flush_commit_log()
+        self.reput()
+        for consume_queue in self._consume_queues.values():
+            consume_queue.flush()
+        self._checkpoint = self._checkpoint._replace(
+            physic_msg_timestamp=self._written_at, logics_msg_timestamp=self._dispatched_at
+        )
+        write_checkpoint(self.root / "checkpoint", self._checkpoint)
+
+    # Reading
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        tag_filter: Callable[[int], bool] | None = None,
+    ) -> GetResult:
+        """Read messages of a queue from an offset on, those whose tags code passes the filter.
+
+        `next_begin_offset` is behind the last message that was looked at, or where a read
+        should begin that began where nothing is.
+        """
+        queue = (topic, queue_id)
+        span = self._state.consume_queue.get(queue)
+        minimum, maximum = span or log.EMPTY
+        nothing = log.check_offset(span, offset)
+        if nothing:
+            return GetResult(*nothing, minimum, maximum)
+        records: list[bytes] = []
+        total, next_offset, status = 0, offset, GetMessageStatus.NO_MATCHED_MESSAGE
+        scanned_max = max(log.MAX_FILTER_BYTES // UNIT_BYTES, max_count)
+        count = min(maximum - offset, scanned_max)
+        for position, size, code in self._consume_queues[queue].units(offset, count):
+            if tag_filter is None or tag_filter(code):
+                if log.is_batch_full(max_count, len(records), total, size):
+                    break
+                record = self._commit_log.read(position, size)
+                if record:
+                    records.append(record)
+                    total += size
+                    status = GetMessageStatus.FOUND
+                elif not records:
+                    status = GetMessageStatus.MESSAGE_WAS_REMOVING
+            next_offset += 1
+        return GetResult(status, next_offset, minimum, maximum, tuple(records))
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The first queue offset that can be read; 0 of a queue that does not exist."""
+        return self._state.consume_queue.get((topic, queue_id), log.EMPTY).min
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The queue offset behind the last visible message."""
+        return self._state.consume_queue.get((topic, queue_id), log.EMPTY).max
+
+    def offset_by_time(self, topic: str, queue_id: int, time_ms: int, boundary: Boundary) -> int:
+        """The first message stored at the time or later (LOWER), or the last one stored at the
+        time or earlier (UPPER), within [min, max]."""
+        minimum, maximum = self._state.consume_queue.get((topic, queue_id), log.EMPTY)
+        offsets = range(minimum, maximum)
+
+        def stored_at(offset: int) -> int:
+            return self._store_timestamp((topic, queue_id), offset)
+
+        if boundary is Boundary.LOWER:
+            return minimum + bisect_left(offsets, time_ms, key=stored_at)
+        return max(minimum, minimum + bisect_right(offsets, time_ms, key=stored_at) - 1)
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """The store timestamp, ms, of a queue's first message; -1 where it has none."""
+        minimum, maximum = self._state.consume_queue.get((topic, queue_id), log.EMPTY)
+        return self._store_timestamp((topic, queue_id), minimum) if minimum < maximum else -1
+
+    # Inside
+
+    def _recover(self) -> RecoveryReport:
+        segments = self._commit_log.load()
+        self._checkpoint = read_checkpoint(self.root / "checkpoint")
+        abort = (self.root / "abort").exists()
+        spans = {queue: files.load() for queue, files in self._consume_queues.items()}
+        state = RecoveryState()
+        log_min = segments[0].start if segments else 0
+        step = recovery.load(Files(abort, self._checkpoint, segments, spans, self._unit))
+        apply(state, step.changes)
+        redispatched = 0
+        scan = self._commit_log.scan(step.result)
+        while scanned := next(scan, None):
+            step = recovery.redispatch(state, scanned, log_min)
+            apply(state, step.changes)
+            if step.result is RESCAN:
+                scan = self._commit_log.scan(log_min)
+                continue
+            if scanned.record:
+                self._write_unit(scanned.record, step.result)
+                redispatched += step.result is not None
+                self._written_at = self._dispatched_at = scanned.record.store_timestamp
+        apply(state, recovery.end_recovery(state, self._unit).changes)
+        self._cut(state, log_min)
+        return RecoveryReport(abort, state.scan_from, self._state.commit_log, redispatched)
+
+    def _cut(self, state: RecoveryState, log_min: int) -> None:
+        """Cut the files to what was recovered, all on disk before the first append."""
+        end = state.process_offset
+        self._commit_log.truncate(end)
+        self._commit_log.flush(Span(log_min, end))
+        for queue, span in state.consume_queue.items():
+            self._consume_queues[queue].truncate(span.max)
+            self._consume_queues[queue].flush()
+        next_offsets = {queue: span.max for queue, span in state.consume_queue.items()}
+        self._state = LogState(
+            Span(log_min, end), end, end, next_offsets, dict(state.consume_queue)
+        )
+
+    def _find_consume_queues(self) -> dict[TopicQueue, ConsumeQueue]:
+        return {
+            (path.parent.name, int(path.name)): self._consume_queue(path)
+            for path in sorted((self.root / "consumequeue").glob("*/*"))
+            if path.name.isdecimal()
+        }
+
+    def _consume_queue(self, directory: Path) -> ConsumeQueue:
+        return ConsumeQueue(directory, self._config.consume_queue_units)
+
+    def _write_unit(self, dispatch: Dispatch, unit: Unit | None) -> None:
+        if unit is None:
+            return
+        queue = dispatch.queue
+        if queue not in self._consume_queues:
+            topic, queue_id = queue
+            directory = self.root / "consumequeue" / topic / str(queue_id)
+            self._consume_queues[queue] = self._consume_queue(directory)
+        self._consume_queues[queue].put(dispatch.queue_offset, unit)
+
+    def _unit(self, queue: TopicQueue, offset: int) -> Unit:
+        return self._consume_queues[queue].unit(offset)
+
+    def _store_timestamp(self, queue: TopicQueue, offset: int) -> int:
+        position, size, _ = self._unit(queue, offset)
+        record = self._commit_log.record(position, size)
+        return record.store_timestamp if isinstance(record, Record) else 0
+
+    def _flush_sync(self) -> PutStatus:
+        try:
+            self.flush_commit_log()
+        except OSError:
+            return PutStatus.FLUSH_DISK_TIMEOUT
+        return PutStatus.PUT_OK
