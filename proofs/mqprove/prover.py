@@ -1,0 +1,122 @@
+"""Proving a claim about every group, or finding one group where it fails.
+
+A proof asks Z3 about every group at once. Where that does not succeed, a refutation looks for
+a counterexample among small groups; what Z3 finds is then run on ordinary lists, and counts
+only if the claim fails there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from time import perf_counter
+from types import ModuleType
+from typing import TypeAlias
+
+import z3
+
+from mqprove.group import AnyGroup, GivenGroup, Group
+from mqprove.symbolic import NotUnderstoodError, Opaque
+
+PROOF_MS_MAX = 10_000  # for one goal
+QUEUES_MAX, MEMBERS_MAX = 12, 5  # of the groups that a refutation looks at
+LESSONS_MAX = 100  # how many models a refutation takes before it gives up
+
+Claim: TypeAlias = Callable[[Group], z3.BoolRef]
+
+
+@dataclass(frozen=True, slots=True)
+class Theorem:
+    """A statement about every group, as a function that says it of one."""
+
+    name: str
+    rules: tuple[str, ...]
+    statement: str
+    strategy: str
+    claim: Claim
+    unique: bool = True  # whether client ids are
+    holds: bool = True  # else a counterexample is expected
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What came of a theorem: proved, refuted with a counterexample, or neither."""
+
+    theorem: Theorem
+    proved: bool
+    counterexample: str | None
+    goals: int
+    paths: int
+    seconds: float
+
+    @property
+    def as_expected(self) -> bool:
+        return self.proved if self.theorem.holds else self.counterexample is not None
+
+    @property
+    def outcome(self) -> str:
+        """In words."""
+        if self.proved:
+            return "proved"
+        return f"fails: {self.counterexample}" if self.counterexample else "neither"
+
+
+def prove(theorem: Theorem, allocation: ModuleType) -> Proof:
+    """Prove the theorem about a module's `allocate`, or refute it with numbers."""
+    started = perf_counter()
+    group = AnyGroup(allocation, theorem.strategy, theorem.unique)
+    goal = theorem.claim(group)
+    goals = [(o.hypotheses, o.goal) for o in group.obligations]
+    goals.append((tuple(group.hypotheses), goal))
+    proved = all(_valid(hypotheses, goal) for hypotheses, goal in goals)
+    counterexample = None if proved else refute(theorem, group, goal)
+    return Proof(theorem, proved, counterexample, len(goals), group.paths, perf_counter() - started)
+
+
+def _valid(hypotheses: Iterable[z3.BoolRef], goal: z3.BoolRef) -> bool:
+    solver = z3.Solver()
+    solver.set("timeout", PROOF_MS_MAX)
+    solver.add(*hypotheses)
+    return bool(solver.check(z3.Not(goal)) == z3.unsat)
+
+
+def refute(theorem: Theorem, group: AnyGroup, goal: z3.BoolRef) -> str | None:
+    """A small group, in numbers, where the claim fails on ordinary lists; None if none is found."""
+    solver = z3.Solver()
+    solver.set("timeout", PROOF_MS_MAX)
+    solver.add(*group.small(QUEUES_MAX, MEMBERS_MAX))
+    failures = [
+        z3.And(*obligation.hypotheses, z3.Not(obligation.goal)) for obligation in group.obligations
+    ]
+    solver.add(z3.Or(*failures, z3.And(*group.hypotheses, z3.Not(goal))))
+    for _ in range(LESSONS_MAX):
+        if solver.check() != z3.sat:
+            return None
+        model = solver.model()
+        given = group.given(model)
+        if _fails(theorem, given):
+            return str(given)
+        solver.add(*_lessons(model, group.opaque))
+    return None
+
+
+def _fails(theorem: Theorem, given: GivenGroup) -> bool:
+    try:
+        return bool(z3.is_false(z3.simplify(theorem.claim(given))))
+    except NotUnderstoodError:
+        raise
+    except Exception:
+        # The code itself raises, and `given` tells so: a member that takes nothing at all.
+        return True
+
+
+def _lessons(model: z3.ModelRef, uses: Iterable[Opaque]) -> list[z3.BoolRef]:
+    """What the operators that Z3 guessed at really give for the numbers of this model."""
+    found = []
+    for use in uses:
+        left, right = (
+            model.eval(side, model_completion=True).as_long() for side in (use.left, use.right)
+        )
+        fact = use.meaning(left, right)
+        found.append(z3.Implies(z3.And(use.left == left, use.right == right), use.result == fact))
+    return found

@@ -1,0 +1,286 @@
+"""Ordinary Python, run on Z3 terms: along every path, with Python's own semantics.
+
+A theorem is about the code that runs, so the code itself is run: `explore` calls it with
+`Number`s instead of ints. An operation on them builds a term; a branch on one is taken both
+ways where Z3 finds both possible, each in a run of its own. What would raise on an int raises
+here: a division asks first whether the divisor may be zero, and if it may, one path raises.
+So that a path without an error is one whose side conditions are proved.
+
+Operators that are not arithmetic (shifts, bits, powers) are opaque: an uninterpreted function,
+of which a refutation learns the values that it needs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import z3
+
+PATHS_MAX = 64  # of one call: more means that the code loops on a symbolic number
+BRANCH_MS_MAX = 2_000  # for Z3 to say whether a branch is possible; no answer: it may be
+
+Term: TypeAlias = z3.ArithRef
+
+
+class NotUnderstoodError(Exception):
+    """The code does something that has no symbolic meaning here: nothing is proved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """One use of an operator that Z3 is not told the meaning of."""
+
+    meaning: Callable[[int, int], int]
+    left: Term
+    right: Term
+    result: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One way through the code: under `condition` it returned `value`, or raised `error`."""
+
+    condition: z3.BoolRef
+    value: Any
+    error: Exception | None
+    opaque: tuple[Opaque, ...]
+
+
+def explore(call: Callable[[], object], hypotheses: Iterable[z3.BoolRef]) -> list[Path]:
+    """Every path of `call` that the hypotheses allow: together they cover all cases."""
+    hypotheses = list(hypotheses)
+    pending: list[list[bool]] = [[]]
+    paths: list[Path] = []
+    while pending:
+        run = _Run(hypotheses, pending.pop())
+        paths.append(run.follow(call))
+        pending += run.forks
+        if len(paths) + len(pending) > PATHS_MAX:
+            raise NotUnderstoodError(f"more than {PATHS_MAX} paths")
+    return paths
+
+
+class _Run:
+    """One call: takes the decisions that are given, then the first possible one of each pair."""
+
+    active: _Run | None = None
+
+    def __init__(self, hypotheses: list[z3.BoolRef], given: list[bool]) -> None:
+        self.solver = z3.Solver()
+        self.solver.set("timeout", BRANCH_MS_MAX)
+        self.solver.add(hypotheses)
+        self.given = given
+        self.decisions: list[bool] = []
+        self.conditions: list[z3.BoolRef] = []
+        self.forks: list[list[bool]] = []
+        self.opaque: list[Opaque] = []
+
+    def follow(self, call: Callable[[], object]) -> Path:
+        outer, _Run.active = _Run.active, self
+        value, error = None, None
+        try:
+            value = call()
+        except Exception as raised:
+            # Whatever the code raises is what this path does: the theorem judges it.
+            error = raised
+        finally:
+            _Run.active = outer
+        return Path(z3.And(self.conditions), value, error, tuple(self.opaque))
+
+    def possible(self, condition: z3.BoolRef) -> bool:
+        return bool(self.solver.check(condition) != z3.unsat)
+
+    def decide(self, condition: z3.BoolRef) -> bool:
+        step = len(self.decisions)
+        if step < len(self.given):
+            decision = self.given[step]
+        else:
+            decision = self.possible(condition)
+            if decision and self.possible(z3.Not(condition)):
+                self.forks.append([*self.decisions, False])
+        self.decisions.append(decision)
+        taken = condition if decision else z3.Not(condition)
+        self.conditions.append(taken)
+        self.solver.add(taken)
+        return decision
+
+
+def _run() -> _Run:
+    if _Run.active is None:
+        raise NotUnderstoodError("a symbolic number outside a run")
+    return _Run.active
+
+
+def decide(condition: z3.BoolRef) -> bool:
+    """Which way this run goes; the other way, where possible, is a run of its own."""
+    return _run().decide(condition)
+
+
+def certain(condition: z3.BoolRef) -> bool:
+    """Whether the condition is proved on this path."""
+    return not _run().possible(z3.Not(condition))
+
+
+class Truth:
+    """The answer of a comparison."""
+
+    __slots__ = ("term",)
+
+    def __init__(self, term: z3.BoolRef) -> None:
+        self.term = term
+
+    def __bool__(self) -> bool:
+        return decide(self.term)
+
+
+Operation: TypeAlias = Callable[[Any, Any], Any]
+
+
+def _binary(operation: Operation, wrap: Callable[[Any], object]) -> Operation:
+    def method(self: Number, other: object) -> object:
+        if not isinstance(other, Number | int | float):
+            return NotImplemented
+        return wrap(operation(self.term, term(other)))
+
+    return method
+
+
+def _flipped(operation: Operation) -> Operation:
+    return lambda left, right: operation(right, left)
+
+
+def _divisor(value: Term) -> Term:
+    if decide(value == 0):
+        raise ZeroDivisionError("division by zero")
+    return value
+
+
+def _floordiv(left: Term, right: Term) -> Term:
+    right = _divisor(right)
+    if left.is_real() or right.is_real():
+        return z3.ToReal(z3.ToInt(left / right))
+    # Z3 rounds so that the rest is not negative; Python rounds down. Equal for a divisor > 0.
+    return left / right if certain(right > 0) else z3.If(right > 0, left / right, -left / -right)
+
+
+def _mod(left: Term, right: Term) -> Term:
+    return left - right * _floordiv(left, right)
+
+
+def _truediv(left: Term, right: Term) -> Term:
+    return z3.ToReal(left) / _divisor(z3.ToReal(right))
+
+
+def _opaque(meaning: Callable[[int, int], int]) -> Operation:
+    function = z3.Function(meaning.__name__, z3.IntSort(), z3.IntSort(), z3.IntSort())
+
+    def operation(left: Term, right: Term) -> Term:
+        if left.is_real() or right.is_real():
+            raise TypeError(f"unsupported operand for {meaning.__name__}: float")
+        result = function(left, right)
+        _run().opaque.append(Opaque(meaning, left, right, result))
+        return result
+
+    return operation
+
+
+def _shift(meaning: Callable[[int, int], int]) -> Operation:
+    opaque = _opaque(meaning)
+
+    def operation(left: Term, right: Term) -> Term:
+        if decide(right < 0):
+            raise ValueError("negative shift count")
+        return opaque(left, right)
+
+    return operation
+
+
+def _pow(left: Term, right: Term) -> Term:
+    if decide(right < 0):
+        raise NotUnderstoodError("a negative power")
+    return _opaque(operator.pow)(left, right)
+
+
+class Number:
+    """An int of Python's, or what a true division makes of two, as a Z3 term."""
+
+    __slots__ = ("term",)
+    __hash__ = None  # type: ignore[assignment]  # as object's stub wants a function here
+
+    def __init__(self, value: Term) -> None:
+        self.term = value
+
+    def __bool__(self) -> bool:
+        return decide(self.term != 0)
+
+    def __index__(self) -> int:
+        raise NotUnderstoodError("the value of a symbolic number")
+
+    def __neg__(self) -> Number:
+        return Number(-self.term)
+
+    def __pos__(self) -> Number:
+        return self
+
+    def __invert__(self) -> Number:
+        return Number(-self.term - 1)
+
+
+_COMPARISONS: dict[str, Operation] = {
+    name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
+}
+_OPERATIONS: dict[str, Operation] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": _floordiv,
+    "mod": _mod,
+    "truediv": _truediv,
+    "pow": _pow,
+    "lshift": _shift(operator.lshift),
+    "rshift": _shift(operator.rshift),
+    "and": _opaque(operator.and_),
+    "or": _opaque(operator.or_),
+    "xor": _opaque(operator.xor),
+}
+for _name, _operation in _COMPARISONS.items():
+    setattr(Number, f"__{_name}__", _binary(_operation, Truth))
+for _name, _operation in _OPERATIONS.items():
+    setattr(Number, f"__{_name}__", _binary(_operation, Number))
+    setattr(Number, f"__r{_name}__", _binary(_flipped(_operation), Number))
+
+
+def term(value: object) -> Term:
+    """The Z3 term of a number."""
+    match value:
+        case Number():
+            return value.term
+        case int():
+            return z3.IntVal(int(value))
+        case float():
+            return z3.RealVal(value)
+        case _:
+            raise NotUnderstoodError(f"{value!r} as a number")
+
+
+def whole(value: object) -> Term:
+    """The Z3 term of an index. Raises TypeError for a float, as Python does."""
+    number = term(value)
+    if number.is_real():
+        raise TypeError("slice indices must be integers")
+    return number
+
+
+def choice(paths: Sequence[Path], pick: Callable[[Any], z3.ExprRef]) -> z3.ExprRef:
+    """One term for what the paths return, each under its condition.
+
+    Sound because `explore` covers all cases; paths that raise are the caller's to rule out.
+    """
+    *rest, last = (path for path in paths if path.error is None)
+    chosen = pick(last.value)
+    for path in reversed(rest):
+        chosen = z3.If(path.condition, pick(path.value), chosen)
+    return chosen
