@@ -1,0 +1,377 @@
+"""Offset commit: how far a group has come on each queue. Twin of OffsetCommit.tla.
+
+A consumer holds the messages that it pulled and has not finished in a ProcessQueue, reports the
+smallest of them every 5 s, one-way, and the broker writes what it heard to a file every 5 s. So
+progress lags behind consumption in three places, and any of them may lose its tail. What is
+promised is that nothing is skipped (OFFSET-001, OFFSET-002); what is not promised is that
+nothing is repeated (OFFSET-004), only that repeats stay in a named window (OFFSET-005).
+
+An offset is always the next one to consume, never the last one consumed. A queue that was taken
+away is not in the table any more: whoever still works on its messages finds another process
+queue there, or none, and reports nothing (OFFSET-006). A queue that comes back is another
+process queue, which its `generation` tells.
+
+Facts: client/impl/consumer/{ProcessQueue,ConsumeMessageConcurrentlyService}.java,
+client/consumer/store/RemoteBrokerOffsetStore.java, broker/offset/ConsumerOffsetManager.java,
+broker/processor/ConsumerManageProcessor.java, 5.3.3; the broker's half seen on 5.3.3.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from mqspec.core.step import REMOVED, Change, Step
+from mqspec.core.types import Group, MessageQueue, Topic
+
+PERSIST_INTERVAL_MS: Final = 5_000  # of a consumer, and of the broker's file
+PERSIST_FIRST_DELAY_MS: Final = 10_000
+
+# Flow control, looked at before a pull: strictly more than any of these holds it back.
+PULL_THRESHOLD_FOR_QUEUE: Final = 1_000  # messages
+PULL_THRESHOLD_SIZE_FOR_QUEUE: Final = 100 << 20  # bytes, in whole MiB
+CONSUME_CONCURRENTLY_MAX_SPAN: Final = 2_000  # offsets, from the first unfinished to the last
+FLOW_CONTROL_DELAY_MS: Final = 50
+
+NOT_FOUND: Final = -1  # no offset is stored, or none that a consumer may use
+
+# Response codes of the broker's half.
+SUCCESS: Final = 0
+TOPIC_NOT_EXIST: Final = 17
+QUERY_NOT_FOUND: Final = 22
+SUBSCRIPTION_GROUP_NOT_EXIST: Final = 26
+INVALID_PARAMETER: Final = 29
+
+
+# The consumer's half
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessQueue:
+    """What a consumer holds of one queue."""
+
+    generation: int  # which of the consumer's process queues this is
+    next_offset: int  # to pull next
+    last_pull_ms: int
+    msg_tree_map: tuple[int, ...] = ()  # offsets pulled and not finished, ascending
+    size_bytes: int = 0  # of their bodies
+    queue_offset_max: int = 0  # of the last message put
+
+
+@dataclass(slots=True)
+class ConsumerState:
+    """What one consumer of one group holds; nothing of it survives the consumer's end."""
+
+    process_queue_table: dict[MessageQueue, ProcessQueue] = field(default_factory=dict)
+    # RemoteBrokerOffsetStore: progress, to be reported.
+    offset_store: dict[MessageQueue, int] = field(default_factory=dict)
+    generation: int = 0  # process queues made so far
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """The answer to a pull for a process queue."""
+
+    mq: MessageQueue
+    generation: int  # of the process queue that asked
+    next_offset: int
+    time_ms: int
+    offsets: tuple[int, ...] = ()  # of the messages to consume, ascending
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """The listener is done with some messages of a process queue."""
+
+    mq: MessageQueue
+    generation: int
+    offsets: tuple[int, ...]
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateConsumerOffset:
+    """Request 15, one-way from a consumer: nobody tells whether it arrived, or in which order."""
+
+    group: Group
+    mq: MessageQueue
+    commit_offset: int
+
+
+def add_message_queue(
+    state: ConsumerState, mq: MessageQueue, next_offset: int, stored: int, now_ms: int
+) -> Step:
+    """OffsetCommit!AddMessageQueue. Start on a queue, at the offset that was computed from what
+    the broker has stored (NOT_FOUND: nothing, and nothing is reported before the first progress).
+
+    Result: the new process queue; None where the queue is held already.
+    """
+    if mq in state.process_queue_table:
+        return Step()
+    made = ProcessQueue(state.generation + 1, next_offset, now_ms)
+    return Step(
+        (
+            # What is left of an earlier time with the queue is dirty.
+            Change("offset_store", mq, stored if stored >= 0 else REMOVED),
+            Change("process_queue_table", mq, made),
+            Change("generation", None, made.generation),
+        ),
+        result=made,
+    )
+
+
+def pull_message(state: ConsumerState, event: Pulled) -> Step:
+    """OffsetCommit!PullMessage. Pulled messages enter the process queue, unless it was dropped.
+
+    Result: whether the process queue is still there, and may be pulled for again.
+    """
+    queue = held(state, event.mq, event.generation)
+    if queue is None:
+        return Step(result=False)
+    if event.offsets and queue.msg_tree_map and event.offsets[0] <= queue.msg_tree_map[-1]:
+        raise ValueError(f"{event.mq}: pulled {event.offsets[0]} again")
+    filled = replace(
+        queue,
+        next_offset=event.next_offset,
+        last_pull_ms=event.time_ms,
+        msg_tree_map=queue.msg_tree_map + event.offsets,
+        size_bytes=queue.size_bytes + event.size_bytes,
+        queue_offset_max=event.offsets[-1] if event.offsets else queue.queue_offset_max,
+    )
+    return Step((Change("process_queue_table", event.mq, filled),), result=True)
+
+
+def correct_tags_offset(state: ConsumerState, event: Pulled) -> Step:
+    """A pull found nothing to consume, and all before it is finished: progress is `next_offset`.
+
+    Without this a queue whose tail is all filtered out would never be reported to its end.
+    """
+    queue = held(state, event.mq, event.generation)
+    if queue is None or queue.msg_tree_map:
+        return Step()
+    return update_offset(state, event.mq, event.next_offset, increase_only=True)
+
+
+def process_consume_result(state: ConsumerState, event: Consumed) -> Step:
+    """OffsetCommit!ProcessConsumeResult. Finished messages leave the process queue, and progress
+    becomes the smallest unfinished one, or the one after the last (OFFSET-002).
+
+    Result: whether it counted; it does not where the queue was dropped meanwhile (OFFSET-006).
+    """
+    queue = held(state, event.mq, event.generation)
+    if queue is None:
+        return Step(result=False)
+    if not queue.msg_tree_map:
+        return Step(result=True)
+    rest = _without(queue.msg_tree_map, event.offsets)
+    left = replace(queue, msg_tree_map=rest, size_bytes=queue.size_bytes - event.size_bytes)
+    progress = rest[0] if rest else queue.queue_offset_max + 1
+    updated = update_offset(state, event.mq, progress, increase_only=True)
+    return Step((Change("process_queue_table", event.mq, left), *updated.changes), result=True)
+
+
+def update_offset(
+    state: ConsumerState, mq: MessageQueue, offset: int, *, increase_only: bool
+) -> Step:
+    """RemoteBrokerOffsetStore.updateOffset: note progress, to be reported later (OFFSET-003)."""
+    old = state.offset_store.get(mq)
+    if old is not None and increase_only and offset <= old:
+        return Step()
+    return Step((Change("offset_store", mq, offset),))
+
+
+def persist_all(state: ConsumerState, group: Group) -> Step:
+    """OffsetCommit!PersistAll. Every 5 s: report progress of each queue held, also unchanged.
+
+    An entry of a queue that is not held any more is removed unreported; a consumer that holds
+    no queue at all does nothing.
+    """
+    if not state.process_queue_table:
+        return Step()
+    gone = (mq for mq in state.offset_store if mq not in state.process_queue_table)
+    sends = (
+        UpdateConsumerOffset(group, mq, offset)
+        for mq, offset in state.offset_store.items()
+        if mq in state.process_queue_table
+    )
+    return Step(tuple(Change("offset_store", mq, REMOVED) for mq in gone), tuple(sends))
+
+
+def remove_unnecessary_message_queue(state: ConsumerState, mq: MessageQueue, group: Group) -> Step:
+    """OffsetCommit!RemoveUnnecessaryMessageQueue. A queue is taken away: its process queue is
+    dropped, then its progress is reported for the last time and forgotten.
+
+    It does not wait for messages in work: they are finished without being reported, and the new
+    owner gets them again (scenario F).
+    """
+    offset = state.offset_store.get(mq)
+    changes = (Change("process_queue_table", mq, REMOVED), Change("offset_store", mq, REMOVED))
+    return Step(changes, () if offset is None else (UpdateConsumerOffset(group, mq, offset),))
+
+
+def offset_illegal(
+    state: ConsumerState, mq: MessageQueue, generation: int, next_offset: int, group: Group
+) -> Step:
+    """The broker called the pull's offset illegal and names another: the process queue is dropped,
+    that offset reported, and the next rebalance starts on the queue anew (OFFSET-014)."""
+    if held(state, mq, generation) is None:
+        return Step()
+    changes = (Change("process_queue_table", mq, REMOVED), Change("offset_store", mq, REMOVED))
+    return Step(changes, (UpdateConsumerOffset(group, mq, next_offset),))
+
+
+def pull_commit_offset(state: ConsumerState, mq: MessageQueue) -> int | None:
+    """The progress that the next pull of `mq` carries along, None where it carries none."""
+    offset = state.offset_store.get(mq, 0)
+    return offset if offset > 0 else None
+
+
+def held(state: ConsumerState, mq: MessageQueue, generation: int) -> ProcessQueue | None:
+    """The process queue, None once it was dropped."""
+    queue = state.process_queue_table.get(mq)
+    return queue if queue is not None and queue.generation == generation else None
+
+
+def must_wait(queue: ProcessQueue) -> bool:
+    """Whether flow control holds the next pull back, for 50 ms at a time."""
+    tree = queue.msg_tree_map
+    return bool(tree) and (
+        len(tree) > PULL_THRESHOLD_FOR_QUEUE
+        or queue.size_bytes >> 20 > PULL_THRESHOLD_SIZE_FOR_QUEUE >> 20
+        or tree[-1] - tree[0] > CONSUME_CONCURRENTLY_MAX_SPAN
+    )
+
+
+def _without(tree: tuple[int, ...], offsets: Collection[int]) -> tuple[int, ...]:
+    if len(offsets) > 1:
+        finished = frozenset(offsets)
+        return tuple(offset for offset in tree if offset not in finished)
+    for offset in offsets:
+        at = bisect_left(tree, offset)
+        if at < len(tree) and tree[at] == offset:
+            return tree[:at] + tree[at + 1 :]
+    return tree
+
+
+# The broker's half
+
+
+class OffsetKey(NamedTuple):
+    """What an offset is stored under. The queue need not exist (OFFSET-010)."""
+
+    topic: Topic
+    group: Group
+    queue_id: int
+
+
+@dataclass(slots=True)
+class OffsetState:
+    """A broker's ConsumerOffsetManager."""
+
+    offset_table: dict[OffsetKey, int] = field(default_factory=dict)  # goes to the file
+    reset_offset_table: dict[OffsetKey, int] = field(default_factory=dict)  # in memory only
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the broker answers."""
+
+    code: int
+    remark: str | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffset:
+    """UPDATE_CONSUMER_OFFSET as it arrives; None is a field that is missing."""
+
+    group: Group | None
+    topic: Topic
+    queue_id: int | None
+    offset: int | None
+
+
+def update_consumer_offset(
+    state: OffsetState, event: CommitOffset, *, group_exists: bool, topic_exists: bool
+) -> Step:
+    """OffsetCommit!UpdateConsumerOffset. What arrives last is stored as it is: backwards,
+    negative, beyond the end, for a queue that does not exist (OFFSET-010, OFFSET-011).
+
+    Result: the Answer. While a reset is pending, success is answered and nothing stored.
+    """
+    group = "null" if event.group is None else event.group
+    if not group_exists or event.group is None:
+        return Step(result=Answer(SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"))
+    if not topic_exists:
+        return Step(result=Answer(TOPIC_NOT_EXIST, f"Topic {event.topic} not exist!"))
+    if event.queue_id is None:
+        return Step(result=Answer(INVALID_PARAMETER, f"QueueId is null, topic is {event.topic}"))
+    if event.offset is None:
+        return Step(result=Answer(INVALID_PARAMETER, f"Offset is null, topic is {event.topic}"))
+    key = OffsetKey(event.topic, event.group, event.queue_id)
+    if key in state.reset_offset_table:
+        return Step(result=Answer(SUCCESS, "Offset has been previously reset"))
+    return Step((Change("offset_table", key, event.offset),), result=Answer(SUCCESS))
+
+
+def commit_offset(state: OffsetState, key: OffsetKey, offset: int) -> Step:
+    """A commit that rides on a pull: unlike request 15 it is stored over a pending reset too.
+
+    A pull that fails a check commits nothing (observed.md §D); the shell calls this only for
+    the answers FOUND, NOT_FOUND, RETRY_IMMEDIATELY and OFFSET_MOVED.
+    """
+    return Step((Change("offset_table", key, offset),))
+
+
+def query_consumer_offset(
+    state: OffsetState, key: OffsetKey, *, set_zero_if_not_found: bool, queue_is_young: bool
+) -> Answer:
+    """Request 14. A negative offset counts as none (OFFSET-012).
+
+    Where none is stored a young queue, one that still holds its message 0 in memory, answers 0
+    unless the request forbids it: whatever the group's policy says, it starts at the beginning
+    (OFFSET-013).
+    """
+    stored = state.reset_offset_table.get(key, state.offset_table.get(key, NOT_FOUND))
+    if stored >= 0:
+        return Answer(SUCCESS, offset=stored)
+    if not set_zero_if_not_found:
+        return Answer(QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first")
+    if queue_is_young:
+        return Answer(SUCCESS, offset=0)
+    return Answer(
+        QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+    )
+
+
+def persist(state: OffsetState) -> dict[str, Any]:
+    """OffsetCommit!Persist. What consumerOffset.json holds: `topic@group` to queue id to offset."""
+    table: dict[str, dict[str, int]] = {}
+    topics: dict[Group, list[Topic]] = {}
+    for (topic, group, queue_id), offset in state.offset_table.items():
+        table.setdefault(f"{topic}@{group}", {})[str(queue_id)] = offset
+        of_group = topics.setdefault(group, [])
+        if topic not in of_group:
+            of_group.append(topic)
+    return {"offsetTable": table, "groupTopicMap": topics}
+
+
+def load(data: Mapping[str, Any]) -> OffsetState:
+    """OffsetCommit!Load. A broker starts with what the file says; what was not written is lost.
+
+    Raises ValueError where an entry is not one of an offset table.
+    """
+    table = data.get("offsetTable", {})
+    if not isinstance(table, Mapping):
+        raise ValueError("offsetTable is not an object")
+    found: dict[OffsetKey, int] = {}
+    for name, queues in table.items():
+        topic, at, group = str(name).partition("@")
+        if not at or not isinstance(queues, Mapping):
+            raise ValueError(f"{name!r} is no topic@group with its queues")
+        for queue_id, offset in queues.items():
+            found[OffsetKey(topic, group, int(queue_id))] = int(offset)
+    return OffsetState(found)
