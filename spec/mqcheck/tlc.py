@@ -25,6 +25,8 @@ _MESSAGE = re.compile(r"@!@!@STARTMSG (\d+):(\d) @!@!@\n(.*?)@!@!@ENDMSG \1 @!@!
 _STATE = re.compile(r"\d+: <(?P<action>\w+)[^>]*>\s*\n(?P<state>.*)", re.DOTALL)
 _BACK = re.compile(r"(\d+)")
 _COUNTS = re.compile(r"(\d+) states generated, (\d+) distinct states found")
+# The parser of TLA+ frames nothing: what was expected, or a place and what is wrong there.
+_PARSER_SAYS = re.compile(r"(Was expecting .*?\n.*?\n|line \d+, col[^\n]*\n\s*[^\n]+)", re.DOTALL)
 _DEPTH = re.compile(r"search is (\d+)")
 
 # Message codes of TLC, see tlc2.output.EC.
@@ -135,8 +137,6 @@ def _step(action: str, state: dict[str, Any], before: list[Step]) -> Step:
 def _reason(messages: list[tuple[int, int, str]], output: str) -> str:
     """The line that tells what is wrong: an error message, or what the parser said."""
     errors = [text for _, severity, text in messages if severity == _SEVERITY_ERROR]
-    parser = re.search(
-        r"(Was expecting .*?\n.*?\n|Unknown operator:.*|[^\n]*line \d+, col[^\n]*\n[^\n]*)", output
-    )
+    parser = _PARSER_SAYS.search(output)
     chosen = parser[1] if parser else errors[0] if errors else output[-300:]
     return " ".join(chosen.split())[:300]

@@ -1,0 +1,155 @@
+"""The runner must say no: every way in which a model and its manifest can disagree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mqcheck import manifest
+from mqcheck.config import read_config
+from mqcheck.manifest import Break, Counts, Model, Tier, check_model
+from mqcheck.runner import compare, plan, run_check
+from mqrules import Kind, Level, UserError, Verdict, rules
+
+MODULE = """
+---- MODULE Counter ----
+EXTENDS Naturals
+CONSTANTS Limit, Names
+VARIABLES count, last
+Init == count = 0 /\\ last \\in Names
+Increment(name) == count < Limit /\\ count' = count + 1 /\\ last' = name
+Next == \\E name \\in Names : Increment(name)
+Spec == Init /\\ [][Next]_<<count, last>> /\\ WF_<<count, last>>(Next)
+TypeOK == count \\in 0..Limit
+Below == count < 3
+Full == <>(count = Limit)
+Never == []<>(count = 0)
+====
+"""
+CONFIG = """
+\\* A comment that names INVARIANT Below.
+CONSTANTS Limit = 4
+  Names = {n1, n2}
+SPECIFICATION Spec
+INVARIANTS TypeOK Below
+PROPERTIES Full
+  Never
+"""
+IDEAL = "IDEAL-001"
+MODEL = Model(
+    name="MC_Counter",
+    about="Counts.",
+    tier=Tier.FAST,
+    least={"Limit": 4, "Names": 2},
+    counts=Counts(distinct=10, states=18, depth=5),
+    holds={"TypeOK": ("ALLOC-001",), "Full": ()},
+    breaks={"Below": Break((IDEAL,), depth=4), "Never": Break(())},
+)
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "MC_Counter.cfg").write_text(CONFIG)
+    (tmp_path / "Counter.tla").write_text(MODULE)
+    monkeypatch.setattr(manifest, "MODELS", tmp_path)
+    monkeypatch.setattr(manifest, "TLA", tmp_path)
+    promise = rules()["ALLOC-001"]
+    ideal = replace(promise, id=IDEAL, kind=Kind.IDEAL, level=Level.NONE, assumption="none")
+    monkeypatch.setattr(manifest, "rules", lambda: {"ALLOC-001": promise, IDEAL: ideal})
+
+
+def problems(model: Model) -> dict[str, str]:
+    results = [run_check(check) for check in plan(model)]
+    return {",".join(sorted(r.check.properties)): r.problem for r in results}
+
+
+def test_a_model_that_is_as_the_manifest_says_passes_in_one_run_a_question() -> None:
+    assert problems(MODEL) == {"TypeOK": "", "Full": "", "Never": "", "Below": ""}
+
+
+def test_evidence_carries_rule_bounds_and_counts() -> None:
+    result = run_check(next(plan(MODEL)))
+    (record,) = result.evidence()
+    assert (record.rule, record.verdict) == ("ALLOC-001", Verdict.HELD)
+    assert record.detail["distinct"] == 10
+    assert record.detail["bounds"] == "Limit=4, Names=2"
+
+
+def test_every_disagreement_is_noticed() -> None:
+    wrong = replace(
+        MODEL,
+        counts=Counts(distinct=10, states=18, depth=6),
+        holds={"Below": ("ALLOC-001",), "Never": ()},
+        breaks={"TypeOK": Break((IDEAL,), depth=1), "Full": Break(())},
+    )
+    assert problems(wrong) == {
+        "Below": "Below should hold, TLC says safety",
+        "Never": "Never should hold, TLC says liveness",
+        "TypeOK": "TypeOK should be violated, it holds",
+        "Full": "Full should be violated, it holds",
+    }
+
+
+def test_other_counts_or_another_depth_are_noticed() -> None:
+    counts = replace(MODEL, counts=Counts(distinct=11, states=18, depth=5))
+    assert (
+        "found 10 distinct of 18 states, depth 5, the manifest says 11"
+        in (problems(counts)["TypeOK"])
+    )
+    deeper = replace(MODEL, breaks={**MODEL.breaks, "Below": Break((IDEAL,), depth=5)})
+    assert problems(deeper)["Below"] == "Below: counterexample of 4 states, the manifest says 5"
+
+
+def test_a_problem_makes_the_evidence_a_violation() -> None:
+    counts = replace(MODEL, counts=Counts(distinct=11, states=18, depth=5))
+    (record,) = run_check(next(iter(plan(counts)))).evidence()
+    assert record.verdict is Verdict.VIOLATED
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"holds": {"TypeOK": ()}}, "manifest and configuration differ on Full"),
+        ({"least": {"Names": 3}}, "Names is 2, at least 3"),
+        ({"holds": {"TypeOK": ("ALLOC-999",), "Full": ()}}, "no rule ALLOC-999"),
+        (
+            {"breaks": {"Below": Break(("ALLOC-001",), depth=4), "Never": Break(())}},
+            "ALLOC-001 is no ideal",
+        ),
+        ({"breaks": {"Below": Break((IDEAL,)), "Never": Break(())}}, "a depth goes with"),
+        ({"name": "MC_Counter__NoSuchDefect"}, "no defect NoSuchDefect"),
+    ],
+)
+def test_an_entry_that_disagrees_with_its_configuration_or_the_rules_is_refused(
+    change: dict[str, object], message: str
+) -> None:
+    config = MODEL.config
+    with pytest.raises(UserError, match=message):
+        check_model(replace(MODEL, **change), config, "Counter.toml")  # type: ignore[arg-type]
+
+
+def test_symmetry_is_refused_beside_a_temporal_property(tmp_path: Path) -> None:
+    path = tmp_path / "MC_Counter.cfg"
+    path.write_text(CONFIG + "SYMMETRY Permutations\n")
+    with pytest.raises(UserError, match="unsound"):
+        read_config(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Init ==", "Init = =", "Was expecting"),
+        ("count < Limit", "count < Lmit", "Unknown operator: `Lmit'"),
+        ("TypeOK ==", "TypesOK ==", "The invariant TypeOK specified"),
+    ],
+)
+def test_a_broken_model_gets_one_clear_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    (tmp_path / "Counter.tla").write_text(MODULE.replace(old, new))
+    with pytest.raises(UserError) as caught:
+        run_check(next(plan(MODEL)))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
