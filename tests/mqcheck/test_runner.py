@@ -93,19 +93,22 @@ def test_every_disagreement_is_noticed() -> None:
 
 
 def test_other_counts_or_another_depth_are_noticed() -> None:
-    counts = replace(MODEL, counts=Counts(distinct=11, states=18, depth=5))
-    assert (
-        "found 10 distinct of 18 states, depth 5, the manifest says 11"
-        in (problems(counts)["TypeOK"])
+    first, *_, last = plan(MODEL)
+    counted, broken = run_check(first), run_check(last)
+    other = replace(first, counts=Counts(distinct=11, states=18, depth=5))
+    assert compare(other, counted.run) == (
+        "TypeOK: found 10 distinct of 18 states, depth 5, "
+        "the manifest says 11 distinct of 18 states, depth 5"
     )
-    deeper = replace(MODEL, breaks={**MODEL.breaks, "Below": Break((IDEAL,), depth=5)})
-    assert problems(deeper)["Below"] == "Below: counterexample of 4 states, the manifest says 5"
+    assert compare(replace(last, depth=5), broken.run) == (
+        "Below: counterexample of 4 states, the manifest says 5"
+    )
 
 
 def test_a_problem_makes_the_evidence_a_violation() -> None:
-    counts = replace(MODEL, counts=Counts(distinct=11, states=18, depth=5))
-    (record,) = run_check(next(iter(plan(counts)))).evidence()
-    assert record.verdict is Verdict.VIOLATED
+    result = replace(run_check(next(plan(MODEL))), problem="other counts")
+    (record,) = result.evidence()
+    assert (record.verdict, record.detail["problem"]) == (Verdict.VIOLATED, "other counts")
 
 
 @pytest.mark.parametrize(
