@@ -1,4 +1,4 @@
-"""Request and response codes (RequestCode.java, ResponseCode.java, 5.3.3).
+"""Request codes (RequestCode.java, 5.3.3), beside the response codes of the core.
 
 A peer may send any other number: a code on the wire is an int.
 """
@@ -6,6 +6,10 @@ A peer may send any other number: a code on the wire is an int.
 from __future__ import annotations
 
 from enum import IntEnum
+
+from mqspec.core.response import ResponseCode
+
+__all__ = ["RequestCode", "ResponseCode"]
 
 
 class RequestCode(IntEnum):
@@ -68,43 +72,3 @@ class RequestCode(IntEnum):
     CHANGE_MESSAGE_INVISIBLETIME = 200053
     NOTIFICATION = 200054
     BATCH_ACK_MESSAGE = 200151
-
-
-class ResponseCode(IntEnum):
-    """How it ended."""
-
-    SUCCESS = 0
-    SYSTEM_ERROR = 1
-    SYSTEM_BUSY = 2
-    REQUEST_CODE_NOT_SUPPORTED = 3
-    TRANSACTION_FAILED = 4
-    FLUSH_DISK_TIMEOUT = 10
-    SLAVE_NOT_AVAILABLE = 11
-    FLUSH_SLAVE_TIMEOUT = 12
-    MESSAGE_ILLEGAL = 13
-    SERVICE_NOT_AVAILABLE = 14
-    VERSION_NOT_SUPPORTED = 15
-    NO_PERMISSION = 16
-    TOPIC_NOT_EXIST = 17
-    TOPIC_EXIST_ALREADY = 18
-    PULL_NOT_FOUND = 19
-    PULL_RETRY_IMMEDIATELY = 20
-    PULL_OFFSET_MOVED = 21
-    QUERY_NOT_FOUND = 22
-    SUBSCRIPTION_PARSE_FAILED = 23
-    SUBSCRIPTION_NOT_EXIST = 24
-    SUBSCRIPTION_NOT_LATEST = 25
-    SUBSCRIPTION_GROUP_NOT_EXIST = 26
-    FILTER_DATA_NOT_EXIST = 27
-    FILTER_DATA_NOT_LATEST = 28
-    INVALID_PARAMETER = 29
-    NO_BUYER_ID = 204
-    NOT_IN_CURRENT_UNIT = 205
-    CONSUMER_NOT_ONLINE = 206
-    CONSUME_MSG_TIMEOUT = 207
-    NO_MESSAGE = 208
-    POLLING_FULL = 209
-    POLLING_TIMEOUT = 210
-    FLOW_CONTROL = 215
-    ILLEGAL_OPERATION = 604
-    GO_AWAY = 1500

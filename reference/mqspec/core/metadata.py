@@ -1,0 +1,281 @@
+"""Metadata: the topics and consumer groups that a broker knows, and how they come to be.
+
+Both come to be by an administrator's request, or by use: a send to a topic that does not
+exist copies the topic that the producer names as its template (TBW102), and whoever uses a
+group creates it. Nothing of this is agreed between brokers: a topic's queues on each of them
+are that broker's own.
+
+Facts: TopicConfigManager.java, SubscriptionGroupManager.java, TopicValidator.java (5.3.3),
+and what 5.3.3 answered over the wire.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntFlag
+from typing import Final
+
+from mqspec.core.log import RETRY_TOPIC_PREFIX
+from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.step import REMOVED, Change, Step
+from mqspec.core.types import BrokerName, Group, Topic
+
+AUTO_CREATE_TOPIC: Final = "TBW102"  # the template of topics that come to be by use
+TOPIC_CHARS_MAX: Final = 127
+GROUP_CHARS_MAX: Final = 255
+
+_NOT_IN_NAMES = re.compile(r"[^%|a-zA-Z0-9_-]")
+
+
+class Perm(IntFlag):
+    """What a topic may be used for on one broker (PermName.java)."""
+
+    INHERIT = 1  # a topic may be made after this one
+    WRITE = 2
+    READ = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """A topic on one broker."""
+
+    topic_name: Topic
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = Perm.READ | Perm.WRITE
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Java's toString, which remarks quote."""
+        letters = ((Perm.READ, "R"), (Perm.WRITE, "W"), (Perm.INHERIT, "X"))
+        perm = "".join(letter if self.perm & bit else "-" for bit, letter in letters)
+        attributes = ", ".join(f"{name}={value}" for name, value in self.attributes.items())
+        return (
+            f"TopicConfig [topicName={self.topic_name}, readQueueNums={self.read_queue_nums}, "
+            f"writeQueueNums={self.write_queue_nums}, perm={perm}, "
+            f"topicFilterType={self.topic_filter_type}, topicSysFlag={self.topic_sys_flag}, "
+            f"order={str(self.order).lower()}, attributes={{{attributes}}}]"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRetryPolicy:
+    """How failed messages of a group are delayed; only the customary way is known here."""
+
+    type: str = "CUSTOMIZED"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionGroupConfig:
+    """A consumer group on one broker, with the real defaults."""
+
+    group_name: Group
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    retry_queue_nums: int = 1
+    retry_max_times: int = 16
+    group_retry_policy: GroupRetryPolicy = GroupRetryPolicy()
+    broker_id: int = 0
+    which_broker_when_consume_slowly: int = 1
+    notify_consumer_ids_changed_enable: bool = True
+    group_sys_flag: int = 0
+    consume_timeout_minute: int = 15
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DataVersion:
+    """Grows with each change of a table, so that others notice that it changed."""
+
+    counter: int = 0
+    state_version: int = 0
+    timestamp: int = 0  # ms
+
+    def next(self, now_ms: int) -> DataVersion:
+        """The version after one more change."""
+        return DataVersion(self.counter + 1, self.state_version, now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """The options of a broker that its answers depend on."""
+
+    broker_name: BrokerName = "broker-a"
+    cluster_name: str = "DefaultCluster"
+    host: str = "127.0.0.1"
+    auto_create_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    default_topic_queue_nums: int = 8  # of TBW102
+
+
+@dataclass(slots=True)
+class MetadataState:
+    """The tables of one broker; each is a file under config/ too."""
+
+    topic_config_table: dict[Topic, TopicConfig] = field(default_factory=dict)
+    topic_data_version: DataVersion = DataVersion()
+    subscription_group_table: dict[Group, SubscriptionGroupConfig] = field(default_factory=dict)
+    group_data_version: DataVersion = DataVersion()
+
+
+# Topics that a client may not send to (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET).
+NOT_ALLOWED_SEND: Final = frozenset(
+    {
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+
+_SYSTEM_PREFIX = "rmq_sys_"
+_SYSTEM_TOPICS = NOT_ALLOWED_SEND | {
+    AUTO_CREATE_TOPIC,
+    "RMQ_SYS_TRACE_TOPIC",
+    "BenchmarkTest",
+}
+
+
+def system_topics(config: BrokerConfig) -> tuple[TopicConfig, ...]:
+    """The topics that a broker has from its first start on."""
+    template_perm = Perm.READ | Perm.WRITE | Perm.INHERIT
+    cluster, broker = config.cluster_name, config.broker_name
+    queues = config.default_topic_queue_nums
+    template = TopicConfig(AUTO_CREATE_TOPIC, queues, queues, template_perm)
+    return (
+        *((template,) if config.auto_create_topic_enable else ()),
+        TopicConfig("SELF_TEST_TOPIC", 1, 1),
+        TopicConfig("BenchmarkTest", 1024, 1024),
+        TopicConfig(cluster, 16, 16, template_perm),
+        TopicConfig(broker, 1, 1, template_perm),
+        TopicConfig("OFFSET_MOVED_EVENT", 1, 1),
+        TopicConfig("SCHEDULE_TOPIC_XXXX", 18, 18),
+        TopicConfig(f"{cluster}_REPLY_TOPIC", 1, 1),
+    )
+
+
+def is_system_topic(topic: Topic) -> bool:
+    """Whether the name is the system's: nobody may create or delete it."""
+    return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX)
+
+
+def check_topic_name(topic: Topic) -> Refusal | None:
+    """What is wrong with a topic's name; None: nothing."""
+    if not topic.strip():
+        remark = "The specified topic is blank."
+    elif _NOT_IN_NAMES.search(topic):
+        remark = "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+    elif len(topic) > TOPIC_CHARS_MAX:
+        remark = "The specified topic is longer than topic max length."
+    else:
+        return None
+    return Refusal(ResponseCode.INVALID_PARAMETER, remark)
+
+
+def is_group_name(group: Group) -> bool:
+    """Whether a group may have this name."""
+    return bool(group.strip()) and len(group) <= GROUP_CHARS_MAX and not _NOT_IN_NAMES.search(group)
+
+
+def update_topic(state: MetadataState, topic: TopicConfig, now_ms: int) -> Step:
+    """An administrator creates a topic, or changes it. Result: a Refusal or None.
+
+    The permissions are taken as they come, and what changes nothing gives no new version.
+    """
+    refusal = check_topic_name(topic.topic_name) or _check_not_system(topic.topic_name)
+    if refusal or state.topic_config_table.get(topic.topic_name) == topic:
+        return Step(result=refusal)
+    return Step(_put_topic(state, topic, now_ms))
+
+
+def delete_topic(state: MetadataState, topic: Topic, now_ms: int) -> Step:
+    """An administrator deletes a topic. Result: a Refusal or None, also for an unknown topic."""
+    refusal = check_topic_name(topic) or _check_not_system(topic)
+    if refusal or topic not in state.topic_config_table:
+        return Step(result=refusal)
+    version = state.topic_data_version.next(now_ms)
+    return Step(
+        (
+            Change("topic_config_table", topic, REMOVED),
+            Change("topic_data_version", None, version),
+        )
+    )
+
+
+def create_topic_in_send(
+    state: MetadataState, topic: Topic, default_topic: Topic, queue_nums: int, now_ms: int
+) -> Step:
+    """A send finds no topic. Result: the TopicConfig that it gets, or None.
+
+    It is made after its template, with no more queues than that and than the producer asks
+    for. A retry topic needs no template.
+    """
+    template = state.topic_config_table.get(default_topic)
+    if template and template.perm & Perm.INHERIT:
+        queues = max(0, min(queue_nums, template.write_queue_nums))
+        made = TopicConfig(topic, queues, queues, template.perm & ~Perm.INHERIT)
+    elif topic.startswith(RETRY_TOPIC_PREFIX):
+        made = TopicConfig(topic, 1, 1)
+    else:
+        return Step()
+    return Step(_put_topic(state, made, now_ms), result=made)
+
+
+def create_retry_topic(state: MetadataState, group: SubscriptionGroupConfig, now_ms: int) -> Step:
+    """A consumer's heartbeat makes its group's retry topic, if it is not there."""
+    topic = RETRY_TOPIC_PREFIX + group.group_name
+    if topic in state.topic_config_table:
+        return Step()
+    queues = group.retry_queue_nums
+    return Step(_put_topic(state, TopicConfig(topic, queues, queues), now_ms))
+
+
+def find_subscription_group(
+    state: MetadataState, config: BrokerConfig, group: Group, now_ms: int
+) -> Step:
+    """Somebody uses a group. Result: its SubscriptionGroupConfig, made where that is allowed
+    and there was none; or None."""
+    found = state.subscription_group_table.get(group)
+    if found or not config.auto_create_subscription_group or not is_group_name(group):
+        return Step(result=found)
+    made = SubscriptionGroupConfig(group)
+    return Step(_put_group(state, made, now_ms), result=made)
+
+
+def update_subscription_group(
+    state: MetadataState, group: SubscriptionGroupConfig, now_ms: int
+) -> Step:
+    """An administrator creates a group, or changes it. An illegal name is dropped silently."""
+    return Step(_put_group(state, group, now_ms) if is_group_name(group.group_name) else ())
+
+
+def _check_not_system(topic: Topic) -> Refusal | None:
+    if not is_system_topic(topic):
+        return None
+    remark = f"The topic[{topic}] is conflict with system topic."
+    return Refusal(ResponseCode.INVALID_PARAMETER, remark)
+
+
+def _put_topic(state: MetadataState, topic: TopicConfig, now_ms: int) -> tuple[Change, ...]:
+    return (
+        Change("topic_config_table", topic.topic_name, topic),
+        Change("topic_data_version", None, state.topic_data_version.next(now_ms)),
+    )
+
+
+def _put_group(
+    state: MetadataState, group: SubscriptionGroupConfig, now_ms: int
+) -> tuple[Change, ...]:
+    return (
+        Change("subscription_group_table", group.group_name, group),
+        Change("group_data_version", None, state.group_data_version.next(now_ms)),
+    )

@@ -1,0 +1,143 @@
+"""Publish: what a broker checks before it stores a message, and what it adds to it.
+
+A send is answered when its message is stored; until then the producer knows nothing, and it
+sends again to another queue where the answer does not come. What the broker does not check
+is the permission of the topic to be written (SEND-011): only routes tell of it.
+
+Transactions and delays come with their own modules: a half message is refused here, as a
+broker does that is configured to take none, and DELAY is stored and not heeded.
+
+Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3), and what
+5.3.3 answered over the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
+from mqspec.core.metadata import (
+    NOT_ALLOWED_SEND,
+    BrokerConfig,
+    MetadataState,
+    check_topic_name,
+    create_topic_in_send,
+    find_subscription_group,
+)
+from mqspec.core.record import decode_properties, encode_properties
+from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
+from mqspec.core.step import Step
+from mqspec.core.types import Topic
+
+REGION: Final = "DefaultRegion"
+
+_ILLEGAL = Refusal(
+    ResponseCode.MESSAGE_ILLEGAL,
+    "the message is illegal, maybe msg body or properties length not matched. "
+    "msg body length limit 4194304B, msg properties length limit 32KB.",
+)
+
+PUT_REFUSALS: Final = {
+    PutStatus.MESSAGE_ILLEGAL: _ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: _ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: Refusal(
+        ResponseCode.SERVICE_NOT_AVAILABLE, "service not available now."
+    ),
+}
+"""How a put that stored nothing is answered."""
+
+PUT_CODES: Final = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+}
+"""How a put that stored its message is answered: a code that is not 0 is no failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A producer's message, or batch of messages, for one topic."""
+
+    topic: Topic
+    default_topic: Topic  # the template if the topic does not exist
+    default_topic_queue_nums: int
+    queue_id: int  # below 0: any
+    properties: str  # of a batch: of the batch, not of its messages
+    producer: str  # host:port
+    is_batch: bool = False
+    random: int = 0  # not negative: picks the queue where the producer leaves it open
+
+
+def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: int) -> Step:
+    """Publish!CheckSend. Whether the message may be stored, and in which queue; on the way a
+    topic may come to be. Result: a queue id, or a Refusal.
+
+    In the order of 5.3.3. A queue id may be beyond the write queues, if it is not beyond the
+    read queues (SEND-010).
+    """
+    refusal = check_topic_name(event.topic)
+    if refusal:
+        return Step(result=refusal)
+    if event.topic in NOT_ALLOWED_SEND:
+        remark = f"Sending message to topic[{event.topic}] is forbidden."
+        return Step(result=Refusal(ResponseCode.NO_PERMISSION, remark))
+    topic = state.topic_config_table.get(event.topic)
+    made = Step()
+    if topic is None:
+        made = create_topic_in_send(
+            state, event.topic, event.default_topic, event.default_topic_queue_nums, now_ms
+        )
+        topic = made.result
+    if topic is None:
+        remark = f"topic[{event.topic}] not exist, apply first please!{SEE_FAQ}"
+        return Step(result=Refusal(ResponseCode.TOPIC_NOT_EXIST, remark))
+    queues = max(topic.read_queue_nums, topic.write_queue_nums)
+    if event.queue_id >= queues:
+        remark = f"request queueId[{event.queue_id}] is illegal, {topic} Producer: {event.producer}"
+        return Step(made.changes, result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
+    retry = _check_retry(state, config, event, now_ms)
+    changes = (*made.changes, *retry.changes)
+    queue_id = event.queue_id if event.queue_id >= 0 else event.random % topic.write_queue_nums
+    return Step(changes, result=retry.result or _check_properties(config, event) or queue_id)
+
+
+def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms: int) -> Step:
+    """A retry topic is a group's, which must be. Result: a Refusal or None."""
+    if not event.topic.startswith(RETRY_TOPIC_PREFIX):
+        return Step()
+    if event.is_batch:
+        remark = f"batch request does not support retry group {event.topic}"
+        return Step(result=Refusal(ResponseCode.MESSAGE_ILLEGAL, remark))
+    group = event.topic.removeprefix(RETRY_TOPIC_PREFIX)
+    found = find_subscription_group(state, config, group, now_ms)
+    if found.result:
+        return Step(found.changes)
+    remark = f"subscription group not exist, {group} {SEE_FAQ}"
+    return Step(result=Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark))
+
+
+def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
+    if event.is_batch:
+        # What stands in the messages of a batch is not heeded, what stands beside them is.
+        delayed = int(decode_properties(event.properties).get("DELAY", "0")) > 0
+        return _ILLEGAL if delayed else None
+    if "TRAN_MSG\x01true" in event.properties:
+        remark = f"the broker[{config.host}] sending transaction message is forbidden"
+        return Refusal(ResponseCode.NO_PERMISSION, remark)
+    return None
+
+
+class Stamped(NamedTuple):
+    """Properties as they are stored."""
+
+    properties: str
+    unique_key: str
+
+
+def stamp_properties(properties: str, unique_key: str, cluster: str) -> Stamped:
+    """A message's properties with what the broker adds. A producer's own UNIQ_KEY stays."""
+    values = decode_properties(properties)
+    values.pop("POP_CK", None)  # only this broker may make one
+    unique_key = values.setdefault("UNIQ_KEY", unique_key)
+    values |= {"MSG_REGION": REGION, "TRACE_ON": "true", "CLUSTER": cluster}
+    return Stamped(encode_properties(values), unique_key)

@@ -1,0 +1,180 @@
+"""Pull: what a broker checks before it reads a queue for a consumer, and how it answers.
+
+A pull may carry its subscription, or name the version of the one that the group's heartbeats
+brought. The answer tells where to go on, also where nothing was found: the consumer follows.
+
+Facts: PullMessageProcessor.java, DefaultPullMessageResultHandler.java (5.3.3), and what
+5.3.3 answered over the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import Final
+
+from mqspec.core.group import GroupState, MessageModel, SubscriptionData
+from mqspec.core.log import GetMessageStatus
+from mqspec.core.metadata import (
+    BrokerConfig,
+    MetadataState,
+    Perm,
+    SubscriptionGroupConfig,
+    TopicConfig,
+    find_subscription_group,
+)
+from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
+from mqspec.core.step import Step
+from mqspec.core.subscription import TAG, SubscriptionError, build_subscription_data
+from mqspec.core.types import Group, Topic
+
+
+class PullSysFlag(IntFlag):
+    """What a pull asks for beside messages (PullSysFlag.java)."""
+
+    COMMIT_OFFSET = 1
+    SUSPEND = 2
+    SUBSCRIPTION = 4  # the pull carries it
+    CLASS_FILTER = 8
+    LITE_PULL = 16
+
+
+class ForbiddenType(IntEnum):
+    """Why a pull has no permission."""
+
+    GROUP = 2
+    TOPIC = 3
+    BROADCASTING_DISABLED = 4
+
+
+STATUS_CODES: Final = {
+    GetMessageStatus.FOUND: ResponseCode.SUCCESS,
+    GetMessageStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
+}
+"""How what the store found is answered; see response_code for the empty queue."""
+
+_EMPTY = frozenset({GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.NO_MATCHED_LOGIC_QUEUE})
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A consumer asks for messages of one queue."""
+
+    group: Group
+    topic: Topic
+    queue_id: int
+    queue_offset: int
+    max_msg_nums: int
+    sys_flag: int
+    commit_offset: int
+    suspend_timeout_ms: int
+    subscription: str
+    sub_version: int  # ms
+    expression_type: str
+    consumer: str  # host:port
+
+
+def check_pull(
+    state: MetadataState, groups: GroupState, config: BrokerConfig, event: Pull, now_ms: int
+) -> Step:
+    """Pull!CheckPull. Whether the queue may be read, and what of it is wanted; on the way the
+    group may come to be. Result: the SubscriptionData to filter by, or a Refusal.
+
+    In the order of 5.3.3.
+    """
+    found = find_subscription_group(state, config, event.group, now_ms)
+    if found.result is None:
+        remark = f"subscription group [{event.group}] does not exist, {SEE_FAQ}"
+        return Step(result=Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark))
+    topic = state.topic_config_table.get(event.topic)
+    refusal = _check_permissions(found.result, topic, event)
+    if refusal:
+        return Step(found.changes, result=refusal)
+    if event.sys_flag & PullSysFlag.SUBSCRIPTION:
+        wanted = _carried_subscription(event)
+    else:
+        wanted = _heartbeat_subscription(groups, found.result, event)
+    if isinstance(wanted, SubscriptionData) and wanted.expression_type != TAG:
+        remark = (
+            f"The broker does not support consumer to filter message by {wanted.expression_type}"
+        )
+        wanted = Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return Step(found.changes, result=wanted)
+
+
+def _check_permissions(
+    group: SubscriptionGroupConfig, topic: TopicConfig | None, event: Pull
+) -> Refusal | None:
+    if not group.consume_enable:
+        return _forbidden(ForbiddenType.GROUP, f"subscription group no permission, {event.group}")
+    if topic is None:
+        remark = f"topic[{event.topic}] not exist, apply first please! {SEE_FAQ}"
+        return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
+    if not topic.perm & Perm.READ:
+        return _forbidden(
+            ForbiddenType.TOPIC, f"the topic[{event.topic}] pulling message is forbidden"
+        )
+    if not 0 <= event.queue_id < topic.read_queue_nums:
+        remark = (
+            f"queueId[{event.queue_id}] is illegal, topic:[{event.topic}] "
+            f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{event.consumer}]"
+        )
+        return Refusal(ResponseCode.INVALID_PARAMETER, remark)
+    return None
+
+
+def _forbidden(kind: ForbiddenType, remark: str) -> Refusal:
+    return Refusal(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": str(int(kind))})
+
+
+def _carried_subscription(event: Pull) -> SubscriptionData | Refusal:
+    if event.expression_type != TAG:
+        return SubscriptionData(
+            event.topic, event.subscription, expression_type=event.expression_type
+        )
+    try:
+        return build_subscription_data(event.topic, event.subscription, event.sub_version)
+    except SubscriptionError:
+        remark = "parse the consumer's subscription failed"
+        return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
+
+
+def _heartbeat_subscription(
+    groups: GroupState, config: SubscriptionGroupConfig, event: Pull
+) -> SubscriptionData | Refusal:
+    group = groups.consumer_table.get(event.group)
+    if group is None:
+        remark = f"the consumer's group info not exist{SEE_FAQ}"
+        return Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+    if group.message_model is MessageModel.BROADCASTING and not config.consume_broadcast_enable:
+        remark = f"the consumer group[{event.group}] can not consume by broadcast way"
+        return _forbidden(ForbiddenType.BROADCASTING_DISABLED, remark)
+    wanted = group.subscription_table.get(event.topic)
+    if wanted is None:
+        remark = f"the consumer's subscription not exist{SEE_FAQ}"
+        return Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+    if wanted.sub_version < event.sub_version:
+        remark = "the consumer's subscription not latest"
+        return Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
+    return wanted
+
+
+def response_code(status: GetMessageStatus, queue_offset: int) -> ResponseCode:
+    """How a read that began at `queue_offset` is answered. An empty queue has nothing yet for
+    who asks for its first message, and moves everybody else there."""
+    if status in _EMPTY and queue_offset == 0:
+        return ResponseCode.PULL_NOT_FOUND
+    return STATUS_CODES[status]
+
+
+def is_suspended(code: ResponseCode, event: Pull) -> bool:
+    """Whether a pull is held instead of answered: it asks for that, and nothing is there yet.
+    A message that does not match ends the hold: such a pull is not held (PULL-012)."""
+    return code is ResponseCode.PULL_NOT_FOUND and bool(event.sys_flag & PullSysFlag.SUSPEND)
