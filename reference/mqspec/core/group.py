@@ -157,7 +157,7 @@ def register_consumer(state: GroupState, event: RegisterConsumer) -> Step:
     if event.subscriptions is not None:
         before, subscriptions = subscriptions, _merge(subscriptions, event.subscriptions)
         changed = changed or subscriptions.keys() != before.keys()
-    # The last heartbeat says what the group is, whatever the other members said (GROUP-009).
+    # The last heartbeat says what the group is, whatever the other members said.
     info = ConsumerGroupInfo(
         MappingProxyType(channels),
         MappingProxyType(subscriptions),
@@ -238,7 +238,7 @@ def consumer_id_list(state: GroupState, group: Group) -> list[ClientId | None] |
 
 
 def subscription(state: GroupState, group: Group, topic: Topic) -> SubscriptionData | None:
-    """The group's one subscription to `topic`."""
+    """The group's one subscription to `topic`: the newest that a heartbeat gave (GROUP-009)."""
     info = state.consumer_table.get(group)
     return info.subscription_table.get(topic) if info else None
 

@@ -216,7 +216,7 @@ def offset_illegal(
     state: ConsumerState, mq: MessageQueue, generation: int, next_offset: int, group: Group
 ) -> Step:
     """The broker called the pull's offset illegal and names another: the process queue is dropped,
-    that offset reported, and the next rebalance starts on the queue anew (OFFSET-014)."""
+    that offset reported, and the next rebalance starts on the queue anew."""
     if held(state, mq, generation) is None:
         return Step()
     changes = (Change("process_queue_table", mq, REMOVED), Change("offset_store", mq, REMOVED))

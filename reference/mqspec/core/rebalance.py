@@ -81,7 +81,7 @@ class PullFrom(Enum):
     TIMESTAMP = "the first message stored at the consumer's time stamp or later: request 29"
 
 
-# computePullFromWhere: (policy, whether a %RETRY% topic) -> where nothing is stored (REBAL-010).
+# computePullFromWhere: (policy, whether a %RETRY% topic) -> where nothing is stored.
 _NOTHING_STORED: Final = {
     (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, False): PullFrom.MAX_OFFSET,
     (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, True): PullFrom.ZERO,
@@ -105,13 +105,13 @@ def compute_pull_from_where(policy: ConsumeFromWhere, topic: Topic, stored: int)
 def notify_consumer_ids_changed(state: RebalanceState) -> Step:
     """Rebalance!NotifyConsumerIdsChanged. A notice, of whatever group, wakes the client.
 
-    One that comes while a rebalance is running is not lost: it is for the next one (REBAL-005).
+    One that comes while a rebalance is running is not lost: it is for the next one (REBAL-004).
     """
     return Step((Change("has_notified", None, True),))
 
 
 def next_rebalance_ms(state: RebalanceState) -> int:
-    """When the next rebalance is due: at once or 1 s after the last one, else 20 s (REBAL-004)."""
+    """When the next rebalance is due: at once or 1 s after the last one, else 20 s."""
     soon = state.has_notified or not state.balanced
     return state.last_rebalance_ms + (MIN_INTERVAL_MS if soon else WAIT_INTERVAL_MS)
 
@@ -127,11 +127,11 @@ def rebalanced(state: RebalanceState, balanced: bool, now_ms: int) -> Step:
 
 
 def rebalance_by_topic(state: ConsumerState, member: Member, view: View, now_ms: int) -> Step:
-    """Rebalance!RebalanceByTopic. Compute the slice and drop what is not in it (REBAL-006).
+    """Rebalance!RebalanceByTopic. Compute the slice and drop what is not in it.
 
     Result: Rebalanced; the shell starts on each queue of `added` once its offset is computed
     (OffsetCommit!AddMessageQueue). Where the queues or the ids are not known nothing changes,
-    and that counts as balanced (REBAL-007); where the strategy refuses, it does not.
+    and that counts as balanced; where the strategy refuses, it does not.
     """
     if view.mq_all is None or view.cid_all is None:
         return Step(result=Rebalanced(balanced=True))
@@ -147,7 +147,7 @@ def rebalance_by_topic(state: ConsumerState, member: Member, view: View, now_ms:
 def update_process_queue_table(
     state: ConsumerState, group: Group, topic: Topic, taken: Sequence[MessageQueue], now_ms: int
 ) -> Step:
-    """Drop the queues of `topic` that are not taken, or not pulled for 120 s (REBAL-008).
+    """Drop the queues of `topic` that are not taken, or not pulled for 120 s.
 
     A queue whose pull expired is dropped and, being taken still, started on anew.
     """
@@ -169,7 +169,7 @@ def update_process_queue_table(
 
 
 def truncate_message_queue_not_my_topic(state: ConsumerState, topics: Sequence[Topic]) -> Step:
-    """Drop the queues of topics no longer subscribed, without reporting progress (REBAL-009)."""
+    """Drop the queues of topics no longer subscribed, without reporting progress."""
     gone = tuple(mq for mq in state.process_queue_table if mq.topic not in topics)
     return Step(
         tuple(Change("process_queue_table", mq, REMOVED) for mq in gone),
