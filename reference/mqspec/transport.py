@@ -61,6 +61,12 @@ class Connection(asyncio.Protocol):
         self._writable.set()
 
     @property
+    def local_host(self) -> str:
+        """The address of this end."""
+        host: str = self._transport.get_extra_info("sockname")[0]
+        return host
+
+    @property
     def is_closed(self) -> bool:
         """Whether it is closed or closing."""
         return self._closed.done() or self._transport.is_closing()
@@ -98,6 +104,10 @@ class Connection(asyncio.Protocol):
     def close(self) -> None:
         """Close it once what was sent is out."""
         self._transport.close()
+
+    def abort(self) -> None:
+        """Drop it at once, as the end of the process would."""
+        self._transport.abort()
 
     async def wait_closed(self) -> None:
         """Wait until it is closed, by either side."""

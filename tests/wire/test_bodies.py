@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqspec.core.record import decode_properties
+from mqspec.core.route import TopicRouteData
 from mqspec.core.types import MessageQueue
 from mqspec.wire.bodies import (
     BatchMessage,
     BodyError,
     HeartbeatData,
-    TopicRouteData,
     decode_batch,
     decode_messages,
     dumps,

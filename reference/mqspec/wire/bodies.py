@@ -4,8 +4,8 @@ Bodies are fastjson's dialect of JSON: keys that are integers stand without quot
 MessageQueue may be a key (fastjson 1.2.83, seen on 5.3.3 in requests 43, 105, 106, 202,
 208). `loads` reads the dialect and standard JSON, `dumps` writes either.
 
-The dataclasses are the bodies that client, broker and nameserver share; `to_body` and
-`from_body` translate them, snake_case to camelCase.
+`to_body` and `from_body` translate any dataclass, snake_case to camelCase: those of the core,
+such as the route, and the heartbeat's, which are here.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _expect(text: str, at: int, char: str) -> int:
     return at + 1
 
 
-# Bodies as dataclasses.
+# The heartbeat.
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,35 +181,7 @@ class HeartbeatData:
     without_sub: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class QueueData:
-    """The queues of a topic on one broker (QueueData.java)."""
-
-    broker_name: str
-    read_queue_nums: int
-    write_queue_nums: int
-    perm: int  # 1 inherit, 2 write, 4 read
-    topic_sys_flag: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerData:
-    """The addresses of a broker and its replicas, by broker id, 0 the master."""
-
-    cluster: str
-    broker_name: str
-    broker_addrs: Mapping[int, str]
-    enable_acting_master: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRouteData:
-    """Where a topic is: the answer to request 105 (TopicRouteData.java)."""
-
-    queue_datas: tuple[QueueData, ...] = ()
-    broker_datas: tuple[BrokerData, ...] = ()
-    filter_server_table: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    order_topic_conf: str | None = None
+# Bodies as dataclasses.
 
 
 def to_body(record: object, standard: bool = False) -> bytes:

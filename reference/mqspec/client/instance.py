@@ -1,0 +1,185 @@
+"""One client's connections and routes (MQClientInstance.java, 5.3.3)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from mqrules import UserError
+from mqspec.core.route import MASTER_ID, TopicRouteData
+from mqspec.core.types import BrokerName, ClientId, Topic
+from mqspec.transport import (
+    Connection,
+    ConnectionLostError,
+    Handler,
+    RequestTimeoutError,
+    connect,
+    refuse,
+)
+from mqspec.wire.bodies import from_body
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode, ResponseCode
+
+log = logging.getLogger(__name__)
+
+
+class ClientError(Exception):
+    """What a client cannot do."""
+
+
+class BrokerError(ClientError):
+    """A broker or nameserver answered with a code that is not success."""
+
+    def __init__(self, response: RemotingCommand) -> None:
+        self.code, self.remark = response.code, response.remark
+        super().__init__(f"code {response.code}: {response.remark or 'no remark'}")
+
+
+class UnreachableError(ClientError):
+    """There is no connection to the broker: nothing was sent."""
+
+
+NOT_ANSWERED = (ClientError, ConnectionLostError, RequestTimeoutError)
+"""How a request may fail; of the last two, it may have been carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A nameserver's or broker's address."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """From HOST:PORT. Raises UserError."""
+        host, _, port = text.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise UserError(repr(text), "not an address", "write it as HOST:PORT")
+        return cls(host.strip("[]"), int(port))
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class ClientInstance:
+    """The connections of one client, its id, and what it knows of routes.
+
+    `handler` answers what brokers ask of the client.
+    """
+
+    def __init__(
+        self,
+        nameserver: str,
+        handler: Handler = refuse,
+        client_id: ClientId | None = None,
+        timeout_ms: int = 3_000,
+    ) -> None:
+        self.nameserver = Address.parse(nameserver)
+        self.timeout_ms = timeout_ms
+        self.routes: dict[Topic, TopicRouteData] = {}
+        self._client_id = client_id
+        self._handler = handler
+        self._connections: dict[Address, Connection] = {}
+        self._connecting: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    @property
+    def client_id(self) -> ClientId:
+        """`ip@pid#nanotime`, unless it was given (ClientConfig.buildMQClientId)."""
+        assert self._client_id is not None, "not started"
+        return self._client_id
+
+    async def start(self) -> None:
+        """Reach the nameserver. Raises UserError where it does not answer."""
+        try:
+            connection = await self._connection(self.nameserver)
+            probe = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
+            await connection.request(probe, self.timeout_ms)
+        except NOT_ANSWERED as error:
+            await self.close()
+            raise UserError(
+                str(self.nameserver),
+                f"the nameserver does not answer: {error}",
+                "check the address, or start one: mqspec serve",
+            ) from None
+        if self._client_id is None:
+            self._client_id = f"{connection.local_host}@{os.getpid()}#{time.monotonic_ns()}"
+
+    async def update_route(self, topic: Topic) -> TopicRouteData | None:
+        """Ask the nameserver where a topic is; None where it knows no such topic.
+
+        Raises what a request raises; then what was known stays known.
+        """
+        request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        connection = await self._connection(self.nameserver)
+        response = await connection.request(request, self.timeout_ms)
+        if response.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        route = from_body(TopicRouteData, succeeded(response).body)
+        self.routes[topic] = route
+        return route
+
+    def brokers(self, topics: Collection[Topic]) -> list[BrokerName]:
+        """The brokers of some topics, by name, each once."""
+        routes = (self.routes[topic] for topic in topics if topic in self.routes)
+        return sorted({data.broker_name for route in routes for data in route.broker_datas})
+
+    async def invoke(
+        self, broker: BrokerName, request: RemotingCommand, timeout_ms: int | None = None
+    ) -> RemotingCommand:
+        """A broker's answer, whatever its code.
+
+        Raises UnreachableError (nothing was sent), ConnectionLostError or
+        RequestTimeoutError (it may have been carried out).
+        """
+        connection = await self._broker(broker)
+        return await connection.request(request, timeout_ms or self.timeout_ms)
+
+    async def oneway(self, broker: BrokerName, request: RemotingCommand) -> None:
+        """Send a request that nobody answers. Raises UnreachableError."""
+        (await self._broker(broker)).oneway(request)
+
+    async def close(self) -> None:
+        """Close all connections, once what was sent is out."""
+        connections = tuple(self._connections.values())
+        for connection in connections:
+            connection.close()
+        await asyncio.gather(*(connection.wait_closed() for connection in connections))
+
+    def abort(self) -> None:
+        """Drop all connections at once, as the end of the process would."""
+        for connection in self._connections.values():
+            connection.abort()
+
+    async def _broker(self, name: BrokerName) -> Connection:
+        for route in self.routes.values():
+            for data in route.broker_datas:
+                if data.broker_name == name and MASTER_ID in data.broker_addrs:
+                    return await self._connection(Address.parse(data.broker_addrs[MASTER_ID]))
+        raise UnreachableError(f"{name}: no route names its master")
+
+    async def _connection(self, address: Address) -> Connection:
+        async with self._connecting[address]:
+            connection = self._connections.get(address)
+            if connection is None or connection.is_closed:
+                try:
+                    connection = await connect(
+                        address.host, address.port, self._handler, timeout_ms=self.timeout_ms
+                    )
+                except OSError as error:
+                    why = error.strerror or "no connection in time"
+                    raise UnreachableError(f"{address}: {why}") from None
+                self._connections[address] = connection
+            return connection
+
+
+def succeeded(response: RemotingCommand) -> RemotingCommand:
+    """The response. Raises BrokerError where its code is not success."""
+    if response.code != ResponseCode.SUCCESS:
+        raise BrokerError(response)
+    return response

@@ -1,0 +1,74 @@
+"""The push consumer's pulls: which queues there are, what an answer means, when to ask again.
+
+"Push" is pull: the broker holds a pull that finds nothing, and answers as soon as a message
+arrives. Membership and slices are in rebalance, progress in offset_commit.
+
+Facts: client/impl/consumer/{DefaultMQPushConsumerImpl,PullAPIWrapper,
+ConsumeMessageConcurrentlyService}.java, client/impl/MQClientAPIImpl.java, 5.3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from mqspec.core.group import SubscriptionData
+from mqspec.core.metadata import Perm
+from mqspec.core.response import ResponseCode
+from mqspec.core.route import TopicRouteData
+from mqspec.core.types import MessageQueue, Topic
+
+BROKER_SUSPEND_MAX_TIME_MS: Final = 15_000  # how long a broker may hold a pull
+CONSUMER_TIMEOUT_MS_WHEN_SUSPEND: Final = 30_000  # how long the client waits for it
+PULL_BATCH_SIZE: Final = 32
+CONSUME_AGAIN_DELAY_MS: Final = 5_000  # of a message that failed and stayed here
+
+
+class PullStatus(Enum):
+    """What the answer to a pull means to a client."""
+
+    FOUND = "messages"
+    NO_NEW_MSG = "none yet"
+    NO_MATCHED_MSG = "none that the subscription wants, up to the next offset"
+    OFFSET_ILLEGAL = "the queue does not hold that offset: the next offset is one it has"
+    FLOW_CONTROL = "the broker asks to come back later"
+    FAILED = "anything else"
+
+
+_STATUS: Final[Mapping[int, PullStatus]] = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW_MSG,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MSG,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+    ResponseCode.FLOW_CONTROL: PullStatus.FLOW_CONTROL,
+}
+
+PULL_AGAIN_DELAY_MS: Final = {
+    PullStatus.FOUND: 0,
+    PullStatus.NO_NEW_MSG: 0,
+    PullStatus.NO_MATCHED_MSG: 0,
+    PullStatus.FLOW_CONTROL: 20,
+    PullStatus.FAILED: 1_000,
+}
+"""When to pull again; after OFFSET_ILLEGAL the queue is dropped, and started on anew."""
+
+
+def pull_status(code: int) -> PullStatus:
+    """What a response code means."""
+    return _STATUS.get(code, PullStatus.FAILED)
+
+
+def subscribe_queues(topic: Topic, route: TopicRouteData) -> tuple[MessageQueue, ...]:
+    """Where messages of the topic may be: the readable queues."""
+    return tuple(
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in route.queue_datas
+        if data.perm & Perm.READ
+        for queue_id in range(data.read_queue_nums)
+    )
+
+
+def is_wanted(subscription: SubscriptionData, tags: str | None) -> bool:
+    """Whether the subscription names exactly this tag, which the broker knows by hash only."""
+    return not subscription.tags_set or tags in subscription.tags_set

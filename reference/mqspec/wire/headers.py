@@ -1,0 +1,45 @@
+"""The fields of a request's header, which all travel as text.
+
+The real broker does not refuse a request for a missing field as such: what happens depends
+on who needs it first, and mostly it is an exception, answered with code 1 (SYSTEM_ERROR).
+"""
+
+from __future__ import annotations
+
+from mqspec.wire.codec import RemotingCommand
+
+
+class HeaderError(ValueError):
+    """A field is missing, or is not what it should be."""
+
+
+def text(request: RemotingCommand, name: str) -> str:
+    """A field that must be there. Raises HeaderError."""
+    try:
+        return request.ext_fields[name]
+    except KeyError:
+        raise HeaderError(f"the field {name} is missing") from None
+
+
+def integer(request: RemotingCommand, name: str, default: int | None = None) -> int:
+    """A number; without a default it must be there. Raises HeaderError."""
+    value = request.ext_fields.get(name)
+    if value is None:
+        if default is None:
+            raise HeaderError(f"the field {name} is missing")
+        return default
+    try:
+        return int(value)
+    except ValueError:
+        raise HeaderError(f"the field {name} is {value!r:.40}, not a number") from None
+
+
+def optional_integer(request: RemotingCommand, name: str) -> int | None:
+    """A number that may be missing. Raises HeaderError."""
+    return integer(request, name) if name in request.ext_fields else None
+
+
+def boolean(request: RemotingCommand, name: str, default: bool = False) -> bool:
+    """`true`, in any case, or anything else, as Java reads it."""
+    value = request.ext_fields.get(name)
+    return default if value is None else value.lower() == "true"
