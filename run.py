@@ -81,7 +81,7 @@ def set_up() -> None:
         say("an environment in .venv (a few minutes, some 500 MB)")
         shutil.rmtree(VENV, ignore_errors=True)
         run(sys.executable, "-m", "venv", VENV)
-        pip("install", "--require-hashes", "-r", "requirements.lock")
+        pip("install", "--use-pep517", "--require-hashes", "-r", "requirements.lock")
     STAMP.unlink(missing_ok=True)
     pip("install", "--no-deps", "--no-build-isolation", "--no-index", "-e", ".")
     say("Java's jars: TLC, a compiler, Apache RocketMQ")
