@@ -1,1 +1,5 @@
-"""The asyncio shell of the nameserver."""
+"""The nameserver: carries brokers' registrations and clients' questions to core.route."""
+
+from mqspec.nameserver.nameserver import NameServer
+
+__all__ = ["NameServer"]
