@@ -23,7 +23,7 @@ _OTHER_SECTIONS = re.compile(
     "|CHECK_DEADLOCK|ALIAS|POSTCONDITION"
 )
 _COMMENT = re.compile(r"\\\*[^\n]*|\(\*.*?\*\)", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z_]+\w*|[^\sA-Za-z_]+")
+_WORD = re.compile(r'"[^"]*"|[A-Za-z_]+\w*|[^\sA-Za-z_"]+')
 _CONSTANT = re.compile(r"(\w+)\s*=\s*(\{[^}]*\}|\w+)")
 
 
