@@ -1,0 +1,4 @@
+--------------------------- MODULE MC_AllocationHash ---------------------------
+(* Allocation by consistent hashing alone, over every ring: smaller bounds.    *)
+EXTENDS Allocation
+===============================================================================
