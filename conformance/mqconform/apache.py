@@ -1,0 +1,144 @@
+"""Apache RocketMQ itself, started on loopback from the toolchain's jars."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from mqconform.target import Address, Target, free_ports
+from mqspec import toolchain
+
+VERSION: Final = "5.3.3"
+STOP_S: Final = 30
+_VIP_OFFSET: Final = 2  # the fast port is listenPort - 2
+
+_JVM: Final = (
+    *("-Xmx384m", "-Xms384m", "-XX:MaxDirectMemorySize=256m"),
+    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+)
+
+# Small files, so that a run costs little disk; everything else as it is delivered.
+_BROKER: Final = """\
+brokerClusterName=DefaultCluster
+brokerName={name}
+brokerId=0
+brokerRole=ASYNC_MASTER
+flushDiskType=ASYNC_FLUSH
+namesrvAddr={nameserver}
+brokerIP1=127.0.0.1
+brokerIP2=127.0.0.1
+bindAddress=127.0.0.1
+listenPort={port}
+haListenPort={ha_port}
+storePathRootDir={store}
+storePathCommitLog={store}/commitlog
+mappedFileSizeCommitLog=67108864
+mappedFileSizeConsumeQueue=600000
+mappedFileSizeTimerLog=1048576
+maxHashSlotNum=50000
+maxIndexNum=200000
+diskMaxUsedSpaceRatio=99
+"""
+_NAMESERVER: Final = """\
+listenPort={port}
+bindAddress=127.0.0.1
+kvConfigPath={home}/kvConfig.json
+"""
+
+
+class Apache:
+    """A nameserver and two brokers in a directory of their own.
+
+    The first broker is the one that `stop`, `kill` and `start` mean. Leaving the context ends
+    every process.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        nameserver_port, ha_a, ha_b = free_ports(3)
+        broker_a, broker_b = free_ports(2, below=_VIP_OFFSET)
+        self.nameserver = Address("127.0.0.1", nameserver_port)
+        self._nameserver_java = _Java(
+            home / "namesrv", "namesrv.NamesrvStartup",
+            _NAMESERVER.format(port=nameserver_port, home=home / "namesrv"),
+        )  # fmt: skip
+        self._brokers = [
+            self._broker("broker-a", broker_a, ha_a),
+            self._broker("broker-b", broker_b, ha_b),
+        ]
+
+    def __enter__(self) -> Apache:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._close)
+            self._nameserver_java.start()
+            for broker in self._brokers:
+                broker.start()
+            undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    @property
+    def target(self) -> Target:
+        store = self.home / "broker-a" / "store"
+        return Target("apache", VERSION, self.nameserver, lifecycle=self, store=store)
+
+    def stop(self) -> None:
+        self._brokers[0].stop()
+
+    def kill(self) -> None:
+        self._brokers[0].kill()
+
+    def start(self) -> None:
+        self._brokers[0].start()
+
+    def _close(self) -> None:
+        # Nothing of it is looked at any more: no need to wait for a clean end.
+        for java in (*self._brokers, self._nameserver_java):
+            java.kill()
+
+    def _broker(self, name: str, port: int, ha_port: int) -> _Java:
+        home = self.home / name
+        config = _BROKER.format(
+            name=name, nameserver=self.nameserver, port=port, ha_port=ha_port, store=home / "store"
+        )
+        return _Java(home, "broker.BrokerStartup", config)
+
+
+class _Java:
+    """One Java process of Apache RocketMQ."""
+
+    def __init__(self, home: Path, main_class: str, config: str) -> None:
+        self._home, self._main = home, f"org.apache.rocketmq.{main_class}"
+        self._process: subprocess.Popen[bytes] | None = None
+        (home / "conf").mkdir(parents=True)
+        (home / "conf" / "this.conf").write_text(config, encoding="utf-8")
+
+    def start(self) -> None:
+        classpath = os.pathsep.join(str(jar) for jar in toolchain.classpath("apache"))
+        command = [
+            *(str(toolchain.java()), *_JVM, f"-Duser.home={self._home}"),
+            *("-cp", classpath, self._main, "-c", str(self._home / "conf" / "this.conf")),
+        ]
+        with (self._home / "out.log").open("ab") as output:
+            self._process = subprocess.Popen(
+                command,
+                env={**os.environ, "ROCKETMQ_HOME": str(self._home)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    def stop(self) -> None:
+        if self._process:
+            self._process.terminate()
+            self._process.wait(STOP_S)
+
+    def kill(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()

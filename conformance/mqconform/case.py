@@ -1,0 +1,97 @@
+"""What a case says about itself, and what can become of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+import pytest
+
+from mqrules import Evidence, EvidenceKind, Level, Party, UserError, Verdict, rules
+
+F = TypeVar("F", bound=Callable[..., None])
+
+
+class Capability(StrEnum):
+    """What only some targets can do."""
+
+    RESTART = "restart"  # it can be stopped, killed and started
+    STORE = "store"  # its files can be reached
+    BROKERS = "brokers"  # it has two brokers or more
+
+
+class Status(StrEnum):
+    """What became of a case. Only `passed` is a pass."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    DEVIATES = "deviates"  # failed, as a listed deviation of the target says
+    NOT_CLAIMED = "not claimed"  # needs a capability that the target does not claim
+    BLOCKED = "blocked"  # its prerequisite did not pass
+    NOT_RUN = "not run"
+
+
+_VERDICTS = {
+    Status.PASSED: Verdict.HELD,
+    Status.FAILED: Verdict.VIOLATED,
+    Status.DEVIATES: Verdict.DEVIATES,
+    Status.NOT_CLAIMED: Verdict.NOT_CLAIMED,
+    Status.BLOCKED: Verdict.BLOCKED,
+    Status.NOT_RUN: Verdict.NOT_RUN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The rules that a case is for, the party that it tests, and what it needs."""
+
+    rules: tuple[str, ...]
+    party: Party
+    claims: frozenset[Capability] = frozenset()
+    after: str | None = None  # the case without which this one says nothing
+
+    @property
+    def is_must(self) -> bool:
+        return any(rules()[rule].level is Level.MUST for rule in self.rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one case."""
+
+    name: str
+    case: Case
+    status: Status
+    seconds: float = 0.0
+    why: str = ""  # one line: what failed, is missing or blocks
+    frames: str = ""  # the last frames, as text
+
+    def evidence(self, target: str) -> list[Evidence]:
+        """A record for each rule of the case."""
+        detail = {"why": self.why} if self.why else {}
+        verdict = _VERDICTS[self.status]
+        return [
+            Evidence(rule, EvidenceKind.CONFORMS, self.name, verdict, target, detail=detail)
+            for rule in self.case.rules
+        ]
+
+
+def case(
+    *rule_ids: str, party: str, claims: str = "", after: str | None = None
+) -> Callable[[F], F]:
+    """Mark a test function as a conformance case.
+
+    `claims` names capabilities, separated by spaces; `after` names another case. Raises
+    UserError for a rule that does not exist or that binds another party.
+    """
+    found = Case(
+        rule_ids, Party(party), frozenset(Capability(word) for word in claims.split()), after
+    )
+    for rule_id in rule_ids:
+        if rule_id not in rules():
+            raise UserError(rule_id, "a case names a rule that does not exist")
+        if rules()[rule_id].party is not found.party:
+            raise UserError(rule_id, f"binds the {rules()[rule_id].party}, not the {party}")
+    return pytest.mark.case(found)

@@ -1,0 +1,206 @@
+"""Membership: heartbeats, the member list, and the notices that make others rebalance."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import Connection, eventually
+from mqconform.requests import Request, Subscription
+from mqconform.scene import Scene
+
+JOINED = "test_a_heartbeat_makes_a_member"
+
+
+def join(scene: Scene, client_id: str, group: str, *topics: str) -> Connection:
+    """A new connection whose heartbeat was answered, and the notice of its own joining read."""
+    connection = scene.connect()
+    heartbeat = requests.heartbeat(client_id, group, map(Subscription, topics))
+    assert connection.call(heartbeat).code == 0
+    assert noticed(connection, group)
+    return connection
+
+
+def noticed(connection: Connection, group: str) -> bool:
+    """Whether the next notice is code 40, one-way, about the group."""
+    notice = connection.notice()
+    about = notice.fields.get("consumerGroup")
+    return (notice.code, notice.flag, about) == (requests.NOTIFY_CONSUMER_IDS_CHANGED, 2, group)
+
+
+@case("GROUP-001", "GROUP-050", party="broker")
+def test_a_heartbeat_makes_a_member(scene: Scene) -> None:
+    group = scene.name("G")
+    answer = scene.broker.call(requests.heartbeat("one", group))
+    assert answer.code == 0
+    assert answer.fields["IS_SUPPORT_HEART_BEAT_V2"] == "true"
+    assert "IS_SUB_CHANGE" in answer.fields
+    assert scene.members(group) == ["one"]
+
+
+@case("GROUP-001", "GROUP-003", party="broker", after=JOINED)
+def test_a_newcomer_and_the_others_are_told(scene: Scene) -> None:
+    group = scene.name("G")
+    first = join(scene, "first", group)
+    second = join(scene, "second", group)
+    assert noticed(first, group)
+    third = join(scene, "third", group)
+    assert noticed(first, group)
+    assert noticed(second, group)
+    assert third.is_quiet()
+    assert scene.members(group) == ["first", "second", "third"]
+
+
+@case("GROUP-002", party="broker", after=JOINED)
+def test_two_connections_of_one_id_are_two_members(scene: Scene) -> None:
+    group = scene.name("G")
+    join(scene, "same", group)
+    twin = join(scene, "same", group)
+    assert scene.members(group) == ["same", "same"]
+    twin.close()
+    assert eventually(lambda: scene.members(group) == ["same"])
+
+
+@case("GROUP-003", party="broker", after=JOINED)
+def test_a_change_of_topics_is_told(scene: Scene) -> None:
+    group, topic, other = scene.name("G"), scene.topic(), scene.topic()
+    first = join(scene, "first", group, topic)
+    second = join(scene, "second", group, topic)
+    assert noticed(first, group)
+    for topics in ((topic, other), (topic,)):
+        second.call(requests.heartbeat("second", group, map(Subscription, topics)))
+        assert noticed(first, group)
+        assert noticed(second, group)
+
+
+@case("GROUP-004", party="broker", after=JOINED)
+def test_a_repeated_heartbeat_is_not_told(scene: Scene) -> None:
+    group, topic = scene.name("G"), scene.topic()
+    first = join(scene, "first", group, topic)
+    second = join(scene, "second", group, topic)
+    assert noticed(first, group)
+    second.call(requests.heartbeat("second", group, [Subscription(topic)]))
+    second.call(requests.heartbeat("second", group, [Subscription(topic, "A", 9)]))
+    second.call(requests.heartbeat("renamed", group, [Subscription(topic, "A", 9)]))
+    assert first.is_quiet()
+    assert second.is_quiet()
+    assert scene.members(group) == ["first", "renamed"]
+
+
+@case("GROUP-005", party="broker", after=JOINED)
+def test_a_member_that_unregisters_is_gone_and_the_rest_is_told(scene: Scene) -> None:
+    group = scene.name("G")
+    first = join(scene, "first", group)
+    second = join(scene, "second", group)
+    assert noticed(first, group)
+    assert second.call(requests.unregister("second", group)).code == 0
+    assert noticed(first, group)
+    assert second.is_quiet()
+    assert scene.members(group) == ["first"]
+
+
+@case("GROUP-005", party="broker", after=JOINED)
+def test_a_member_whose_connection_closes_is_gone_and_the_rest_is_told(scene: Scene) -> None:
+    group = scene.name("G")
+    first = join(scene, "first", group)
+    second = join(scene, "second", group)
+    assert noticed(first, group)
+    second.close()
+    assert noticed(first, group)
+    assert scene.members(group) == ["first"]
+
+
+@case("GROUP-007", party="broker", after=JOINED)
+def test_unregistering_takes_the_connection_and_not_the_id(scene: Scene) -> None:
+    group = scene.name("G")
+    first = join(scene, "first", group)
+    second = join(scene, "second", group)
+    assert noticed(first, group)
+    assert second.call(requests.unregister("first", group)).code == 0
+    assert scene.members(group) == ["first"]
+
+
+@case("GROUP-008", party="broker")
+def test_a_group_without_members_has_no_list(scene: Scene) -> None:
+    group = scene.name("G")
+    answer = scene.broker.call(requests.consumer_list(group))
+    assert (answer.code, answer.remark) == (1, f"no consumer for this group, {group}")
+    join(scene, "one", group).call(requests.unregister("one", group))
+    assert scene.broker.call(requests.consumer_list(group)).code == 1
+
+
+@case("GROUP-010", party="broker", after=JOINED)
+def test_a_broadcasting_group_is_told_nothing(scene: Scene) -> None:
+    group = scene.name("G")
+    first, second = scene.connect(), scene.connect()
+    for name, connection in (("first", first), ("second", second)):
+        connection.call(requests.heartbeat(name, group, model="BROADCASTING"))
+    assert scene.members(group) == ["first", "second"]
+    second.close()
+    assert eventually(lambda: scene.members(group) == ["first"])
+    assert first.is_quiet()
+
+
+@case("GROUP-051", party="broker")
+def test_a_group_whose_name_is_not_allowed_gets_no_members(scene: Scene) -> None:
+    group = f"{scene.name('G')} not allowed!"
+    assert scene.broker.call(requests.heartbeat("one", group)).code == 0
+    assert scene.members(group) == []
+
+
+@case("GROUP-052", party="broker")
+def test_a_heartbeat_creates_the_retry_topic(scene: Scene) -> None:
+    group = scene.name("G")
+    retry = requests.topic_config(f"%RETRY%{group}")
+    assert scene.broker.call(retry).code == 17
+    scene.broker.call(requests.heartbeat("one", group))
+    config = scene.broker.call(retry).json()
+    assert (config["readQueueNums"], config["writeQueueNums"], config["perm"]) == (1, 1, 6)
+
+
+@case("GROUP-053", party="broker", after=JOINED)
+def test_an_empty_heartbeat_takes_nobody_out(scene: Scene) -> None:
+    group = scene.name("G")
+    member = join(scene, "one", group)
+    assert member.call(requests.heartbeat("one", None)).code == 0
+    assert member.is_quiet()
+    assert scene.members(group) == ["one"]
+
+
+@case("GROUP-054", party="broker", after=JOINED)
+def test_the_list_holds_the_change_when_the_notice_comes(scene: Scene) -> None:
+    group = scene.name("G")
+    first = join(scene, "first", group)
+    for n in range(10):
+        other = join(scene, f"other{n}", group)
+        assert noticed(first, group)
+        assert scene.members(group, first) == ["first", f"other{n}"]
+        if n % 2:
+            other.call(requests.unregister("", group))
+        else:
+            other.close()
+        assert noticed(first, group)
+        assert scene.members(group, first) == ["first"]
+
+
+@case("GROUP-055", party="broker", claims="brokers", after=JOINED)
+def test_each_broker_keeps_a_list_of_its_own(scene: Scene) -> None:
+    group = scene.name("G")
+    here, there = (scene.connect(name) for name in scene.broker_names[:2])
+    here.call(requests.heartbeat("one", group))
+    assert noticed(here, group)
+    assert scene.members(group, here) == ["one"]
+    assert scene.members(group, there) == []
+    there.call(requests.heartbeat("one", group))
+    assert noticed(there, group)
+    assert here.is_quiet()
+    here.close()
+    assert eventually(lambda: scene.members(group) == [])
+    assert scene.members(group, there) == ["one"]
+
+
+@case("GROUP-056", party="broker")
+@pytest.mark.parametrize("body", [b"", b"{", b"no JSON"], ids=["none", "torn", "text"])
+def test_a_heartbeat_that_is_not_json_is_refused(scene: Scene, body: bytes) -> None:
+    assert scene.broker.call(Request(requests.HEART_BEAT, body=body)).code == 1

@@ -1,0 +1,163 @@
+"""Consumer offsets: what a broker keeps of what a group says, and where a queue begins and ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.scene import Scene, fields
+
+STORED = "test_a_message_is_stored_as_it_was_sent"
+COMMITTED = "test_a_committed_offset_is_kept_as_it_is[1-0]"
+
+
+@case("OFFSET-010", party="broker")
+@pytest.mark.parametrize(("offset", "queue_id"), [(1, 0), (0, 0), (9999, 0), (4, 77), (2**40, 0)])
+def test_a_committed_offset_is_kept_as_it_is(scene: Scene, offset: int, queue_id: int) -> None:
+    topic, group = scene.topic(), scene.group()
+    answer = scene.broker.call(requests.commit_offset(group, topic, offset, queue_id))
+    assert answer.code == 0
+    query = scene.broker.call(requests.query_offset(group, topic, queue_id))
+    assert fields(query, "offset") == (0, offset)
+
+
+@case("OFFSET-011", party="broker")
+def test_the_last_offset_counts_though_it_goes_back(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for offset in (10, 5, 7, 0):
+        assert scene.connect().call(requests.commit_offset(group, topic, offset)).code == 0
+        assert scene.committed(group, topic) == offset
+
+
+@case("OFFSET-012", party="broker")
+def test_a_negative_offset_is_taken_for_none(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    assert scene.broker.call(requests.commit_offset(group, topic, 3)).code == 0
+    assert scene.broker.call(requests.commit_offset(group, topic, -3)).code == 0
+    assert scene.committed(group, topic) is None
+
+
+@case("OFFSET-013", party="broker", after=STORED)
+def test_a_young_queue_is_consumed_from_its_first_message(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.send(topic)
+    for request in (
+        requests.query_offset(group, topic),
+        requests.query_offset(scene.name("G"), topic).having(setZeroIfNotFound=True),
+    ):
+        assert fields(scene.broker.call(request), "offset") == (0, 0)
+
+
+@case("OFFSET-014", party="broker", after=STORED)
+def test_an_offset_that_is_not_kept_is_not_found(scene: Scene) -> None:
+    topic, group = scene.topic(queues=2), scene.group()
+    scene.send(topic)
+    not_zero = requests.query_offset(group, topic).having(setZeroIfNotFound=False)
+    assert scene.broker.call(not_zero).code == 22
+    for unknown in (
+        requests.query_offset(group, topic, 1),
+        requests.query_offset(group, topic, 99),
+        requests.query_offset(group, scene.name("T")),
+    ):
+        assert scene.broker.call(unknown).code == 22
+
+
+@case("OFFSET-015", party="broker")
+def test_an_offset_of_an_unknown_group_or_topic_is_refused(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    nobody, nowhere = scene.name("G"), scene.name("T")
+    assert scene.broker.call(requests.commit_offset(nobody, topic, 1)).code == 26
+    assert scene.committed(nobody, topic) is None
+    assert scene.broker.call(requests.commit_offset(group, nowhere, 1)).code == 17
+    assert scene.committed(group, nowhere) is None
+
+
+@case("OFFSET-050", party="broker")
+@pytest.mark.parametrize("left_out", ["queueId", "commitOffset"])
+def test_a_commit_without_a_field_is_refused(scene: Scene, left_out: str) -> None:
+    request = requests.commit_offset(scene.group(), scene.topic(), 1).without(left_out)
+    assert scene.broker.call(request).code == 29
+
+
+@case("OFFSET-051", party="broker", after=STORED)
+def test_the_bounds_of_a_queue(scene: Scene) -> None:
+    topic = scene.topic(queues=2)
+    for _ in range(3):
+        scene.send(topic)
+    for queue_id, end in ((0, 3), (1, 0), (99, 0)):
+        least = scene.broker.call(requests.min_offset(topic, queue_id))
+        assert fields(least, "offset") == (0, 0)
+        greatest = scene.broker.call(requests.max_offset(topic, queue_id))
+        assert fields(greatest, "offset") == (0, end)
+    nowhere = scene.name("T")
+    assert fields(scene.broker.call(requests.max_offset(nowhere)), "offset") == (0, 0)
+    assert fields(scene.broker.call(requests.min_offset(nowhere)), "offset") == (0, 0)
+
+
+@case("OFFSET-052", party="broker", after=STORED)
+def test_an_offset_is_found_by_time(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for _ in range(5):
+        scene.send(topic)
+    times = [record.store_timestamp for record in scene.read_all(topic, group)]
+    for time_ms in {0, *times, times[-1] + 60_000}:
+        first = sum(stored < time_ms for stored in times)
+        answer = scene.broker.call(requests.search_offset(topic, time_ms))
+        assert fields(answer, "offset") == (0, first)
+    nowhere = scene.name("T")
+    assert fields(scene.broker.call(requests.search_offset(nowhere, 1)), "offset") == (0, 0)
+
+
+@case("OFFSET-053", party="broker", after=STORED)
+def test_the_time_of_the_first_message(scene: Scene) -> None:
+    topic, group = scene.topic(queues=2), scene.group()
+    scene.send(topic)
+    scene.send(topic)
+    stored = scene.read_all(topic, group)[0].store_timestamp
+    assert fields(scene.broker.call(requests.earliest_time(topic)), "timestamp") == (0, stored)
+    assert fields(scene.broker.call(requests.earliest_time(topic, 1)), "timestamp") == (0, -1)
+
+
+@case("OFFSET-054", party="broker", after=COMMITTED)
+@pytest.mark.parametrize(
+    ("offset", "subscription", "code"), [(0, "*", 0), (1, "*", 19), (0, "Z", 20), (7, "*", 21)]
+)
+def test_a_pull_commits_the_offset_that_it_carries(
+    scene: Scene, offset: int, subscription: str, code: int
+) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.send(topic, tag="A")
+    request = requests.pull(topic, group, offset, subscription=subscription, commit=5)
+    assert scene.broker.call(request).code == code
+    assert scene.committed(group, topic) == 5
+
+
+@case("OFFSET-054", party="broker", after=COMMITTED)
+def test_a_pull_that_is_refused_commits_nothing(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    assert scene.broker.call(requests.pull(topic, group, queue_id=9, commit=5)).code == 29
+    assert scene.committed(group, topic, 9) is None
+
+
+@case("OFFSET-055", party="broker", after="test_a_pull_is_held_until_a_message_arrives")
+def test_a_held_pull_commits_once(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    consumer = scene.connect()
+    held = consumer.ask(requests.pull(topic, group, commit=3, suspend_ms=30_000))
+    assert consumer.is_quiet(held)
+    assert scene.committed(group, topic) == 3
+    assert scene.broker.call(requests.commit_offset(group, topic, 1)).code == 0
+    scene.send(topic)
+    assert consumer.answer(held).code == 0
+    assert scene.committed(group, topic) == 1
+
+
+@case("OFFSET-056", party="broker", after=COMMITTED)
+def test_an_offset_is_kept_for_each_group_topic_and_queue(scene: Scene) -> None:
+    topics = [scene.topic(queues=2) for _ in range(2)]
+    groups = [scene.group() for _ in range(2)]
+    places = [(group, topic, q) for group in groups for topic in topics for q in range(2)]
+    for offset, (group, topic, queue_id) in enumerate(places):
+        scene.broker.call(requests.commit_offset(group, topic, offset, queue_id))
+    assert [scene.committed(*place) for place in places] == list(range(len(places)))

@@ -1,0 +1,191 @@
+"""Pulling: what is delivered, in which order, and what is said where there is nothing."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import DEADLINE_S, Connection
+from mqconform.frame import Frame
+from mqconform.records import parse_records
+from mqconform.scene import Scene, fields
+
+STORED = "test_a_message_is_stored_as_it_was_sent"
+HELD = "test_a_pull_is_held_until_a_message_arrives"
+
+HOLD_TICK_S = 5  # held pulls are looked at this often (PullRequestHoldService.java, 5.3.3)
+LONG_MS = 30_000  # a hold that no case sees the end of
+
+
+def bodies(answer: Frame) -> list[bytes]:
+    return [record.body for record in parse_records(answer.body)]
+
+
+@case("PULL-001", party="broker", after=STORED)
+def test_messages_are_delivered_in_the_order_of_their_offsets(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    sent = [f"message {n}".encode() for n in range(70)]
+    for body in sent[:40]:
+        scene.broker.call(requests.send(topic, body))
+    for body in sent[40:]:
+        scene.send(topic, body)
+    records = scene.read_all(topic, group)
+    assert [record.queue_offset for record in records] == list(range(70))
+    assert [record.body for record in records] == sent
+    from_the_middle = scene.broker.call(requests.pull(topic, group, 33))
+    assert bodies(from_the_middle) == sent[33:65]
+
+
+@case("PULL-002", party="broker", after=STORED)
+@pytest.mark.parametrize(
+    ("offset", "code", "moved_to"), [(3, 19, 3), (4, 21, 3), (100, 21, 3), (-1, 21, 0)]
+)
+def test_a_pull_outside_the_queue_is_told_where_to_go(
+    scene: Scene, offset: int, code: int, moved_to: int
+) -> None:
+    topic, group = scene.topic(), scene.group()
+    for _ in range(3):
+        scene.send(topic)
+    answer = scene.broker.call(requests.pull(topic, group, offset))
+    expected = (code, moved_to, 0, 3)
+    assert fields(answer, "nextBeginOffset", "minOffset", "maxOffset") == expected
+
+
+@case("PULL-003", party="broker")
+@pytest.mark.parametrize(("offset", "code"), [(0, 19), (5, 21), (-1, 21)])
+def test_a_pull_of_an_empty_queue(scene: Scene, offset: int, code: int) -> None:
+    answer = scene.broker.call(requests.pull(scene.topic(), scene.group(), offset))
+    assert fields(answer, "nextBeginOffset", "maxOffset") == (code, 0, 0)
+
+
+@case("PULL-004", party="broker", after=STORED)
+@pytest.mark.parametrize(("asked", "given"), [(1, 1), (7, 7), (100, 32), (0, 1), (-1, 1)])
+def test_a_pull_is_given_no_more_than_it_asks_for(scene: Scene, asked: int, given: int) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.broker.call(requests.send_batch(topic, [b"x"] * 40))
+    scene.send(topic)
+    answer = scene.broker.call(requests.pull(topic, group, count=asked))
+    assert (answer.code, len(bodies(answer))) == (0, given)
+    assert answer.number("nextBeginOffset") == given
+
+
+@case("PULL-005", party="broker", after=STORED)
+def test_a_pull_is_given_no_more_than_256_kib(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for _ in range(4):
+        scene.send(topic, b"x" * 100_000)
+    scene.send(topic, b"y" * 500_000)
+    assert len(bodies(scene.broker.call(requests.pull(topic, group)))) == 2
+    assert bodies(scene.broker.call(requests.pull(topic, group, 4))) == [b"y" * 500_000]
+
+
+@case("PULL-006", party="broker")
+def test_a_pull_of_an_unknown_topic_is_refused(scene: Scene) -> None:
+    answer = scene.broker.call(requests.pull(scene.name("T"), scene.group()))
+    assert answer.code == 17
+
+
+@case("PULL-006", party="broker")
+def test_a_pull_of_a_topic_that_may_not_be_read_is_refused(scene: Scene) -> None:
+    answer = scene.broker.call(requests.pull(scene.topic(perm=2), scene.group()))
+    assert fields(answer, "forbiddenType") == (16, 3)
+
+
+@case("PULL-006", party="broker")
+@pytest.mark.parametrize("queue_id", [-1, 2, 7])
+def test_a_pull_of_a_queue_that_is_not_read_is_refused(scene: Scene, queue_id: int) -> None:
+    request = requests.pull(scene.topic(2, write=8), scene.group(), queue_id=queue_id)
+    assert scene.broker.call(request).code == 29
+
+
+@case("PULL-007", party="broker")
+@pytest.mark.parametrize(
+    ("left_out", "code"),
+    [
+        ("consumerGroup", 1), ("topic", 1), ("queueId", 1), ("queueOffset", 1), ("sysFlag", 1),
+        ("maxMsgNums", 1), ("commitOffset", 19), ("suspendTimeoutMillis", 19),
+        ("subVersion", 19), ("subscription", 19), ("expressionType", 19),
+    ],
+)  # fmt: skip
+def test_a_pull_without_a_field(scene: Scene, left_out: str, code: int) -> None:
+    request = requests.pull(scene.topic(), scene.group()).without(left_out)
+    assert scene.broker.call(request).code == code
+
+
+@case("PULL-008", party="broker", after=STORED)
+def test_a_pull_is_held_until_a_message_arrives(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.send(topic, b"first")
+    consumer = scene.connect()
+    held = consumer.ask(requests.pull(topic, group, 1, suspend_ms=LONG_MS))
+    assert consumer.is_quiet(held)
+    scene.send(topic, b"second")
+    answer = consumer.answer(held, HOLD_TICK_S - 1)
+    assert (answer.code, bodies(answer)) == (0, [b"second"])
+    assert answer.number("nextBeginOffset") == 2
+
+
+@case("PULL-009", party="broker")
+@pytest.mark.parametrize("asked_ms", [700, 4000])
+def test_a_held_pull_is_answered_when_its_time_is_over(scene: Scene, asked_ms: int) -> None:
+    request = requests.pull(scene.topic(), scene.group(), suspend_ms=asked_ms)
+    began = time.monotonic()
+    answer = scene.broker.answer(scene.broker.ask(request))
+    held_s = time.monotonic() - began
+    assert answer.code == 19
+    assert asked_ms / 1000 <= held_s < asked_ms / 1000 + HOLD_TICK_S + 1
+
+
+@case("PULL-010", party="broker", after=HELD)
+def test_a_held_pull_is_not_woken_by_another_tag(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    consumer = scene.connect()
+    request = requests.pull(topic, group, subscription="A", suspend_ms=1500)
+    held = consumer.ask(request)
+    assert consumer.is_quiet(held)
+    scene.send(topic, tag="B")
+    assert consumer.is_quiet(held)
+    assert fields(consumer.answer(held), "nextBeginOffset") == (20, 1)
+
+
+@case("PULL-010", party="broker", after=HELD)
+def test_a_held_pull_is_woken_by_its_tag_after_another(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    consumer = scene.connect()
+    held = consumer.ask(requests.pull(topic, group, subscription="A", suspend_ms=LONG_MS))
+    assert consumer.is_quiet(held)
+    scene.send(topic, b"other", tag="B")
+    scene.send(topic, b"mine", tag="A")
+    answer = consumer.answer(held)
+    assert (answer.code, bodies(answer)) == (0, [b"mine"])
+    assert answer.number("nextBeginOffset") == 2
+
+
+@case("PULL-011", party="broker", after=HELD)
+def test_all_holders_of_a_queue_are_woken(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    consumers: list[tuple[Connection, int]] = []
+    for _ in range(3):
+        consumer = scene.connect()
+        held = consumer.ask(requests.pull(topic, group, suspend_ms=LONG_MS))
+        assert consumer.is_quiet(held)
+        consumers.append((consumer, held))
+    scene.send(topic, b"for all")
+    answers = [consumer.answer(held, HOLD_TICK_S - 1) for consumer, held in consumers]
+    assert [bodies(answer) for answer in answers] == [[b"for all"]] * 3
+
+
+@case("PULL-012", party="broker", after=STORED)
+@pytest.mark.parametrize(
+    ("offset", "subscription", "code"), [(4, "*", 21), (-1, "*", 21), (0, "B", 20)]
+)
+def test_only_a_pull_at_the_end_is_held(
+    scene: Scene, offset: int, subscription: str, code: int
+) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.send(topic, tag="A")
+    request = requests.pull(topic, group, offset, subscription=subscription, suspend_ms=LONG_MS)
+    assert scene.broker.answer(scene.broker.ask(request), DEADLINE_S).code == code

@@ -1,0 +1,232 @@
+"""Sending: what is stored, where, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import eventually
+from mqconform.requests import Request
+from mqconform.scene import Scene
+
+STORED = "test_a_message_is_stored_as_it_was_sent"
+
+
+@case("SEND-001", party="broker")
+def test_a_message_is_stored_as_it_was_sent(scene: Scene) -> None:
+    topic, group = scene.topic(queues=2), scene.group()
+    properties = {"KEYS": "k1", "TAGS": "A", "colour": "dark \u00e9"}
+    request = requests.send(topic, b"\x00body\xff", 1, properties).having(h=3, g=1_700_000_000_000)
+    answer = scene.broker.call(request)
+    assert answer.code == 0
+    assert (answer.fields["queueId"], answer.fields["queueOffset"]) == ("1", "0")
+    assert eventually(lambda: scene.max_offset(topic, 1) == 1)
+    (record,) = scene.read_all(topic, group, 1)
+    assert record.body == b"\x00body\xff"
+    assert record.flag == 3
+    assert record.born_timestamp == 1_700_000_000_000
+    assert record.topic == topic
+    assert record.queue_offset == 0
+    assert properties.items() <= record.properties.items()
+
+
+@case("SEND-002", party="broker", after=STORED)
+def test_queue_offsets_are_dense_in_each_queue(scene: Scene) -> None:
+    topic, group = scene.topic(queues=3), scene.group()
+    for queue_id in (0, 2, 0, 1, 0, 2, 2):
+        scene.send(topic, queue_id=queue_id)
+    offsets = [[r.queue_offset for r in scene.read_all(topic, group, q)] for q in range(3)]
+    assert offsets == [[0, 1, 2], [0], [0, 1, 2]]
+
+
+@case("SEND-002", party="broker", after=STORED)
+def test_senders_side_by_side_share_a_queue(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    bodies = [[f"{sender}-{n}".encode() for n in range(25)] for sender in range(4)]
+    answers: list[dict[bytes, int]] = [{} for _ in bodies]
+
+    def work(sender: int) -> None:
+        broker = scene.connect()
+        for body in bodies[sender]:
+            answer = broker.call(requests.send(topic, body))
+            answers[sender][body] = answer.number("queueOffset")
+
+    threads = [threading.Thread(target=work, args=(sender,)) for sender in range(len(bodies))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert eventually(lambda: scene.max_offset(topic) == 100)
+    stored = {record.body: record.queue_offset for record in scene.read_all(topic, group)}
+    assert stored == {body: offset for answer in answers for body, offset in answer.items()}
+    assert sorted(stored.values()) == list(range(100))
+
+
+@case("SEND-003", party="broker")
+def test_both_forms_of_a_send_are_served(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    request = requests.send(topic, b"v1", properties={"KEYS": "k"})
+    assert scene.broker.call(requests.send_v1(request)).fields["queueOffset"] == "0"
+    assert scene.broker.call(request).fields["queueOffset"] == "1"
+    assert eventually(lambda: scene.max_offset(topic) == 2)
+    first, second = scene.read_all(topic, group)
+    assert (first.body, first.key) == (second.body, second.key) == (b"v1", "k")
+
+
+@case("SEND-004", party="broker", after=STORED)
+def test_a_message_id_says_where_the_message_lies(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    message_id = scene.send(topic).fields["msgId"]
+    (record,) = scene.read_all(topic, group)
+    place = record.store_host + record.physical_offset.to_bytes(8, "big")
+    assert message_id == place.hex().upper()
+
+
+@case("SEND-005", party="broker")
+def test_an_answer_to_a_send_names_the_region(scene: Scene) -> None:
+    topic = scene.topic()
+    stored, refused = requests.send(topic), requests.send(topic, queue_id=9)
+    answers = [scene.broker.call(request) for request in (stored, refused)]
+    assert [answer.code for answer in answers] == [0, 29]
+    for answer in answers:
+        assert {"MSG_REGION", "TRACE_ON"} <= set(answer.fields)
+
+
+@case("SEND-006", party="broker")
+def test_a_send_to_an_unknown_topic_is_refused(scene: Scene) -> None:
+    request = requests.send(scene.name("T")).having(c=scene.name("D"))
+    answer = scene.broker.call(request)
+    assert answer.code == 17
+    assert answer.remark
+    assert re.match(r"topic\[.*\] not exist, apply first please!", answer.remark)
+
+
+@case("SEND-007", party="broker")
+@pytest.mark.parametrize("asked", [2, 16])
+def test_a_send_creates_its_topic_from_the_default_topic(scene: Scene, asked: int) -> None:
+    topic = scene.name("T")
+    default = scene.broker.call(requests.topic_config(requests.DEFAULT_TOPIC)).json()
+    assert scene.broker.call(requests.send(topic).having(d=asked)).code == 0
+    config = scene.broker.call(requests.topic_config(topic)).json()
+    queues = min(asked, default["writeQueueNums"])
+    assert (config["readQueueNums"], config["writeQueueNums"]) == (queues, queues)
+    assert config["perm"] == default["perm"] & ~1
+
+
+@case("SEND-008", party="broker")
+@pytest.mark.parametrize("topic", ["", "bad topic!", "T" * 128, "t.t", "%RETRY%" + "g" * 121])
+def test_a_topic_name_that_is_not_allowed_is_refused(scene: Scene, topic: str) -> None:
+    assert scene.broker.call(requests.send(topic)).code == 29
+
+
+@case("SEND-008", party="broker")
+def test_a_topic_name_may_have_127_characters(scene: Scene) -> None:
+    topic = scene.name("T")
+    assert scene.broker.call(requests.send(topic.ljust(127, "x"))).code == 0
+
+
+@case("SEND-009", party="broker")
+@pytest.mark.parametrize("topic", ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC"])
+def test_a_topic_of_the_system_takes_no_messages(scene: Scene, topic: str) -> None:
+    assert scene.broker.call(requests.send(topic)).code == 16
+
+
+@case("SEND-010", party="broker")
+@pytest.mark.parametrize(
+    ("read", "write", "queue_id", "code"),
+    [(4, 4, 3, 0), (4, 4, 4, 29), (8, 2, 5, 0), (8, 2, 8, 29), (2, 8, 7, 0), (2, 8, 8, 29)],
+)
+def test_a_queue_id_is_checked_against_the_greater_number_of_queues(
+    scene: Scene, read: int, write: int, queue_id: int, code: int
+) -> None:
+    topic = scene.topic(read, write=write)
+    assert scene.broker.call(requests.send(topic, queue_id=queue_id)).code == code
+
+
+@case("SEND-010", party="broker")
+def test_a_negative_queue_id_lets_the_broker_choose(scene: Scene) -> None:
+    topic = scene.topic(8, write=2)
+    answers = [scene.broker.call(requests.send(topic, queue_id=-1)) for _ in range(20)]
+    assert {answer.number("queueId") for answer in answers} <= {0, 1}
+
+
+@case("SEND-011", party="broker")
+@pytest.mark.parametrize("perm", [4, 0])
+def test_the_permission_to_write_is_not_checked(scene: Scene, perm: int) -> None:
+    assert scene.broker.call(requests.send(scene.topic(perm=perm))).code == 0
+
+
+@case("SEND-012", party="broker")
+@pytest.mark.parametrize(
+    ("body", "properties"),
+    [(4 * 1024 * 1024 + 1, 0), (1, 32_767), (1, 40_000)],
+    ids=["body", "properties", "more_properties"],
+)
+def test_a_message_that_is_too_large_is_refused(scene: Scene, body: int, properties: int) -> None:
+    topic = scene.topic()
+    request = requests.send(topic, b"x" * body, properties={"k": "v" * properties})
+    assert scene.broker.call(request).code == 13
+    scene.send(topic)
+    assert scene.max_offset(topic) == 1
+
+
+@case("SEND-012", party="broker")
+def test_properties_may_be_long(scene: Scene) -> None:
+    request = requests.send(scene.topic(), properties={"k": "v" * 32_000})
+    assert scene.broker.call(request).code == 0
+
+
+@case("SEND-013", party="broker", after=STORED)
+def test_a_batch_is_stored_as_its_messages(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.send(topic, b"before")
+    answer = scene.broker.call(requests.send_batch(topic, [b"one", b"two", b"three"]))
+    assert (answer.code, answer.fields["queueOffset"]) == (0, "1")
+    assert eventually(lambda: scene.max_offset(topic) == 4)
+    records = scene.read_all(topic, group)
+    assert [r.body for r in records] == [b"before", b"one", b"two", b"three"]
+    ids = [(r.store_host + r.physical_offset.to_bytes(8, "big")).hex().upper() for r in records]
+    assert answer.fields["msgId"] == ",".join(ids[1:])
+
+
+@case("SEND-014", party="broker", after=STORED)
+@pytest.mark.parametrize(("code", "batch", "stored"), [(310, True, 2), (320, False, 1)])
+def test_the_field_and_not_the_code_makes_a_batch(
+    scene: Scene, code: int, batch: bool, stored: int
+) -> None:
+    topic = scene.topic()
+    request = requests.send_batch(topic, [b"one", b"two"]).having(m=batch)
+    answer = scene.broker.call(Request(code, request.fields, request.body))
+    assert answer.code == 0
+    assert eventually(lambda: scene.max_offset(topic) == stored)
+    scene.send(topic)
+    assert scene.max_offset(topic) == stored + 1
+
+
+@case("SEND-015", party="broker")
+@pytest.mark.parametrize(
+    ("left_out", "code"),
+    [("b", 1), ("e", 1), ("f", 1), ("g", 1), ("h", 1), ("a", 0), ("c", 0), ("i", 0), ("j", 0)],
+)
+def test_a_send_without_a_field(scene: Scene, left_out: str, code: int) -> None:
+    request = requests.send(scene.topic()).without(left_out)
+    assert scene.broker.call(request).code == code
+
+
+@case("SEND-015", party="broker")
+def test_a_send_with_a_number_that_is_none_or_without_a_body(scene: Scene) -> None:
+    topic = scene.topic()
+    assert scene.broker.call(requests.send(topic).having(e="abc")).code == 1
+    assert scene.broker.call(requests.send(topic, b"")).code == 1
+
+
+@case("SEND-016", party="broker")
+def test_a_send_to_a_retry_topic_creates_it(scene: Scene) -> None:
+    topic = f"%RETRY%{scene.name('G')}"
+    assert scene.broker.call(requests.send(topic).having(c=scene.name("D"))).code == 0
+    config = scene.broker.call(requests.topic_config(topic)).json()
+    assert (config["readQueueNums"], config["writeQueueNums"]) == (1, 1)

@@ -1,0 +1,113 @@
+"""Subscriptions: what the broker filters, and whose wish counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.records import parse_records
+from mqconform.requests import Subscription
+from mqconform.scene import Scene, fields
+
+STORED = "test_a_message_is_stored_as_it_was_sent"
+
+
+def tags_of(scene: Scene, topic: str, group: str, subscription: str | None = "*") -> list[str]:
+    """The tags that one pull delivers."""
+    answer = scene.broker.call(requests.pull(topic, group, subscription=subscription))
+    assert answer.code == 0
+    return [record.properties["TAGS"] for record in parse_records(answer.body)]
+
+
+def tagged(scene: Scene, tags: str) -> str:
+    """A topic that holds a message of each tag."""
+    topic = scene.topic()
+    for tag in tags.split():
+        scene.send(topic, tag=tag)
+    return topic
+
+
+@case("SUBS-001", party="broker", after=STORED)
+@pytest.mark.parametrize(
+    ("subscription", "found"),
+    [("A", "A A"), ("A || C", "A C A"), (" B ", "B"), ("*", "A B C A"), ("", "A B C A")],
+)
+def test_a_pull_delivers_the_tags_that_it_wants(
+    scene: Scene, subscription: str, found: str
+) -> None:
+    topic = tagged(scene, "A B C A")
+    assert tags_of(scene, topic, scene.group(), subscription) == found.split()
+
+
+@case("SUBS-002", party="broker", after=STORED)
+def test_a_pull_that_wants_none_of_the_tags_moves_on(scene: Scene) -> None:
+    request = requests.pull(tagged(scene, "A B A"), scene.group(), subscription="Z")
+    assert fields(scene.broker.call(request), "nextBeginOffset", "maxOffset") == (20, 3, 3)
+
+
+@case("SUBS-003", party="broker", after=STORED)
+def test_a_tag_of_the_same_hash_passes_the_broker(scene: Scene) -> None:
+    assert tags_of(scene, tagged(scene, "Aa BB C"), scene.group(), "BB") == ["Aa", "BB"]
+
+
+@case("SUBS-004", party="broker", after=STORED)
+@pytest.mark.parametrize(("subscription", "code"), [("||", 23), ("|| ||", 20)])
+def test_an_expression_without_tags(scene: Scene, subscription: str, code: int) -> None:
+    topic = tagged(scene, "A")
+    request = requests.pull(topic, scene.group(), subscription=subscription)
+    assert scene.broker.call(request).code == code
+
+
+@case("SUBS-005", party="broker")
+def test_a_pull_needs_a_subscription(scene: Scene) -> None:
+    topic, other, group = scene.topic(), scene.topic(), scene.group()
+    request = requests.pull(topic, group, subscription=None)
+    assert scene.broker.call(request).code == 24
+    scene.broker.call(requests.heartbeat("one", group, [Subscription(other)]))
+    assert scene.broker.call(request).code == 24
+    scene.broker.call(requests.heartbeat("one", group, [Subscription(other), Subscription(topic)]))
+    assert scene.broker.call(request).code == 19
+
+
+@case("SUBS-006", party="broker")
+@pytest.mark.parametrize(("asked", "code"), [(4, 19), (5, 19), (6, 25)])
+def test_a_pull_with_a_newer_subscription_is_refused(scene: Scene, asked: int, code: int) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.broker.call(requests.heartbeat("one", group, [Subscription(topic, "*", 5)]))
+    request = requests.pull(topic, group, subscription=None, sub_version=asked)
+    assert scene.broker.call(request).code == code
+
+
+@case("GROUP-009", party="broker", after=STORED)
+def test_the_newest_subscription_of_a_group_wins(scene: Scene) -> None:
+    topic, group = tagged(scene, "A B C"), scene.group()
+    one, other = scene.connect(), scene.connect()
+    one.call(requests.heartbeat("one", group, [Subscription(topic, "A", 10)]))
+    assert tags_of(scene, topic, group, None) == ["A"]
+    other.call(requests.heartbeat("other", group, [Subscription(topic, "B", 20)]))
+    assert tags_of(scene, topic, group, None) == ["B"]
+    one.call(requests.heartbeat("one", group, [Subscription(topic, "C", 15)]))
+    assert tags_of(scene, topic, group, None) == ["B"]
+
+
+@case("GROUP-009", party="broker")
+def test_a_member_drops_a_topic_of_the_whole_group(scene: Scene) -> None:
+    kept, dropped, group = scene.topic(), scene.topic(), scene.group()
+    both = [Subscription(kept), Subscription(dropped)]
+    one, other = scene.connect(), scene.connect()
+    one.call(requests.heartbeat("one", group, both))
+    assert scene.broker.call(requests.pull(dropped, group, subscription=None)).code == 19
+    other.call(requests.heartbeat("other", group, both[:1]))
+    assert scene.broker.call(requests.pull(dropped, group, subscription=None)).code == 24
+    assert scene.broker.call(requests.pull(kept, group, subscription=None)).code == 19
+
+
+@case("SUBS-009", party="broker")
+@pytest.mark.parametrize("kind", ["SQL92", "tag"])
+def test_only_tags_are_filtered_by_default(scene: Scene, kind: str) -> None:
+    topic, group = scene.topic(), scene.group()
+    request = requests.pull(topic, group, subscription="a > 1").having(expressionType=kind)
+    assert scene.broker.call(request).code == 1
+    assert scene.broker.call(requests.check_client_config(group, topic, "a > 1", kind)).code == 1
+    assert scene.broker.call(requests.check_client_config(group, topic, "A")).code == 0

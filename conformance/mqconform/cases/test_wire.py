@@ -1,0 +1,204 @@
+"""The remoting protocol, with literal bytes: what any server must make of them."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import Connection
+from mqconform.frame import BINARY, FRAME_MAX, RESPONSE, frame, json_header
+from mqconform.requests import Request
+from mqconform.scene import Scene
+
+UNKNOWN = Request(9999)
+UNKNOWN_REMARK = " request type 9999 not supported"
+
+# What no decoder can read. The frame is whole where a length says so, so that nothing is
+# waited for.
+UNDECODABLE = {
+    "length_zero": bytes.fromhex("00000000"),
+    "length_negative": bytes.fromhex("ffffffff"),
+    "no_header": bytes.fromhex("00000004 00000000"),
+    "header_longer_than_frame": bytes.fromhex("00000006 00000009 7b7d"),
+    "unknown_serialize_type": bytes.fromhex("00000006 07000002 7b7d"),
+    "header_not_json": bytes.fromhex("00000009 00000005") + b"hello",
+    "header_json_null": bytes.fromhex("00000008 00000004") + b"null",
+    "header_json_array": bytes.fromhex("00000006 00000002") + b"[]",
+    "binary_header_cut_short": bytes.fromhex("00000009 01000005 0069000000"),
+}
+
+
+def victim(connection: Connection) -> Connection:
+    """A connection on which a frame went well: on a fresh one Apache holds the first 11 bytes
+    back, to find out whether a proxy speaks (HandshakeHandler, NettyRemotingServer.java)."""
+    assert unharmed(connection)
+    return connection
+
+
+def unharmed(connection: Connection) -> bool:
+    """Whether a connection that was open all the time is still served."""
+    return connection.call(UNKNOWN).code == 3
+
+
+@case("WIRE-001", party="broker")
+@pytest.mark.parametrize("opaque", [0, 7, -5, 2**31 - 1])
+def test_a_response_carries_the_opaque_of_its_request(scene: Scene, opaque: int) -> None:
+    scene.broker.write(frame(json_header(9999, {}, opaque)))
+    assert scene.broker.answer(opaque).flag & RESPONSE
+
+
+@case("WIRE-002", party="broker")
+def test_an_unknown_code_is_answered_as_not_supported(scene: Scene) -> None:
+    answer = scene.broker.call(UNKNOWN)
+    assert (answer.code, answer.remark) == (3, UNKNOWN_REMARK)
+
+
+@case("WIRE-003", party="broker")
+def test_a_one_way_request_is_carried_out_and_not_answered(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    opaque = scene.broker.ask(requests.commit_offset(group, topic, 7), one_way=True)
+    unknown = scene.broker.ask(UNKNOWN, one_way=True)
+    assert scene.broker.is_quiet(opaque)
+    assert scene.broker.is_quiet(unknown)
+    assert scene.committed(group, topic) == 7
+
+
+@case("WIRE-004", party="broker")
+def test_a_binary_header_is_served(scene: Scene) -> None:
+    topic = scene.topic()
+    answer = scene.broker.call(requests.send(topic, b"binary"), serialize_type=BINARY)
+    assert answer.code == 0
+    assert answer.number("queueOffset") == 0
+    answer = scene.broker.call(requests.query_offset("nobody", topic, 9), serialize_type=BINARY)
+    assert answer.code == 22
+
+
+@case("WIRE-005", party="broker")
+@pytest.mark.parametrize("raw", UNDECODABLE.values(), ids=UNDECODABLE.keys())
+def test_a_frame_that_cannot_be_decoded_closes_its_connection(scene: Scene, raw: bytes) -> None:
+    hostile = victim(scene.connect())
+    hostile.write(raw)
+    assert hostile.is_closed()
+    assert unharmed(scene.broker)
+
+
+@case("WIRE-006", party="broker")
+def test_a_frame_that_is_too_long_closes_its_connection_at_once(scene: Scene) -> None:
+    longest, too_long = victim(scene.connect()), victim(scene.connect())
+    longest.write(struct.pack(">i", FRAME_MAX - 4))
+    too_long.write(struct.pack(">i", FRAME_MAX - 3))
+    assert too_long.is_closed()
+    assert longest.is_quiet()
+    assert unharmed(scene.broker)
+
+
+@case("WIRE-007", party="broker")
+@pytest.mark.parametrize("at", [1, 4, 8, 11, 12])
+def test_a_frame_may_arrive_in_pieces(scene: Scene, at: int) -> None:
+    raw = frame(json_header(9999, {}, 1))
+    scene.broker.write(raw[:at])
+    assert scene.broker.is_quiet(within=0.05)
+    scene.broker.write(raw[at:])
+    assert scene.broker.answer(1).code == 3
+
+
+@case("WIRE-007", party="broker")
+def test_several_frames_may_arrive_in_one_piece(scene: Scene) -> None:
+    scene.broker.write(b"".join(frame(json_header(9999, {}, opaque)) for opaque in range(20)))
+    assert [scene.broker.answer(opaque).code for opaque in range(20)] == [3] * 20
+
+
+@case("WIRE-008", party="broker")
+def test_a_torn_frame_does_no_harm(scene: Scene) -> None:
+    raw = frame(json_header(9999, {}, 1))
+    for end in (1, 6, len(raw) - 1):
+        torn = scene.connect()
+        torn.write(raw[:end])
+        torn.close()
+    assert unharmed(scene.broker)
+    assert unharmed(scene.connect())
+
+
+@dataclass(frozen=True)
+class Odd:
+    """An unusual header and the code that it is answered with."""
+
+    header: bytes
+    code: int
+
+
+ODD = {
+    "nothing": Odd(b"{}", 3),
+    "no_version": Odd(b'{"code":9999,"language":"JAVA","opaque":1,"flag":0}', 3),
+    "no_language": Odd(b'{"code":9999,"version":479,"opaque":1,"flag":0}', 3),
+    "no_flag": Odd(b'{"code":9999,"language":"JAVA","version":479,"opaque":1}', 3),
+    "unknown_language": Odd(b'{"code":9999,"language":"KLINGON","opaque":1,"flag":0}', 3),
+    "extra_key": Odd(b'{"code":9999,"language":"JAVA","opaque":1,"flag":0,"more":[1]}', 3),
+    "code_as_text": Odd(b'{"code":"9999","language":"JAVA","opaque":1,"flag":"0"}', 3),
+    "number_in_ext_fields": Odd(
+        b'{"code":38,"language":"JAVA","opaque":1,"flag":0,"extFields":{"consumerGroup":5}}', 1
+    ),
+}
+
+
+@case("WIRE-009", party="broker")
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+def test_an_unusual_header_is_tolerated(scene: Scene, odd: Odd) -> None:
+    victim(scene.broker).write(frame(odd.header))
+    assert scene.broker.any_answer().code == odd.code
+
+
+@case("WIRE-010", party="broker")
+def test_two_requests_of_one_opaque_are_both_answered(scene: Scene) -> None:
+    raw = frame(json_header(9999, {}, 77))
+    scene.broker.write(raw)
+    scene.broker.write(raw)
+    assert [scene.broker.answer(77).code for _ in range(2)] == [3, 3]
+
+
+@case("WIRE-011", party="broker")
+def test_a_response_that_nobody_asked_for_is_ignored(scene: Scene) -> None:
+    scene.broker.write(frame(json_header(0, {}, 5, flag=RESPONSE)))
+    assert scene.broker.is_quiet(5)
+    assert unharmed(scene.broker)
+
+
+@case("WIRE-012", party="broker")
+def test_a_large_code_is_cut_in_a_binary_header(scene: Scene) -> None:
+    answer = scene.broker.call(Request(200_050), serialize_type=BINARY)
+    assert (answer.code, answer.remark) == (3, " request type 3442 not supported")
+
+
+@case("WIRE-050", party="nameserver")
+def test_the_nameserver_does_not_support_an_unknown_code(scene: Scene) -> None:
+    scene.nameserver.write(frame(json_header(9999, {}, -5)))
+    answer = scene.nameserver.answer(-5)
+    assert (answer.code, answer.remark) == (3, UNKNOWN_REMARK)
+
+
+@case("WIRE-051", party="nameserver")
+def test_the_nameserver_serves_a_binary_header(scene: Scene) -> None:
+    unknown = requests.route(scene.name("T"))
+    assert scene.nameserver.call(unknown, serialize_type=BINARY).code == 17
+    assert scene.nameserver.is_quiet(scene.nameserver.ask(unknown, one_way=True))
+
+
+@case("WIRE-052", party="nameserver")
+@pytest.mark.parametrize("raw", UNDECODABLE.values(), ids=UNDECODABLE.keys())
+def test_the_nameserver_closes_what_it_cannot_decode(scene: Scene, raw: bytes) -> None:
+    hostile = victim(scene.connect_nameserver())
+    hostile.write(raw)
+    assert hostile.is_closed()
+    assert unharmed(scene.nameserver)
+
+
+@case("WIRE-052", party="nameserver")
+def test_the_nameserver_closes_a_frame_that_is_too_long(scene: Scene) -> None:
+    hostile = victim(scene.connect_nameserver())
+    hostile.write(struct.pack(">i", FRAME_MAX - 3))
+    assert hostile.is_closed()
+    assert unharmed(scene.nameserver)

@@ -1,0 +1,155 @@
+"""Tests a broker and its nameserver for conformance, black box, over TCP.
+
+TARGET is the address of any nameserver (host:port), `apache:5.3.3` (started and stopped for
+the run) or `reference` (the same for `mqspec serve`). The exit code is 1 when a case of a
+MUST rule fails or a listed deviation no longer shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.resources import as_file, files
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from mqconform import apache, report
+from mqconform.case import Result, Status
+from mqconform.cluster import Cluster
+from mqconform.plugin import Selection, Suite
+from mqconform.reference import Reference
+from mqconform.target import Target, parse_address, read_target
+from mqconform.transcript import SHOWN
+from mqrules import Deviation, UserError, rules, write_evidence
+from mqrules.deviation import read_deviations
+
+HELP = "test any broker and nameserver for conformance"
+_ALL_FRAMES = 10_000
+_BROKERS = 2  # of the targets that the suite starts itself
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "target",
+        nargs="?",
+        metavar="TARGET",
+        help="host:port of a nameserver, apache:5.3.3, or reference",
+    )
+    parser.add_argument("--target", dest="target_file", type=Path, metavar="FILE",
+        help="a target file (TOML): how to stop, kill, start it; its store")  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="list the cases and end")
+    parser.add_argument("--rule", action="append", default=[], metavar="ID",
+        help="only cases for this rule; may be repeated")  # fmt: skip
+    parser.add_argument("-k", dest="keyword", default="", metavar="EXPRESSION",
+        help="only cases whose name matches, as in pytest")  # fmt: skip
+    parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
+    parser.add_argument("--history", type=Path, metavar="DIR",
+        help="write the history there (default: a new directory below .mqspec/)")  # fmt: skip
+    parser.add_argument("--frames", action="store_true",
+        help="show all frames of a failure, and those of deviations")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the suite. Raises UserError for a target that is none or does not answer."""
+    if unknown := [rule for rule in args.rule if rule not in rules()]:
+        raise UserError(unknown[0], "no such rule", "see: mqspec conform --list")
+    if args.list:
+        report.list_cases(Console(), _collected(args))
+        return 0
+    console, began = Console(), time.monotonic()
+    with _target(args) as target:
+        suite = _run_suite(target, args, console)
+    results = list(suite.results.values())
+    if all(result.status is Status.NOT_RUN for result in results):
+        raise UserError("cases", "none was selected", "see: mqspec conform --list")
+    ran = [result for result in results if result.status is not Status.NOT_RUN]
+    report.show_table(console, str(target), ran)
+    report.show_failures(console, ran, args.frames)
+    directory = args.history or Path(".mqspec") / "history"
+    console.print(f"history: {suite.recorder.write(directory)}", highlight=False)
+    if args.evidence:
+        records = [record for r in results for record in r.evidence(str(target))]
+        write_evidence(args.evidence, records)
+    report.show_summary(console, results, suite.stale, time.monotonic() - began)
+    return int(report.is_failure(results, suite.stale))
+
+
+def _is_ours(args: argparse.Namespace) -> bool:
+    return args.target == "reference" or (args.target or "").startswith("apache")
+
+
+@contextlib.contextmanager
+def _target(args: argparse.Namespace) -> Iterator[Target]:
+    """The target that the arguments name, started where that is ours to do."""
+    if bool(args.target) == bool(args.target_file):
+        raise UserError("target", "one is needed", "give host:port, apache:5.3.3 or reference")
+    with contextlib.ExitStack() as stack:
+        if args.target_file:
+            yield read_target(args.target_file)
+        elif args.target == "reference":
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqspec-")))
+            yield stack.enter_context(Reference(home)).target
+        elif args.target.startswith("apache"):
+            if args.target != f"apache:{apache.VERSION}":
+                raise UserError(args.target, "cannot be started", f"say apache:{apache.VERSION}")
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqspec-")))
+            yield stack.enter_context(apache.Apache(home)).target
+        else:
+            yield Target("address", args.target, parse_address(args.target))
+
+
+def _run_suite(target: Target, args: argparse.Namespace, console: Console) -> Suite:
+    words = ["--junitxml", str(args.junit.absolute())] if args.junit else []
+    columns = (
+        BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(f"waiting for {target}", total=None)
+
+        def advance(result: Result) -> None:
+            progress.update(task, advance=1, description=result.name, total=len(suite.results))
+
+        cluster = Cluster(target.nameserver)
+        cluster.wait(_BROKERS) if _is_ours(args) else cluster.find()
+        suite = Suite(
+            target,
+            cluster,
+            _deviations(target),
+            rules=args.rule,
+            frames_shown=_ALL_FRAMES if args.frames else SHOWN,
+            on_done=advance,
+        )
+        _pytest([*words, "-k", args.keyword], suite)
+    return suite
+
+
+def _collected(args: argparse.Namespace) -> list[Result]:
+    """The cases that would be run."""
+    selection = Selection(args.rule)
+    _pytest(["--collect-only", "-k", args.keyword], selection)
+    return list(selection.results.values())
+
+
+def _pytest(words: list[str], plugin: object) -> None:
+    """Run pytest on the cases, with our own report instead of its."""
+    here = Path(__file__).parent
+    where = ["-c", str(here / "pytest.ini"), "--rootdir", str(here), str(here / "cases")]
+    code = pytest.main(["-p", "no:terminal", *where, *words], plugins=[plugin])
+    if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):
+        raise UserError("-k", "not an expression that pytest understands")
+
+
+def _deviations(target: Target) -> list[Deviation]:
+    source = files("mqconform").joinpath(f"deviations/{target.name}-{target.version}.toml")
+    if not source.is_file():
+        return []
+    with as_file(source) as path:
+        return read_deviations(path)

@@ -1,0 +1,194 @@
+"""One connection to a server, by blocking sockets with deadlines."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from mqconform.frame import (
+    BINARY,
+    JSON,
+    ONE_WAY,
+    VERSION,
+    Frame,
+    FrameError,
+    binary_header,
+    frame,
+    json_header,
+    parse_frame,
+)
+from mqconform.requests import Request
+from mqconform.target import Address
+from mqconform.transcript import Transcript
+
+DEADLINE_S = 15.0  # for what a server does at once: only a broken one takes so long
+QUIET_S = 0.5  # how long a server is watched that must not answer
+_SYSTEM_BUSY = 2
+_POLL_S = 0.05
+
+
+class SilentError(AssertionError):
+    """The server did not answer in time."""
+
+
+class ClosedError(AssertionError):
+    """The server closed the connection."""
+
+
+class Connection:
+    """A client's end of one connection. Used by one thread.
+
+    Answers are matched by `opaque`. Requests of the server's own (notices) that arrive
+    meanwhile are kept in `notices`.
+    """
+
+    def __init__(
+        self, address: Address, transcript: Transcript, deadline_s: float = DEADLINE_S
+    ) -> None:
+        self.address = address
+        self._deadline_s = deadline_s
+        self.notices: deque[Frame] = deque()
+        self._transcript = transcript
+        self._answers: dict[int, deque[Frame]] = {}
+        self._opaques = itertools.count(1)
+        self._buffer = bytearray()
+        self._socket = socket.create_connection(address, deadline_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def call(
+        self, request: Request, *, version: int = VERSION, serialize_type: int = JSON
+    ) -> Frame:
+        """Ask and wait for the answer.
+
+        SYSTEM_BUSY says that the request was not worked on: it is sent again. Raises SilentError
+        or ClosedError.
+        """
+        deadline = time.monotonic() + self._deadline_s
+        while True:
+            opaque = self.ask(request, version=version, serialize_type=serialize_type)
+            answer = self.answer(opaque, deadline - time.monotonic())
+            if answer.code != _SYSTEM_BUSY or time.monotonic() > deadline:
+                return answer
+
+    def ask(
+        self,
+        request: Request,
+        *,
+        version: int = VERSION,
+        serialize_type: int = JSON,
+        one_way: bool = False,
+    ) -> int:
+        """Send a request without waiting; its opaque."""
+        opaque = next(self._opaques)
+        header = binary_header if serialize_type == BINARY else json_header
+        flag = ONE_WAY if one_way else 0
+        fields = header(request.code, request.fields, opaque, flag, version)
+        self.write(frame(fields, request.body, serialize_type))
+        return opaque
+
+    def answer(self, opaque: int, within: float = DEADLINE_S) -> Frame:
+        """The answer to a request that was sent before. Raises as `call`."""
+        deadline = time.monotonic() + within
+        while not (waiting := self._answers.get(opaque)):
+            self._read(deadline, f"answer to opaque {opaque}")
+        return waiting.popleft()
+
+    def any_answer(self) -> Frame:
+        """The next answer, whatever its opaque. Raises as `call`."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not (waiting := [answers for answers in self._answers.values() if answers]):
+            self._read(deadline, "answer")
+        return waiting[0].popleft()
+
+    def write(self, raw: bytes) -> None:
+        """Put bytes on the wire, whatever they are. Raises ClosedError."""
+        self._transcript.add(self.address, True, raw)
+        try:
+            self._socket.settimeout(DEADLINE_S)
+            self._socket.sendall(raw)
+        except OSError as error:
+            raise ClosedError(f"{self.address} closed the connection: {error}") from None
+
+    def notice(self, within: float = DEADLINE_S) -> Frame:
+        """The next request that the server sends of its own accord. Raises as `call`."""
+        deadline = time.monotonic() + within
+        while not self.notices:
+            self._read(deadline, "notice")
+        return self.notices.popleft()
+
+    def is_quiet(self, opaque: int | None = None, within: float = QUIET_S) -> bool:
+        """Whether nothing comes for a while: no notice, or no answer to `opaque`."""
+        try:
+            if opaque is None:
+                self.notice(within)
+            else:
+                self.answer(opaque, within)
+        except SilentError:
+            return True
+        return False
+
+    def is_closed(self, within: float = DEADLINE_S) -> bool:
+        """Whether the server closes the connection within that time, without a word."""
+        deadline = time.monotonic() + within
+        try:
+            self._read(deadline, "end of the connection")
+        except ClosedError:
+            return True
+        except SilentError:
+            return False
+        return False
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self, deadline: float, what: str) -> None:
+        """Take in one more frame."""
+        while (raw := self._whole_frame()) is None:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            try:
+                data = self._socket.recv(1 << 16)
+            except TimeoutError:
+                raise SilentError(f"{self.address} did not send the {what} in time") from None
+            except OSError as error:
+                raise ClosedError(f"{self.address} broke the connection: {error}") from None
+            if not data:
+                raise ClosedError(f"{self.address} closed the connection instead of the {what}")
+            self._buffer += data
+        self._transcript.add(self.address, False, raw)
+        try:
+            found = parse_frame(raw)
+        except FrameError as error:
+            raise AssertionError(f"{self.address} sent no frame: {error}") from None
+        if found.is_response:
+            self._answers.setdefault(found.opaque, deque()).append(found)
+        else:
+            self.notices.append(found)
+
+    def _whole_frame(self) -> bytes | None:
+        size = 4 + int.from_bytes(self._buffer[:4], "big")
+        if len(self._buffer) < max(size, 8):
+            return None
+        raw = bytes(self._buffer[:size])
+        del self._buffer[:size]
+        return raw
+
+
+def eventually(condition: Callable[[], bool], within: float = DEADLINE_S) -> bool:
+    """Whether a condition becomes true within that time."""
+    deadline = time.monotonic() + within
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        pause.wait(_POLL_S)
+    return True

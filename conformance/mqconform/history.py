@@ -1,0 +1,77 @@
+"""What a run sent, received, consumed and committed, written as Parquet for the audit.
+
+Only what a correct client does is recorded: every send, and all that members (`mqconform.
+member`) do. A case that commits nonsense on purpose, to see what the broker does with it, is
+no history of a client.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final, get_type_hints
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mqrules import Event, EventKind, Outcome
+
+PROCESS: Final = "conformance"
+_ARROW: Final = {str: pa.string(), int: pa.int64()}
+
+
+class Recorder:
+    """One sequence of events for a whole run: its order is the order of the rows."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self._events: list[Event] = []
+        self._lock = threading.Lock()
+        self._store_epoch = 0
+
+    def record(self, kind: EventKind, outcome: Outcome, **known: Any) -> str:
+        """Add an event; the id by which another may name it as its `cause`."""
+        with self._lock:
+            event = Event(
+                run=self.run,
+                seq=len(self._events),
+                process=PROCESS,
+                kind=kind,
+                outcome=outcome,
+                time_ns=time.time_ns(),
+                store_epoch=self._store_epoch,
+                **known,
+            )
+            self._events.append(event)
+        return f"{PROCESS}/{event.seq}"
+
+    def store_damaged(self) -> None:
+        """What is stored from now on may reuse offsets of what was stored before."""
+        with self._lock:
+            self._store_epoch += 1
+
+    def write(self, directory: Path) -> Path:
+        """Write the history as one Parquet file; its path."""
+        path = directory / f"{self.run}.parquet"
+        directory.mkdir(parents=True, exist_ok=True)
+        with self._lock:
+            pq.write_table(_table(self._events), path)
+        return path
+
+
+def _table(events: list[Event]) -> pa.Table:
+    hints = get_type_hints(Event)
+    columns = {
+        field.name: pa.array(
+            [getattr(event, field.name) for event in events], _arrow_type(hints[field.name])
+        )
+        for field in fields(Event)
+    }
+    return pa.table(columns)
+
+
+def _arrow_type(hint: Any) -> pa.DataType:
+    """Strings for names and enumerations, 64-bit integers for numbers; all may be null."""
+    return _ARROW[int] if hint in (int, int | None) else _ARROW[str]

@@ -1,0 +1,203 @@
+"""The pytest plugin: `pytest -p mqconform.plugin --mqspec-nameserver HOST:PORT --pyargs
+mqconform.cases` runs the suite; `mqspec conform` does the same with its own report.
+
+Cases run side by side, each in a thread that is started before pytest comes to its item; the
+item waits for the end of its case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mqconform.case import Capability, Case, Result, Status
+from mqconform.cluster import Cluster
+from mqconform.history import Recorder
+from mqconform.scene import Scene
+from mqconform.stage import Stage
+from mqconform.target import Target, parse_address, read_target
+from mqconform.transcript import SHOWN
+from mqrules import Deviation, UserError
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("mqspec", "conformance of a RocketMQ broker")
+    group.addoption("--mqspec-nameserver", metavar="HOST:PORT", help="the nameserver to test")
+    group.addoption("--mqspec-target", metavar="FILE", help="a target file (TOML)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "case: a conformance case, its rules and party")
+    address, file = config.getoption("mqspec_nameserver"), config.getoption("mqspec_target")
+    try:
+        if file:
+            target = read_target(Path(file))
+        elif address:
+            target = Target("address", address, parse_address(address))
+        else:
+            return
+        cluster = Cluster(target.nameserver)
+        cluster.find()
+    except UserError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.pluginmanager.register(Suite(target, cluster), "mqspec-suite")
+
+
+class Selection:
+    """Which cases there are and which are chosen: `results` has all of them, not run."""
+
+    def __init__(self, rules: Collection[str] = ()) -> None:
+        self.results: dict[str, Result] = {}
+        self._rules = rules
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        found = {item: case_of(item) for item in items}
+        self.results = {
+            item.name: Result(item.name, case, Status.NOT_RUN)
+            for item, case in found.items()
+            if case
+        }
+        for result in self.results.values():
+            assert result.case.after in (None, *self.results), f"{result.name}: no such 'after'"
+        chosen = [
+            item
+            for item, case in found.items()
+            if case and (not self._rules or set(case.rules) & set(self._rules))
+        ]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+
+
+class Suite(Selection):
+    """One run of the cases against one target, whose brokers `cluster` has found."""
+
+    def __init__(
+        self,
+        target: Target,
+        cluster: Cluster,
+        deviations: Iterable[Deviation] = (),
+        *,
+        rules: Collection[str] = (),
+        frames_shown: int = SHOWN,
+        on_done: Callable[[Result], None] = lambda result: None,
+    ) -> None:
+        super().__init__(rules)
+        self.target = target
+        self.recorder = Recorder(f"mq{uuid.uuid4().hex[:6]}")
+        self._frames_shown, self._on_done = frames_shown, on_done
+        self._deviations = {deviation.case: deviation for deviation in deviations}
+        self._cluster = cluster
+        self._stage = Stage(target.lifecycle, cluster.wait)
+        self._scenes: dict[str, Scene] = {}
+        self._errors: dict[str, Exception] = {}
+        self._ends: dict[str, Future[None]] = {}
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the target can do."""
+        claims = {
+            Capability.RESTART: self.target.lifecycle is not None,
+            Capability.STORE: self.target.store is not None,
+            Capability.BROKERS: len(self._cluster.brokers) > 1,
+        }
+        return frozenset(capability for capability, claimed in claims.items() if claimed)
+
+    @property
+    def stale(self) -> list[Deviation]:
+        """Listed deviations that no longer show: their case passes."""
+        passed = {name for name, r in self.results.items() if r.status is Status.PASSED}
+        return [deviation for case, deviation in self._deviations.items() if case in passed]
+
+    # Hooks of pytest
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Start all cases; pytest's own loop, which runs next, waits for each."""
+        if session.config.option.collectonly:
+            return
+        items = {item.name: item for item in session.items if isinstance(item, pytest.Function)}
+        bodies = {
+            name: partial(self._play, item, f"{self.recorder.run}-{n}")
+            for n, (name, item) in enumerate(items.items())
+        }
+        after = {name: self.results[name].case.after for name in items}
+        self._ends = self._stage.start(
+            bodies, {name: first for name, first in after.items() if first in items}
+        )
+
+    @pytest.fixture
+    def scene(self, request: pytest.FixtureRequest) -> Scene | None:
+        """The scene in which the case runs in its thread; here only so that pytest finds it."""
+        return self._scenes.get(request.node.name)
+
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
+        """Wait for the end of the case, and tell pytest what became of it."""
+        self._ends[pyfuncitem.name].result()
+        result = self.results[pyfuncitem.name]
+        pyfuncitem.user_properties.append(("rules", " ".join(result.case.rules)))
+        match result.status:
+            case Status.FAILED:
+                pyfuncitem.add_report_section("call", "frames", result.frames)
+                raise self._errors[pyfuncitem.name]
+            case Status.DEVIATES:
+                pytest.xfail(f"{result.status}: {result.why}")
+            case Status.NOT_CLAIMED | Status.BLOCKED:
+                pytest.skip(f"{result.status}: {result.why}")
+        return True
+
+    # In the thread of the case
+
+    def _play(self, item: pytest.Function, prefix: str) -> None:
+        case = self.results[item.name].case
+        began = time.monotonic()
+        status, why = self._refused(case)
+        if status is Status.PASSED:
+            status, why = self._judged(item, prefix)
+        scene = self._scenes.get(item.name)
+        self.results[item.name] = result = Result(
+            item.name,
+            case,
+            status,
+            time.monotonic() - began,
+            why,
+            frames=scene.transcript.render(self._frames_shown) if scene else "",
+        )
+        self._on_done(result)
+
+    def _refused(self, case: Case) -> tuple[Status, str]:
+        if missing := sorted(case.claims - self.capabilities):
+            return Status.NOT_CLAIMED, ", ".join(missing)
+        first = self.results.get(case.after or "")
+        if first and first.status not in (Status.PASSED, Status.NOT_RUN):
+            return Status.BLOCKED, f"by {first.name}"
+        return Status.PASSED, ""
+
+    def _judged(self, item: pytest.Function, prefix: str) -> tuple[Status, str]:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        try:
+            scene = Scene(prefix, self.target, self._cluster, self._stage, self.recorder)
+            self._scenes[item.name] = scene
+            with contextlib.closing(scene):
+                item.obj(scene=scene, **parameters)
+        except Exception as error:  # whatever a case ran into is its failure
+            self._errors[item.name] = error
+            if known := self._deviations.get(item.name):
+                return Status.DEVIATES, known.seen
+            return Status.FAILED, str(error) or type(error).__name__
+        return Status.PASSED, ""
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    """What `@case` says about an item; None where it is no case."""
+    marker = item.get_closest_marker("case")
+    return marker.args[0] if marker else None

@@ -1,0 +1,78 @@
+"""CommitLog records, as a pull answers them and as they lie on disk."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+MAGIC = 0xDAA320A7  # of the format for topics of at most 127 bytes
+_FIXED = struct.Struct(">iIiiiqqiq4siq4siiq")  # IPv4 hosts, up to preparedTransactionOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One message as stored (MessageExtEncoder.java, 5.3.3)."""
+
+    size: int
+    queue_id: int
+    flag: int
+    queue_offset: int
+    physical_offset: int
+    born_timestamp: int
+    store_host: bytes  # ip and port, as in a message id
+    store_timestamp: int
+    reconsume_times: int
+    body: bytes
+    topic: str
+    properties: Mapping[str, str]
+
+    @property
+    def key(self) -> str | None:
+        return self.properties.get("KEYS")
+
+
+def parse_records(data: bytes) -> list[Record]:
+    """The records of a pull's body. Raises ValueError where they are none."""
+    return list(_records(data))
+
+
+def _records(data: bytes) -> Iterator[Record]:
+    at = 0
+    while at < len(data):
+        if len(data) - at < _FIXED.size:
+            raise ValueError(f"a torn record at {at}")
+        (size, magic, _crc, queue_id, flag, queue_offset, physical, _sys, born, _born_ip,
+         _born_port, stored, store_ip, store_port, reconsumed, _prepared) = _FIXED.unpack_from(
+            data, at)  # fmt: skip
+        if magic != MAGIC:
+            raise ValueError(f"no record at {at}: magic {magic:08x}")
+        end = at + _FIXED.size
+        body, end = _counted(data, end, ">i")
+        topic, end = _counted(data, end, ">b")
+        properties, end = _counted(data, end, ">h")
+        if end != at + size:
+            raise ValueError(f"the record at {at} has {end - at} bytes and says {size}")
+        yield Record(
+            size=size,
+            queue_id=queue_id,
+            flag=flag,
+            queue_offset=queue_offset,
+            physical_offset=physical,
+            born_timestamp=born,
+            store_host=store_ip + struct.pack(">i", store_port),
+            store_timestamp=stored,
+            reconsume_times=reconsumed,
+            body=body,
+            topic=topic.decode(),
+            properties=dict(
+                entry.split("\x01", 1) for entry in properties.decode().split("\x02") if entry
+            ),
+        )
+        at = end
+
+
+def _counted(data: bytes, at: int, form: str) -> tuple[bytes, int]:
+    (size,) = struct.unpack_from(form, data, at)
+    start = at + struct.calcsize(form)
+    return data[start : start + size], start + size

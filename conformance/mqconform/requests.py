@@ -1,0 +1,336 @@
+"""The requests that the cases send, with the fields of a usual client.
+
+A field that a case wants to leave out or get wrong is given as `without` or `fields`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+# Request codes (RequestCode.java, 5.3.3), by their names there.
+SEND_MESSAGE = 10
+PULL_MESSAGE = 11
+QUERY_CONSUMER_OFFSET = 14
+UPDATE_CONSUMER_OFFSET = 15
+UPDATE_AND_CREATE_TOPIC = 17
+SEARCH_OFFSET_BY_TIMESTAMP = 29
+GET_MAX_OFFSET = 30
+GET_MIN_OFFSET = 31
+GET_EARLIEST_MSG_STORETIME = 32
+HEART_BEAT = 34
+UNREGISTER_CLIENT = 35
+GET_CONSUMER_LIST_BY_GROUP = 38
+NOTIFY_CONSUMER_IDS_CHANGED = 40
+CHECK_CLIENT_CONFIG = 46
+REGISTER_BROKER = 103
+UNREGISTER_BROKER = 104
+GET_ROUTEINFO_BY_TOPIC = 105
+GET_BROKER_CLUSTER_INFO = 106
+GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
+SEND_MESSAGE_V2 = 310
+SEND_BATCH_MESSAGE = 320
+GET_TOPIC_CONFIG = 351
+
+# Bits of a pull's sysFlag (PullSysFlag.java, 5.3.3).
+COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
+
+DEFAULT_TOPIC = "TBW102"  # the template of topics that are created by sending to them
+
+_V1_NAMES = {
+    "a": "producerGroup",
+    "b": "topic",
+    "c": "defaultTopic",
+    "d": "defaultTopicQueueNums",
+    "e": "queueId",
+    "f": "sysFlag",
+    "g": "bornTimestamp",
+    "h": "flag",
+    "i": "properties",
+    "j": "reconsumeTimes",
+    "k": "unitMode",
+    "l": "maxReconsumeTimes",
+    "m": "batch",
+    "n": "brokerName",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask: a code, fields, a body."""
+
+    code: int
+    fields: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    def without(self, *names: str) -> Request:
+        """The same without some fields."""
+        kept = {name: value for name, value in self.fields.items() if name not in names}
+        return replace(self, fields=kept)
+
+    def having(self, **fields: object) -> Request:
+        """The same with other values of some fields."""
+        return replace(self, fields={**self.fields, **_strings(fields)})
+
+
+def send(
+    topic: str,
+    body: bytes = b"hello",
+    queue_id: int = 0,
+    properties: Mapping[str, str] | None = None,
+) -> Request:
+    """SEND_MESSAGE_V2, as every client since 3.x sends it."""
+    fields = {
+        "a": "conformance",
+        "b": topic,
+        "c": DEFAULT_TOPIC,
+        "d": 4,
+        "e": queue_id,
+        "f": 0,
+        "g": time.time_ns() // 1_000_000,
+        "h": 0,
+        "i": property_string(properties or {}),
+        "j": 0,
+        "k": False,
+        "m": False,
+    }
+    return Request(SEND_MESSAGE_V2, _strings(fields), body)
+
+
+def send_v1(request: Request) -> Request:
+    """The same as SEND_MESSAGE, whose fields have long names."""
+    fields = {_V1_NAMES[name]: value for name, value in request.fields.items()}
+    return replace(request, code=SEND_MESSAGE, fields=fields)
+
+
+def send_batch(topic: str, bodies: Sequence[bytes], queue_id: int = 0) -> Request:
+    """SEND_BATCH_MESSAGE: several messages of one queue in one request."""
+    inner = b"".join(
+        struct.pack(">iiiii", 22 + len(body), 0, 0, 0, len(body)) + body + struct.pack(">h", 0)
+        for body in bodies
+    )
+    return replace(send(topic, inner, queue_id).having(m=True), code=SEND_BATCH_MESSAGE)
+
+
+def pull(
+    topic: str,
+    group: str,
+    offset: int = 0,
+    queue_id: int = 0,
+    *,
+    subscription: str | None = "*",
+    count: int = 32,
+    suspend_ms: int = 0,
+    commit: int | None = None,
+    sub_version: int = 0,
+) -> Request:
+    """PULL_MESSAGE. `suspend_ms` > 0 asks for long polling; subscription None relies on the
+    subscription that a heartbeat brought."""
+    flags = (
+        (COMMIT_OFFSET if commit is not None else 0)
+        | (SUSPEND if suspend_ms else 0)
+        | (SUBSCRIPTION if subscription is not None else 0)
+    )
+    fields = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue_id,
+        "queueOffset": offset,
+        "maxMsgNums": count,
+        "sysFlag": flags,
+        "commitOffset": commit or 0,
+        "suspendTimeoutMillis": suspend_ms,
+        "subscription": subscription if subscription is not None else "*",
+        "subVersion": sub_version,
+        "expressionType": "TAG",
+    }
+    return Request(PULL_MESSAGE, _strings(fields))
+
+
+def query_offset(group: str, topic: str, queue_id: int = 0) -> Request:
+    fields = {"consumerGroup": group, "topic": topic, "queueId": queue_id}
+    return Request(QUERY_CONSUMER_OFFSET, _strings(fields))
+
+
+def commit_offset(group: str, topic: str, offset: int, queue_id: int = 0) -> Request:
+    fields = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue_id,
+        "commitOffset": offset,
+    }
+    return Request(UPDATE_CONSUMER_OFFSET, _strings(fields))
+
+
+def max_offset(topic: str, queue_id: int = 0) -> Request:
+    return Request(GET_MAX_OFFSET, _strings({"topic": topic, "queueId": queue_id}))
+
+
+def min_offset(topic: str, queue_id: int = 0) -> Request:
+    return Request(GET_MIN_OFFSET, _strings({"topic": topic, "queueId": queue_id}))
+
+
+def earliest_time(topic: str, queue_id: int = 0) -> Request:
+    return Request(GET_EARLIEST_MSG_STORETIME, _strings({"topic": topic, "queueId": queue_id}))
+
+
+def search_offset(topic: str, time_ms: int, queue_id: int = 0) -> Request:
+    fields = {"topic": topic, "queueId": queue_id, "timestamp": time_ms}
+    return Request(SEARCH_OFFSET_BY_TIMESTAMP, _strings(fields))
+
+
+def create_topic(topic: str, read: int, write: int, perm: int = 6) -> Request:
+    fields = {
+        "topic": topic,
+        "defaultTopic": DEFAULT_TOPIC,
+        "readQueueNums": read,
+        "writeQueueNums": write,
+        "perm": perm,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": False,
+        "attributes": "",
+    }
+    return Request(UPDATE_AND_CREATE_TOPIC, _strings(fields))
+
+
+def topic_config(topic: str) -> Request:
+    return Request(GET_TOPIC_CONFIG, {"topic": topic})
+
+
+def consumer_list(group: str) -> Request:
+    return Request(GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
+
+
+def unregister(client_id: str, group: str) -> Request:
+    return Request(UNREGISTER_CLIENT, {"clientID": client_id, "consumerGroup": group})
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member wants of a topic."""
+
+    topic: str
+    expression: str = "*"
+    version: int = 1  # subVersion, ms: the newest wins
+
+    def data(self) -> dict[str, object]:
+        """SubscriptionData as clients send it, with the codes that the broker filters by."""
+        tags = [tag.strip() for tag in self.expression.split("||") if tag.strip() not in ("", "*")]
+        return {
+            "topic": self.topic,
+            "subString": self.expression,
+            "tagsSet": tags,
+            "codeSet": [java_hash(tag) for tag in tags],
+            "subVersion": self.version,
+            "expressionType": "TAG",
+            "classFilterMode": False,
+        }
+
+
+def heartbeat(
+    client_id: str | None,
+    group: str | None,
+    subscriptions: Iterable[Subscription] = (),
+    *,
+    model: str = "CLUSTERING",
+) -> Request:
+    """HEART_BEAT of one consumer; group None: of a client without any."""
+    consumer = {
+        "groupName": group,
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": model,
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+        "unitMode": False,
+        "subscriptionDataSet": [subscription.data() for subscription in subscriptions],
+    }
+    data: dict[str, object] = {
+        "heartbeatFingerprint": 0,
+        "withoutSub": False,
+        "producerDataSet": [],
+        "consumerDataSet": [consumer] if group is not None else [],
+    }
+    if client_id is not None:
+        data["clientID"] = client_id
+    return Request(HEART_BEAT, body=json.dumps(data).encode())
+
+
+def check_client_config(group: str, topic: str, expression: str, kind: str = "TAG") -> Request:
+    subscription = Subscription(topic, expression).data() | {"expressionType": kind}
+    data = {"clientId": "checker", "group": group, "subscriptionData": subscription}
+    return Request(CHECK_CLIENT_CONFIG, body=json.dumps(data).encode())
+
+
+def route(topic: str) -> Request:
+    return Request(GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+
+
+def register_broker(
+    name: str, address: str, topics: Mapping[str, int], *, cluster: str, state_version: int = 0
+) -> Request:
+    """REGISTER_BROKER of a master: `topics` maps each topic to its number of queues."""
+    body = {
+        "topicConfigSerializeWrapper": topic_table(topics, state_version),
+        "filterServerList": [],
+    }
+    fields = {
+        "brokerName": name,
+        "brokerAddr": address,
+        "clusterName": cluster,
+        "haServerAddr": "127.0.0.1:1",
+        "brokerId": 0,
+        "compressed": False,
+        "bodyCrc32": 0,
+    }
+    return Request(REGISTER_BROKER, _strings(fields), json.dumps(body).encode())
+
+
+def topic_table(topics: Mapping[str, int], state_version: int = 0) -> dict[str, object]:
+    """TopicConfigSerializeWrapper."""
+    return {
+        "topicConfigTable": {
+            topic: {
+                "topicName": topic,
+                "readQueueNums": queues,
+                "writeQueueNums": queues,
+                "perm": 6,
+                "topicFilterType": "SINGLE_TAG",
+                "topicSysFlag": 0,
+                "order": False,
+            }
+            for topic, queues in topics.items()
+        },
+        "dataVersion": {
+            "stateVersion": state_version,
+            "timestamp": time.time_ns() // 1_000_000,
+            "counter": 1,
+        },
+    }
+
+
+def unregister_broker(name: str, address: str, *, cluster: str) -> Request:
+    fields = {"brokerName": name, "brokerAddr": address, "clusterName": cluster, "brokerId": 0}
+    return Request(UNREGISTER_BROKER, _strings(fields))
+
+
+def property_string(properties: Mapping[str, str]) -> str:
+    """Message properties as they travel: name \\x01 value \\x02."""
+    return "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+
+
+def java_hash(text: str) -> int:
+    """String.hashCode: what a broker compares of a tag."""
+    value = 0
+    for unit in memoryview(text.encode("utf-16-le")).cast("H"):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _strings(fields: Mapping[str, object]) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in fields.items()
+    }

@@ -1,0 +1,177 @@
+"""What a case works with: names of its own, connections, and the usual steps.
+
+Each case has one scene, used by its thread alone. Names carry the run and a number of the
+case's own, so that cases run side by side, against a broker that others use as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+from mqconform import requests
+from mqconform.cluster import Cluster
+from mqconform.connection import ClosedError, Connection, SilentError, eventually
+from mqconform.frame import Frame
+from mqconform.history import Recorder
+from mqconform.records import Record, parse_records
+from mqconform.stage import Restart, Stage
+from mqconform.target import Target
+from mqconform.transcript import Transcript
+from mqrules import EventKind, Outcome
+
+
+class Scene:
+    """The world of one case.
+
+    `broker` and `nameserver` are connections that are there from the start; the broker is the
+    first by name, the one that a restart restarts. The steps below assert that they worked:
+    what a case is about, it asks for with `call`.
+    """
+
+    def __init__(
+        self, prefix: str, target: Target, cluster: Cluster, stage: Stage, recorder: Recorder
+    ) -> None:
+        self.prefix, self.recorder = prefix, recorder
+        self.transcript = Transcript()
+        self._target, self._cluster, self._stage = target, cluster, stage
+        self._numbers = itertools.count(1)
+        self._connections = contextlib.ExitStack()
+        self._open()
+
+    def _open(self) -> None:
+        self.broker = self.connect()
+        self.nameserver = self.connect_nameserver()
+
+    def close(self) -> None:
+        self._connections.close()
+
+    # Names and connections
+
+    def name(self, what: str) -> str:
+        """A name that nobody else uses: of a topic, a group, a client, a key."""
+        return f"{self.prefix}-{what}{next(self._numbers)}"
+
+    @property
+    def broker_names(self) -> list[str]:
+        return list(self._cluster.brokers)
+
+    @property
+    def store(self) -> Path:
+        """The store of the first broker (capability 'store')."""
+        assert self._target.store
+        return self._target.store
+
+    def connect(self, broker_name: str | None = None) -> Connection:
+        """A new connection to a broker."""
+        address = self._cluster.brokers[broker_name or self.broker_names[0]]
+        return self._connections.enter_context(Connection(address, self.transcript))
+
+    def connect_nameserver(self) -> Connection:
+        address = self._cluster.nameserver
+        return self._connections.enter_context(Connection(address, self.transcript))
+
+    # Steps
+
+    def topic(
+        self, queues: int = 1, *, write: int | None = None, perm: int = 6, everywhere: bool = False
+    ) -> str:
+        """Create a topic on the first broker, or on all."""
+        topic = self.name("T")
+        request = requests.create_topic(topic, queues, queues if write is None else write, perm)
+        brokers = (
+            [self.connect(name) for name in self.broker_names] if everywhere else [self.broker]
+        )
+        for broker in brokers:
+            assert broker.call(request).code == 0
+        return topic
+
+    def group(self) -> str:
+        """The name of a group that the broker knows: a heartbeat has made it."""
+        group = self.name("G")
+        with self.connect() as connection:
+            assert connection.call(requests.heartbeat(self.name("C"), group)).code == 0
+            assert connection.call(requests.unregister("", group)).code == 0
+        return group
+
+    def send(
+        self,
+        topic: str,
+        body: bytes = b"hello",
+        queue_id: int = 0,
+        *,
+        tag: str | None = None,
+        broker: Connection | None = None,
+        broker_name: str | None = None,
+    ) -> Frame:
+        """Store a message under a key of its own and wait until it can be pulled."""
+        key = self.name("K")
+        properties = {"KEYS": key} | ({"TAGS": tag} if tag else {})
+        known = {
+            "topic": topic,
+            "broker": broker_name or self.broker_names[0],
+            "queue_id": queue_id,
+            "message_key": key,
+            "tag": tag,
+        }
+        connection = broker or self.broker
+        cause = self.recorder.record(EventKind.SEND, Outcome.INVOKED, **known)
+        request = requests.send(topic, body, queue_id, properties)
+        try:
+            answer = connection.call(request)
+        except (SilentError, ClosedError):
+            self.recorder.record(EventKind.SEND, Outcome.UNKNOWN, cause=cause, **known)
+            raise
+        if answer.code != 0:
+            self.recorder.record(EventKind.SEND, Outcome.FAILED, cause=cause, **known)
+        assert answer.code == 0
+        offset = answer.number("queueOffset")
+        self.recorder.record(
+            EventKind.SEND,
+            Outcome.OK,
+            cause=cause,
+            queue_offset=offset,
+            message_id=answer.fields["msgId"],
+            **known,
+        )
+        assert eventually(lambda: self.max_offset(topic, queue_id, connection) > offset)
+        return answer
+
+    def max_offset(self, topic: str, queue_id: int = 0, broker: Connection | None = None) -> int:
+        return (broker or self.broker).call(requests.max_offset(topic, queue_id)).number("offset")
+
+    def committed(self, group: str, topic: str, queue_id: int = 0) -> int | None:
+        """The offset that the broker keeps; None where it has none."""
+        request = requests.query_offset(group, topic, queue_id).having(setZeroIfNotFound=False)
+        answer = self.broker.call(request)
+        assert answer.code in (0, 22)
+        return answer.number("offset") if answer.code == 0 else None
+
+    def read_all(self, topic: str, group: str, queue_id: int = 0) -> list[Record]:
+        """Pull a queue from its least offset to its end."""
+        offset = self.broker.call(requests.min_offset(topic, queue_id)).number("offset")
+        found: list[Record] = []
+        while (answer := self.broker.call(requests.pull(topic, group, offset, queue_id))).code == 0:
+            found += parse_records(answer.body)
+            assert answer.number("nextBeginOffset") > offset
+            offset = answer.number("nextBeginOffset")
+        assert answer.code == 19
+        return found
+
+    def members(self, group: str, broker: Connection | None = None) -> list[str]:
+        """The ids of a group's members, sorted; none where the broker knows none."""
+        answer = (broker or self.broker).call(requests.consumer_list(group))
+        return sorted(answer.json()["consumerIdList"]) if answer.code == 0 else []
+
+    def restart(self, kind: Restart, damage: Callable[[], None] = lambda: None) -> None:
+        """Have the first broker restarted, and connect again. Connections of before are gone."""
+        self._connections.close()
+        self._stage.restart(kind, damage)
+        self._open()
+
+
+def fields(answer: Frame, *names: str) -> tuple[int, ...]:
+    """An answer's code and some of its fields, all numbers: handy to compare."""
+    return answer.code, *(answer.number(name) for name in names)

@@ -1,0 +1,67 @@
+"""The frames of a case, and how a failure shows them: in hex and decoded, shortened."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from mqconform.frame import FrameError, parse_frame
+from mqconform.target import Address
+
+SHOWN: Final = 8  # the frames of a failure that are shown unless all are asked for
+_KEPT: Final = 400
+_HEX_BYTES: Final = 160
+_TEXT: Final = 300
+
+
+class Exchange(NamedTuple):
+    """Bytes that went one way: `sent` by us or received."""
+
+    address: Address
+    sent: bool
+    raw: bytes
+
+
+class Transcript:
+    """The last frames of a case, in the order in which they went."""
+
+    def __init__(self) -> None:
+        self.exchanges: deque[Exchange] = deque(maxlen=_KEPT)
+
+    def add(self, address: Address, sent: bool, raw: bytes) -> None:
+        self.exchanges.append(Exchange(address, sent, raw))
+
+    def render(self, last: int = SHOWN) -> str:
+        """The last frames as text."""
+        shown = list(self.exchanges)[-last:]
+        return "\n".join(line for exchange in shown for line in _lines(exchange))
+
+
+def _lines(exchange: Exchange) -> Iterator[str]:
+    yield f"{'>' if exchange.sent else '<'} {exchange.address}  {_decoded(exchange.raw)}"
+    yield f"    {exchange.raw[:_HEX_BYTES].hex()}{_more(len(exchange.raw), _HEX_BYTES)}"
+
+
+def _decoded(raw: bytes) -> str:
+    try:
+        found = parse_frame(raw)
+    except FrameError:
+        return f"{len(raw)} bytes that are no frame"
+    words = [f"code {found.code}", f"opaque {found.opaque}", f"flag {found.flag}"]
+    if found.remark is not None:
+        words.append(f"remark {_short(found.remark)!r}")
+    if found.fields:
+        words.append(_short(json.dumps(found.fields, ensure_ascii=False)))
+    if found.body:
+        words.append(f"body of {len(found.body)} bytes")
+    return "  ".join(words)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _TEXT else text[:_TEXT] + "..."
+
+
+def _more(size: int, shown: int) -> str:
+    return f"... ({size} bytes)" if size > shown else ""
