@@ -134,10 +134,12 @@ class Stamped(NamedTuple):
     unique_key: str
 
 
-def stamp_properties(properties: str, unique_key: str, cluster: str) -> Stamped:
-    """A message's properties with what the broker adds. A producer's own UNIQ_KEY stays."""
+def stamp_properties(properties: str, cluster: str, unique_key: str = "") -> Stamped:
+    """A message's properties with what the broker adds. A producer's own UNIQ_KEY stays; one
+    that is needed and not there is `unique_key`, if that is given."""
     values = decode_properties(properties)
     values.pop("POP_CK", None)  # only this broker may make one
-    unique_key = values.setdefault("UNIQ_KEY", unique_key)
+    if unique_key:
+        unique_key = values.setdefault("UNIQ_KEY", unique_key)
     values |= {"MSG_REGION": REGION, "TRACE_ON": "true", "CLUSTER": cluster}
     return Stamped(encode_properties(values), unique_key)

@@ -1,0 +1,221 @@
+"""The broker on asyncio: sockets, files and clocks around the states of the core."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import Hashable
+from pathlib import Path
+
+from mqspec.broker.config_files import ConfigFiles
+from mqspec.broker.processors import PROCESSORS
+from mqspec.broker.pulling import HeldPull, wake
+from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
+from mqspec.core import group, long_polling
+from mqspec.core.group import GroupState
+from mqspec.core.log import TopicQueue
+from mqspec.core.long_polling import LongPollingState
+from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
+from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
+from mqspec.core.record import Host
+from mqspec.core.step import Change, Step, apply
+from mqspec.service import clock_ms, dispatcher, every, listen
+from mqspec.store.message_store import Arrival, MessageStore, RecoveryReport, StoreConfig
+from mqspec.transport import Connection, Server
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+FLUSH_COMMIT_LOG_INTERVAL_MS = 500
+FLUSH_INTERVAL_MS = 60_000  # of everything, with the checkpoint
+
+log = logging.getLogger(__name__)
+
+
+class Broker:
+    """One broker, a master, with its store in a directory of its own.
+
+    `nameserver` is where it registers, as host:port.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        nameserver: str,
+        config: BrokerConfig | None = None,
+        port: int = 0,
+        store_config: StoreConfig | None = None,
+    ) -> None:
+        self.config = config or BrokerConfig()
+        self.metadata = MetadataState()
+        self.groups = GroupState()
+        self.offsets = OffsetState()
+        self.long_polling = LongPollingState()
+        self.store = MessageStore(root, store_config or StoreConfig(), clock_ms)
+        self.store_host: Host
+        self._nameserver = nameserver
+        self._port = port
+        self._files = ConfigFiles(root)
+        self._server: Server
+        self._registrar: Registrar
+        self._clocks: list[asyncio.Task[None]] = []
+        self._offsets_changed = False
+        self._unique_keys = (f"{os.urandom(10).hex().upper()}{i:012X}" for i in itertools.count())
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as host:port."""
+        return f"{self.config.host}:{self._server.port}"
+
+    async def start(self) -> RecoveryReport:
+        """Recover the store, listen, and be in the nameserver's routes.
+
+        Raises UserError where the store or the port cannot be used, or the nameserver does
+        not answer; nothing is left behind then.
+        """
+        report = self.store.open()
+        try:
+            self._load()
+            handler = dispatcher(self, PROCESSORS)
+            self._server = await listen(self.config.host, self._port, handler, self._closed)
+            self.store_host = Host.parse(self.config.host, self._server.port)
+            self._registrar = Registrar(self._nameserver, self.config, self.address)
+            try:
+                await self._registrar.register(self.metadata)
+            except BaseException:
+                await self._server.close()
+                raise
+        except BaseException:
+            self.store.close()
+            raise
+        self.store.on_arrival = self._arrived
+        self._clocks = [
+            asyncio.create_task(every(interval_ms, action))
+            for interval_ms, action in (
+                (FLUSH_COMMIT_LOG_INTERVAL_MS, self.store.flush_commit_log),
+                (FLUSH_INTERVAL_MS, self.store.flush),
+                (PERSIST_INTERVAL_MS, self._persist_offsets),
+                (REGISTER_INTERVAL_MS, self._register),
+                (group.SCAN_INTERVAL_MS, self._scan_not_active_channel),
+                (long_polling.CHECK_INTERVAL_MS, self._check_hold_request),
+            )
+        ]
+        return report
+
+    async def stop(self) -> None:
+        """Leave the routes, answer nobody any more, and write everything to disk."""
+        for clock in self._clocks:
+            clock.cancel()
+        await self._registrar.unregister()
+        await self._server.close()
+        self._persist_offsets()
+        self.store.close()
+
+    # What processors use.
+
+    def next_unique_key(self) -> str:
+        """A key for a message whose producer gave it none."""
+        return next(self._unique_keys)
+
+    def carry_metadata(self, step: Step) -> Step:
+        """Apply changes of topics and groups, write them to disk, and tell the nameserver."""
+        apply(self.metadata, step.changes)
+        variables = {change.variable for change in step.changes}
+        if "topic_config_table" in variables:
+            self._files.persist_topics(self.metadata)
+            self._registrar.register_soon(self.metadata)
+        if "subscription_group_table" in variables:
+            self._files.persist_groups(self.metadata)
+        return step
+
+    def carry_groups(self, step: Step) -> Step:
+        """Apply changes of the members, tell the members, and close whom the core closes."""
+        apply(self.groups, step.changes)
+        for send in step.sends:
+            assert isinstance(send.channel, Connection)
+            if isinstance(send, group.Close):
+                send.channel.close()
+            elif self._may_notify(send.group):
+                fields = {"consumerGroup": send.group}
+                send.channel.oneway(
+                    RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
+                )
+        return step
+
+    def carry_offsets(self, step: Step) -> Step:
+        """Apply changes of consumer offsets; they reach the disk within 5 s."""
+        apply(self.offsets, step.changes)
+        self._offsets_changed = self._offsets_changed or bool(step.changes)
+        return step
+
+    def hold(self, queue: TopicQueue, request: long_polling.PullRequest) -> None:
+        """Hold a pull."""
+        step = long_polling.suspend_pull_request(self.long_polling, queue, request)
+        apply(self.long_polling, step.changes)
+
+    # Inside
+
+    def _load(self) -> None:
+        self.metadata = self._files.load_metadata()
+        self.offsets = self._files.load_offsets()
+        table = self.metadata.topic_config_table
+        missing = [topic for topic in system_topics(self.config) if topic.topic_name not in table]
+        if missing:
+            apply(
+                self.metadata,
+                [
+                    Change(
+                        "topic_data_version",
+                        None,
+                        self.metadata.topic_data_version.next(clock_ms()),
+                    ),
+                    *(Change("topic_config_table", topic.topic_name, topic) for topic in missing),
+                ],
+            )
+            self._files.persist_topics(self.metadata)
+
+    def _may_notify(self, name: str) -> bool:
+        config = self.metadata.subscription_group_table.get(name)
+        return config is None or config.notify_consumer_ids_changed_enable
+
+    def _arrived(self, arrival: Arrival) -> None:
+        queue = (arrival.topic, arrival.queue_id)
+        if queue in self.long_polling.pull_request_table:
+            self._wake(
+                long_polling.notify_message_arriving(
+                    self.long_polling, queue, arrival.max_offset, arrival.tags_code, clock_ms()
+                )
+            )
+
+    def _check_hold_request(self) -> None:
+        self._wake(
+            long_polling.check_hold_request(
+                self.long_polling, lambda queue: self.store.max_offset(*queue), clock_ms()
+            )
+        )
+
+    def _wake(self, step: Step) -> None:
+        apply(self.long_polling, step.changes)
+        for token in step.result:
+            # Once the put that woke it is wholly done, so that it gets all of a batch.
+            asyncio.get_running_loop().call_soon(wake, self, token)
+
+    def _closed(self, connection: Connection) -> None:
+        def is_gone(token: Hashable) -> bool:
+            return isinstance(token, HeldPull) and token.connection is connection
+
+        self.carry_groups(group.close_channel(self.groups, connection))
+        step = long_polling.forget_pull_requests(self.long_polling, is_gone)
+        apply(self.long_polling, step.changes)
+
+    def _scan_not_active_channel(self) -> None:
+        self.carry_groups(group.scan_not_active_channel(self.groups, clock_ms()))
+
+    def _persist_offsets(self) -> None:
+        if self._offsets_changed:
+            self._files.persist_offsets(self.offsets, clock_ms())
+            self._offsets_changed = False
+
+    async def _register(self) -> None:
+        await self._registrar.register(self.metadata)

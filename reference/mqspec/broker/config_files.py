@@ -1,0 +1,82 @@
+"""The files under config/: what a broker still knows after it was killed.
+
+topics.json, subscriptionGroup.json and consumerOffset.json, in the form in which the real
+broker reads and writes them (ConfigManager.java, 5.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mqrules import UserError
+from mqspec.core import offset_commit
+from mqspec.core.metadata import (
+    DataVersion,
+    MetadataState,
+    SubscriptionGroupConfig,
+    TopicConfig,
+)
+from mqspec.core.offset_commit import OffsetState
+from mqspec.store.config_file import ConfigFile
+from mqspec.wire.bodies import BodyError, from_plain, to_plain
+
+
+class ConfigFiles:
+    """The three files of one store."""
+
+    def __init__(self, root: Path) -> None:
+        config = root / "config"
+        self._topics = ConfigFile(config / "topics.json")
+        self._groups = ConfigFile(config / "subscriptionGroup.json")
+        self._offsets = ConfigFile(config / "consumerOffset.json")
+
+    def load_metadata(self) -> MetadataState:
+        """Topics and groups. Raises UserError where a file is damaged, and its .bak too."""
+        topics, groups = self._topics.load(), self._groups.load()
+        try:
+            return MetadataState(
+                _table(topics, "topicConfigTable", TopicConfig),
+                from_plain(DataVersion, topics.get("dataVersion", {})),
+                _table(groups, "subscriptionGroupTable", SubscriptionGroupConfig),
+                from_plain(DataVersion, groups.get("dataVersion", {})),
+            )
+        except BodyError as error:
+            raise _unreadable(self._topics.path.parent, error) from None
+
+    def persist_topics(self, state: MetadataState) -> None:
+        """On disk when this returns."""
+        table = {name: to_plain(topic) for name, topic in state.topic_config_table.items()}
+        version = to_plain(state.topic_data_version)
+        self._topics.persist({"dataVersion": version, "topicConfigTable": table})
+
+    def persist_groups(self, state: MetadataState) -> None:
+        """On disk when this returns."""
+        table = {name: to_plain(group) for name, group in state.subscription_group_table.items()}
+        version = to_plain(state.group_data_version)
+        content = {"dataVersion": version, "forbiddenTable": {}, "subscriptionGroupTable": table}
+        self._groups.persist(content)
+
+    def load_offsets(self) -> OffsetState:
+        """Consumer offsets. Raises UserError where the file is damaged, and its .bak too."""
+        try:
+            return offset_commit.load(self._offsets.load())
+        except ValueError as error:
+            raise _unreadable(self._offsets.path, error) from None
+
+    def persist_offsets(self, state: OffsetState, now_ms: int) -> None:
+        """On disk when this returns."""
+        version = to_plain(DataVersion(timestamp=now_ms))
+        self._offsets.persist({"dataVersion": version, **offset_commit.persist(state)})
+
+
+def _table(content: Mapping[str, Any], key: str, cls: type[Any]) -> dict[str, Any]:
+    table = content.get(key, {})
+    if not isinstance(table, Mapping):
+        raise BodyError(f"{key} is not an object")
+    return {name: from_plain(cls, item) for name, item in table.items()}
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    return UserError(str(path), f"not what a broker writes: {error}", "restore it from a copy")

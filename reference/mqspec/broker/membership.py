@@ -1,0 +1,114 @@
+"""Clients and their groups: 34, 35, 38 and 46 (ClientManageProcessor.java, 5.3.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mqspec.core import group
+from mqspec.core.group import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+from mqspec.core.metadata import create_retry_topic, find_subscription_group
+from mqspec.core.response import ResponseCode
+from mqspec.core.subscription import TAG
+from mqspec.service import clock_ms
+from mqspec.transport import Connection
+from mqspec.wire.bodies import BodyError, ConsumerData, HeartbeatData, dumps, from_body, loads
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.headers import text
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+
+def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+    """34. A group that may not be is skipped, and the answer is 0 all the same (GROUP-001)."""
+    if not request.body:
+        raise BodyError("the heartbeat has no body")
+    heartbeat = from_body(HeartbeatData, request.body)
+    now_ms = clock_ms()
+    language = request.language.name if request.language is not None else "OTHER"
+    info = group.ClientChannelInfo(heartbeat.client_id, language, request.version, now_ms)
+    for consumer in heartbeat.consumer_data_set:
+        found = broker.carry_metadata(
+            find_subscription_group(broker.metadata, broker.config, consumer.group_name, now_ms)
+        ).result
+        if found is None:
+            continue
+        broker.carry_metadata(create_retry_topic(broker.metadata, found, now_ms))
+        event = _register_consumer(consumer, connection, info, heartbeat.without_sub)
+        broker.carry_groups(group.register_consumer(broker.groups, event))
+    for producer in heartbeat.producer_data_set:
+        broker.carry_groups(
+            group.register_producer(
+                broker.groups, group.RegisterProducer(producer.group_name, connection, info)
+            )
+        )
+    # A client of version 2 of the heartbeat sends its subscriptions again if they changed here.
+    is_v1 = heartbeat.heartbeat_fingerprint == 0
+    fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(is_v1).lower()}
+    return request.response(ext_fields=fields)
+
+
+def _register_consumer(
+    data: ConsumerData,
+    connection: Connection,
+    info: group.ClientChannelInfo,
+    without_sub: bool,
+) -> group.RegisterConsumer:
+    try:
+        return group.RegisterConsumer(
+            data.group_name,
+            connection,
+            info,
+            None
+            if without_sub
+            else tuple(
+                SubscriptionData(
+                    wanted.topic,
+                    wanted.sub_string,
+                    frozenset(wanted.tags_set),
+                    frozenset(wanted.code_set),
+                    wanted.sub_version,
+                    wanted.expression_type,
+                )
+                for wanted in data.subscription_data_set
+            ),
+            ConsumeType(data.consume_type),
+            MessageModel(data.message_model),
+            ConsumeFromWhere(data.consume_from_where),
+        )
+    except ValueError as error:
+        raise BodyError(f"not a ConsumerData: {error}") from None
+
+
+def unregister_client(
+    broker: Broker, connection: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """35. Who leaves is decided by the connection, not by the id (GROUP-007)."""
+    if consumer_group := request.ext_fields.get("consumerGroup"):
+        broker.carry_groups(group.unregister_consumer(broker.groups, consumer_group, connection))
+    if producer_group := request.ext_fields.get("producerGroup"):
+        broker.carry_groups(group.unregister_producer(broker.groups, producer_group, connection))
+    return request.response()
+
+
+def get_consumer_list_by_group(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """38. A group without members is an error, not an empty list (GROUP-008)."""
+    name = text(request, "consumerGroup")
+    ids = group.consumer_id_list(broker.groups, name)
+    if ids is None:
+        remark = f"no consumer for this group, {name}"
+        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    return request.response(body=dumps({"consumerIdList": ids}))
+
+
+def check_client_config(_: Broker, __: Connection, request: RemotingCommand) -> RemotingCommand:
+    """46. Of expressions only tags are understood (SUBS-009)."""
+    body = loads(request.body) if request.body else {}
+    wanted = body.get("subscriptionData") or {}
+    expression_type = wanted.get("expressionType", TAG)
+    if expression_type == TAG:
+        return request.response()
+    remark = f"The broker does not support consumer to filter message by {expression_type}"
+    return request.response(ResponseCode.SYSTEM_ERROR, remark)

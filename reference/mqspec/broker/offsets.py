@@ -1,0 +1,91 @@
+"""Offsets of groups and of queues: 14, 15 and 29 to 32
+(ConsumerManageProcessor.java, AdminBrokerProcessor.java, 5.3.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mqspec.core import offset_commit
+from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey
+from mqspec.store.message_store import Boundary
+from mqspec.transport import Connection
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.headers import boolean, integer, optional_integer, text
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+
+def query_consumer_offset(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """14."""
+    topic, queue_id = text(request, "topic"), integer(request, "queueId")
+    store = broker.store
+    is_young = store.min_offset(topic, queue_id) == 0 < store.max_offset(topic, queue_id)
+    answer = offset_commit.query_consumer_offset(
+        broker.offsets,
+        # A group that is not named is one that nobody has: "null" would be a name.
+        OffsetKey(topic, request.ext_fields.get("consumerGroup", ""), queue_id),
+        set_zero_if_not_found=boolean(request, "setZeroIfNotFound", default=True),
+        queue_is_young=is_young,
+    )
+    return _answered(request, answer)
+
+
+def update_consumer_offset(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """15. A consumer sends it one-way."""
+    event = CommitOffset(
+        request.ext_fields.get("consumerGroup"),
+        text(request, "topic"),
+        optional_integer(request, "queueId"),
+        optional_integer(request, "commitOffset"),
+    )
+    step = offset_commit.update_consumer_offset(
+        broker.offsets,
+        event,
+        group_exists=event.group in broker.metadata.subscription_group_table,
+        topic_exists=event.topic in broker.metadata.topic_config_table,
+    )
+    return _answered(request, broker.carry_offsets(step).result)
+
+
+def _answered(request: RemotingCommand, answer: Answer) -> RemotingCommand:
+    fields = {} if answer.offset is None else {"offset": str(answer.offset)}
+    return request.response(answer.code, answer.remark, fields)
+
+
+def search_offset_by_timestamp(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """29."""
+    is_upper = request.ext_fields.get("boundaryType", "").lower() == Boundary.UPPER
+    offset = broker.store.offset_by_time(
+        text(request, "topic"),
+        integer(request, "queueId"),
+        integer(request, "timestamp"),
+        Boundary.UPPER if is_upper else Boundary.LOWER,
+    )
+    return request.response(ext_fields={"offset": str(offset)})
+
+
+def get_max_offset(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """30. Of a queue that does not exist: 0."""
+    offset = broker.store.max_offset(text(request, "topic"), integer(request, "queueId"))
+    return request.response(ext_fields={"offset": str(offset)})
+
+
+def get_min_offset(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """31. Its remark is empty, not absent."""
+    offset = broker.store.min_offset(text(request, "topic"), integer(request, "queueId"))
+    return request.response(remark="", ext_fields={"offset": str(offset)})
+
+
+def get_earliest_msg_storetime(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """32."""
+    time_ms = broker.store.earliest_time(text(request, "topic"), integer(request, "queueId"))
+    return request.response(ext_fields={"timestamp": str(time_ms)})

@@ -1,0 +1,97 @@
+"""Pulls: 11 and 361 (PullMessageProcessor.java, 5.3.3), held ones too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mqspec.core.group import SubscriptionData
+from mqspec.core.long_polling import PullRequest
+from mqspec.core.offset_commit import OffsetKey, commit_offset
+from mqspec.core.pull import Pull, PullSysFlag, check_pull, is_suspended, response_code
+from mqspec.core.response import Refusal
+from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue
+from mqspec.service import clock_ms, refused
+from mqspec.transport import Connection
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.headers import integer, text
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldPull:
+    """A pull that is not answered yet."""
+
+    connection: Connection
+    request: RemotingCommand
+    pull: Pull
+
+
+def pull_message(
+    broker: Broker, connection: Connection, request: RemotingCommand
+) -> RemotingCommand | None:
+    """11 and 361. None where the pull is held."""
+    pull = Pull(
+        group=text(request, "consumerGroup"),
+        topic=text(request, "topic"),
+        queue_id=integer(request, "queueId"),
+        queue_offset=integer(request, "queueOffset"),
+        max_msg_nums=integer(request, "maxMsgNums"),
+        sys_flag=integer(request, "sysFlag"),
+        commit_offset=integer(request, "commitOffset", 0),
+        suspend_timeout_ms=integer(request, "suspendTimeoutMillis", 0),
+        subscription=request.ext_fields.get("subscription", ALL),
+        sub_version=integer(request, "subVersion", 0),
+        expression_type=request.ext_fields.get("expressionType", TAG),
+        consumer=connection.peer,
+    )
+    return _pull(broker, HeldPull(connection, request, pull), is_first=True)
+
+
+def wake(broker: Broker, held: HeldPull) -> None:
+    """Carry a held pull out again, and answer it, whatever there is."""
+    answer = _pull(broker, held, is_first=False)
+    if answer is not None and not held.request.is_oneway:
+        held.connection.send(answer)
+
+
+def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | None:
+    pull, request = held.pull, held.request
+    now_ms = clock_ms()
+    step = check_pull(broker.metadata, broker.groups, broker.config, pull, now_ms)
+    wanted = broker.carry_metadata(step).result
+    if isinstance(wanted, Refusal):
+        return refused(request, wanted)
+    assert isinstance(wanted, SubscriptionData)
+    found = broker.store.get(
+        pull.topic,
+        pull.queue_id,
+        pull.queue_offset,
+        pull.max_msg_nums,
+        # The store need not look at each message where all are wanted.
+        None if wanted.sub_string == ALL else partial(is_matched_by_consume_queue, wanted),
+    )
+    code = response_code(found.status, pull.queue_offset)
+    if is_first:
+        if pull.sys_flag & PullSysFlag.COMMIT_OFFSET:
+            key = OffsetKey(pull.topic, pull.group, pull.queue_id)
+            broker.carry_offsets(commit_offset(broker.offsets, key, pull.commit_offset))
+        if is_suspended(code, pull):
+            deadline_ms = now_ms + pull.suspend_timeout_ms
+            broker.hold(
+                (pull.topic, pull.queue_id),
+                PullRequest(held, pull.queue_offset, wanted, deadline_ms),
+            )
+            return None
+    fields = {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(found.next_begin_offset),
+        "minOffset": str(found.min_offset),
+        "maxOffset": str(found.max_offset),
+        "topicSysFlag": "0",
+        "groupSysFlag": "0",
+    }
+    return request.response(code, found.status, fields, b"".join(found.records))

@@ -1,0 +1,86 @@
+"""Registration: the broker tells a nameserver of itself, over the wire like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Final
+
+from mqrules import UserError
+from mqspec.core.metadata import BrokerConfig, MetadataState
+from mqspec.core.response import ResponseCode
+from mqspec.core.route import MASTER_ID
+from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError, connect
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+from mqspec.wire.registration import encode_registration
+
+REGISTER_INTERVAL_MS: Final = 30_000
+TIMEOUT_MS: Final = 6_000
+
+log = logging.getLogger(__name__)
+
+
+class Registrar:
+    """Keeps a broker registered. The connection stays open: its end would mean the broker's."""
+
+    def __init__(self, nameserver: str, config: BrokerConfig, address: str) -> None:
+        self._nameserver = nameserver
+        self._fields = {
+            "brokerName": config.broker_name,
+            "brokerAddr": address,
+            "clusterName": config.cluster_name,
+            "haServerAddr": address,  # a master without replicas; the field must be there
+            "brokerId": str(MASTER_ID),
+        }
+        self._connection: Connection | None = None
+        self._soon: asyncio.Task[None] | None = None
+
+    async def register(self, metadata: MetadataState) -> None:
+        """Register all topics. Raises UserError where the nameserver does not take them."""
+        body = encode_registration(
+            metadata.topic_config_table.values(), metadata.topic_data_version
+        )
+        fields = self._fields | {"bodyCrc32": "0", "compressed": "false"}
+        await self._ask(RemotingCommand(RequestCode.REGISTER_BROKER, fields, body))
+
+    def register_soon(self, metadata: MetadataState) -> None:
+        """Register once what is being done now is done; changes meanwhile go along."""
+        if self._soon is None or self._soon.done():
+            self._soon = asyncio.create_task(self._register_soon(metadata))
+
+    async def unregister(self) -> None:
+        """Leave the routes, if the nameserver is there at all."""
+        if self._soon:
+            self._soon.cancel()
+        with contextlib.suppress(UserError):
+            await self._ask(RemotingCommand(RequestCode.UNREGISTER_BROKER, self._fields))
+        if self._connection:
+            self._connection.close()
+
+    async def _register_soon(self, metadata: MetadataState) -> None:
+        version = None
+        while version != metadata.topic_data_version:
+            version = metadata.topic_data_version
+            try:
+                await self.register(metadata)
+            except UserError as error:
+                log.warning("%s", error)
+
+    async def _ask(self, request: RemotingCommand) -> None:
+        try:
+            if self._connection is None or self._connection.is_closed:
+                host, _, port = self._nameserver.rpartition(":")
+                self._connection = await connect(host, int(port))
+            response = await self._connection.request(request, TIMEOUT_MS)
+        except (OSError, ConnectionLostError, RequestTimeoutError) as error:
+            raise UserError(
+                self._nameserver, f"the nameserver does not answer: {error}", "start it first"
+            ) from None
+        if response.code != ResponseCode.SUCCESS:
+            raise UserError(
+                self._nameserver,
+                f"the nameserver answers {response.code}: {response.remark}",
+                "look into its log",
+            )

@@ -1,0 +1,143 @@
+"""Sends: 10, 310 and 320 (SendMessageProcessor.java, 5.3.3)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mqspec.core.publish import (
+    PUT_CODES,
+    PUT_REFUSALS,
+    REGION,
+    Send,
+    check_send,
+    stamp_properties,
+)
+from mqspec.core.record import Host, Record
+from mqspec.core.response import Refusal
+from mqspec.service import clock_ms
+from mqspec.transport import Connection
+from mqspec.wire.bodies import decode_batch
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.headers import HeaderError, boolean, integer, text
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+
+class FieldNames(NamedTuple):
+    """What the fields of a send are called."""
+
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: str
+    queue_id: str
+    sys_flag: str
+    born_timestamp: str
+    flag: str
+    properties: str
+    reconsume_times: str
+    batch: str
+
+
+V1: Final = FieldNames(
+    "topic",
+    "defaultTopic",
+    "defaultTopicQueueNums",
+    "queueId",
+    "sysFlag",
+    "bornTimestamp",
+    "flag",
+    "properties",
+    "reconsumeTimes",
+    "batch",
+)
+V2: Final = FieldNames("b", "c", "d", "e", "f", "g", "h", "i", "j", "m")
+
+# Every handled send is answered with these, refused ones too (SEND-005).
+_ALWAYS: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
+
+
+def send_message(
+    broker: Broker, connection: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """10."""
+    return _send(broker, connection, request, V1)
+
+
+def send_message_v2(
+    broker: Broker, connection: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """310, and 320: whether it is a batch is said by a field, not by the code (SEND-014)."""
+    return _send(broker, connection, request, V2)
+
+
+def _send(
+    broker: Broker, connection: Connection, request: RemotingCommand, names: FieldNames
+) -> RemotingCommand:
+    if not request.body:
+        raise HeaderError("the message has no body")
+    send = Send(
+        topic=text(request, names.topic),
+        default_topic=request.ext_fields.get(names.default_topic, ""),
+        default_topic_queue_nums=integer(request, names.default_topic_queue_nums, 0),
+        queue_id=integer(request, names.queue_id),
+        properties=request.ext_fields.get(names.properties, ""),
+        producer=connection.peer,
+        is_batch=boolean(request, names.batch),
+        random=random.randrange(1 << 31),
+    )
+    # All is read before anything is done: no topic comes to be for what cannot be read.
+    as_sent = Record(
+        topic=send.topic,
+        body=request.body,
+        properties=send.properties.encode(),
+        flag=integer(request, names.flag),
+        sys_flag=integer(request, names.sys_flag),
+        born_timestamp=integer(request, names.born_timestamp),
+        born_host=_host(connection.peer),
+        store_host=broker.store_host,
+        reconsume_times=integer(request, names.reconsume_times, 0),
+    )
+    batch = decode_batch(request.body) if send.is_batch else None
+    step = check_send(broker.metadata, broker.config, send, clock_ms())
+    queue_id = broker.carry_metadata(step).result
+    if isinstance(queue_id, Refusal):
+        return request.response(queue_id.code, queue_id.remark, _ALWAYS)
+    cluster = broker.config.cluster_name
+    fields = dict(_ALWAYS)
+    if batch is None:
+        stamped = stamp_properties(send.properties, cluster, broker.next_unique_key())
+        fields["transactionId"] = stamped.unique_key
+        records = [replace(as_sent, queue_id=queue_id, properties=stamped.properties.encode())]
+    else:
+        records = [
+            replace(
+                as_sent,
+                queue_id=queue_id,
+                body=message.body,
+                flag=message.flag,
+                properties=stamp_properties(
+                    message.properties.decode(errors="replace") + send.properties, cluster
+                ).properties.encode(),
+            )
+            for message in batch
+        ]
+    put = broker.store.put_batch(records)
+    if put.status in PUT_REFUSALS:
+        refusal = PUT_REFUSALS[put.status]
+        return request.response(refusal.code, refusal.remark, _ALWAYS)
+    fields |= {
+        "msgId": ",".join(put.message_ids),
+        "queueId": str(queue_id),
+        "queueOffset": str(put.queue_offset),
+    }
+    return request.response(PUT_CODES[put.status], ext_fields=fields)
+
+
+@lru_cache(maxsize=4096)
+def _host(peer: str) -> Host:
+    address, _, port = peer.rpartition(":")
+    return Host.parse(address, int(port))

@@ -1,0 +1,93 @@
+"""Run the reference nameserver and brokers; real clients talk to them.
+
+Each says where it listens once it does, one a line, and `ready` follows. With several brokers
+the first is broker-a at the broker port, the next broker-b 10 ports further, and so on, each
+with a directory of its own in the store. Ctrl-C or SIGTERM stops them cleanly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+from mqrules import UserError
+from mqspec.cluster import BROKERS_MAX, Cluster, ClusterConfig
+from mqspec.store.message_store import StoreConfig
+
+HELP = "run the reference nameserver and brokers"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The options, with the real ports as defaults."""
+    parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
+    parser.add_argument("--store", type=Path, required=True, metavar="DIR", help="the messages")
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
+    parser.add_argument(
+        "--nameserver-port", type=_port, default=9876, metavar="PORT", help="0: any free one"
+    )
+    parser.add_argument(
+        "--broker-port", type=_port, default=10911, metavar="PORT", help="0: any free ones"
+    )
+    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="how many brokers")
+    parser.add_argument(
+        "--segment-size",
+        type=int,
+        default=StoreConfig().segment_size,
+        metavar="BYTES",
+        help="of a CommitLog file; a store keeps the size that it was made with",
+    )
+    parser.add_argument(
+        "--auto-create",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="topics and groups come to be by use",
+    )
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{port} is not a port")
+    return port
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal comes."""
+    if not 1 <= args.brokers <= BROKERS_MAX:
+        raise UserError(
+            "--brokers", f"{args.brokers} brokers", f"choose a number from 1 to {BROKERS_MAX}"
+        )
+    if args.segment_size < 1:
+        raise UserError("--segment-size", f"{args.segment_size} bytes", "choose a positive one")
+    config = ClusterConfig(
+        store=args.store,
+        host=args.host,
+        nameserver_port=args.nameserver_port,
+        broker_port=args.broker_port,
+        brokers=args.brokers,
+        auto_create=args.auto_create,
+        store_config=StoreConfig(segment_size=args.segment_size),
+    )
+    asyncio.run(_serve(config))
+    return 0
+
+
+async def _serve(config: ClusterConfig) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with Cluster(config) as cluster:
+        _say(f"nameserver {cluster.nameserver.address}")
+        for broker in cluster.brokers:
+            _say(f"broker {broker.config.broker_name} {broker.address}")
+        _say("ready")
+        await stop.wait()
+
+
+def _say(line: str) -> None:
+    print(line)
+    sys.stdout.flush()
