@@ -129,8 +129,8 @@ class Dispatch(NamedTuple):
     store_timestamp: int  # ms
 
 
-def append(state: LogState, event: Append) -> Step:
-    """Log!Append. A record never spans two segments: where the room left would not hold it
+def append_message(state: LogState, event: Append) -> Step:
+    """Log!AppendMessage. A record never spans two segments: where the room left would not hold it
     and a closing blank, the segment is closed and the record starts the next one (LOG-004).
 
     The queue offset is taken only here, once all checks are passed, so that a failed put

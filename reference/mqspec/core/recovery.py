@@ -133,14 +133,21 @@ def end_recovery(state: RecoveryState, unit: Callable[[TopicQueue, int], Unit]) 
     behind the ends, and flushes, all before the first append: a record that the walk did not
     reach must not come back after another crash (RECOV-008).
     """
-    changes = []
-    for queue, span in state.consume_queue.items():
-        offsets = range(span.min, span.max)
-        kept = bisect_left(
-            offsets, True, key=lambda k, q=queue: unit(q, k).position >= state.process_offset
+    return Step(
+        tuple(
+            Change("consume_queue", queue, _before(state.process_offset, queue, span, unit))
+            for queue, span in state.consume_queue.items()
         )
-        changes.append(Change("consume_queue", queue, Span(span.min, span.min + kept)))
-    return Step(tuple(changes))
+    )
+
+
+def _before(
+    end: int, queue: TopicQueue, span: Span, unit: Callable[[TopicQueue, int], Unit]
+) -> Span:
+    """The span without the units of records that start at `end` or behind it."""
+    offsets = range(span.min, span.max)
+    kept = bisect_left(offsets, True, key=lambda k: unit(queue, k).position >= end)
+    return Span(span.min, span.min + kept)
 
 
 def _real_units(files: Files, queue: TopicQueue, span: Span, log_min: int) -> Span:

@@ -35,7 +35,7 @@ class CommitLog:
         return decode_record(self._files.read(position, size))
 
     def append(self, encoded: bytes, place: Appended) -> None:
-        """Write records at the place that core.log.append gave them."""
+        """Write records at the place that core.log.append_message gave them."""
         if place.blank:
             room = place.blank.max - place.blank.min
             self._files.write(place.blank.min, encode_blank(room))

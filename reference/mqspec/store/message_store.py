@@ -158,7 +158,9 @@ class MessageStore:
         queue = (messages[0].topic, messages[0].queue_id)
         indexed = log.is_indexed(messages[0].sys_flag)
         sizes = tuple(map(len, encoded))
-        step = log.append(self._state, log.Append(queue, sizes, indexed, self._config.segment_size))
+        step = log.append_message(
+            self._state, log.Append(queue, sizes, indexed, self._config.segment_size)
+        )
         if step.result is None:
             return PutResult(PutStatus.MESSAGE_ILLEGAL)
         now = max(self._clock_ms(), self._written_at)

@@ -1,0 +1,4 @@
+---- MODULE MC_LogSyncFlush ----
+(* Log, with what synchronous flush promises. *)
+EXTENDS Log
+====
