@@ -51,6 +51,10 @@ class Member(Protocol):
         """How many queues it takes."""
         ...
 
+    def refused(self, message: str) -> z3.BoolRef:
+        """Whether it is refused, with this message."""
+        ...
+
 
 class Group(Protocol):
     """Members that see the same queues and the same ids, and use the same strategy."""
@@ -74,8 +78,26 @@ class Group(Protocol):
         ...
 
     def stranger(self) -> Member:
-        """A client that is not in the id list."""
+        """A client that is not in the id list; its position is -1."""
         ...
+
+    def anonymous(self) -> Member:
+        """A client whose id is empty."""
+        ...
+
+
+ANY = "any strategy that looks at its input"
+
+
+def strategy_of(allocation: ModuleType, name: str) -> Any:
+    """A strategy by its name; ANY: one whose computation must never be reached."""
+    if name != ANY:
+        return allocation.STRATEGIES[name]
+
+    def never(*_: object) -> None:
+        raise NotUnderstoodError("what any strategy computes")
+
+    return allocation.Strategy(ANY, never)
 
 
 # --- Any group: lists without a length, members without a number --------------------------
@@ -86,11 +108,15 @@ _first = z3.Function("first", z3.IntSort(), z3.IntSort())  # id -> its first pos
 _listed = z3.Function("listed", z3.IntSort(), z3.BoolSort())  # id -> whether it is in the list
 
 
+@dataclass(frozen=True, slots=True)
 class _Id:
-    """A client id; never empty."""
+    """A client id."""
 
-    def __init__(self, value: Term) -> None:
-        self.term = value
+    term: Term
+    empty: bool = False
+
+    def __bool__(self) -> bool:
+        return not self.empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +206,9 @@ class _AnyMember:
     position: Term
     paths: Sequence[Path]
 
+    def refused(self, message: str) -> z3.BoolRef:
+        return z3.Or([path.condition for path in self.paths if str(path.error) == message])
+
     def takes(self, queue: Term) -> z3.BoolRef:
         return choice(self.paths, lambda taken: _slice(taken).contains(queue))
 
@@ -211,7 +240,8 @@ class AnyGroup:
 
     allocation: ModuleType  # mqspec.core.allocation, or a mutant of it
     strategy: str
-    unique: bool
+    unique: bool = True
+    empty: bool = False  # whether the lists may be, and a client may be refused
     queues: Term = field(default_factory=lambda: z3.Int("n"))
     members: Term = field(default_factory=lambda: z3.Int("c"))
     numbers: dict[str, Term] = field(default_factory=dict)
@@ -222,7 +252,8 @@ class AnyGroup:
     obligations: list[Obligation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.hypotheses += [self.queues >= 1, self.members >= 1]
+        least = 0 if self.empty else 1
+        self.hypotheses += [self.queues >= least, self.members >= least]
 
     def number(self, name: str, below: Term) -> Term:
         value = z3.Int(name)
@@ -242,7 +273,10 @@ class AnyGroup:
     def stranger(self) -> Member:
         own_id = z3.Int("stranger")
         self.hypotheses.append(z3.Not(_listed(own_id)))
-        return self._run(z3.IntVal(-1), own_id)
+        return self._run(z3.IntVal(-1), _Id(own_id))
+
+    def anonymous(self) -> Member:
+        return self._run(z3.IntVal(-1), _Id(z3.Int("anonymous"), empty=True))
 
     def small(self, queues_max: int, members_max: int) -> list[z3.BoolRef]:
         """Bounds, within which the id list is spelled out, so that a model is a real group."""
@@ -264,7 +298,9 @@ class AnyGroup:
 
         ids = [value(_id_at(z3.IntVal(place))) for place in range(value(self.members))]
         numbers = {name: value(number) for name, number in self.numbers.items()}
-        return GivenGroup(self.allocation, self.strategy, value(self.queues), ids, numbers)
+        return GivenGroup(
+            self.allocation, self.strategy, value(self.queues), ids, numbers, self.empty
+        )
 
     def _listed_member(self, position: Term) -> Member:
         own_id = _id_at(position)
@@ -280,7 +316,7 @@ class AnyGroup:
             self.hypotheses += [self._in_order(new, other) for other in self.positions]
             self.positions.append(new)
         self.hypotheses.append(self._in_order(first, position))
-        return self._run(position, own_id)
+        return self._run(position, _Id(own_id))
 
     def _in_order(self, one: Term, other: Term) -> z3.BoolRef:
         """The ids at two positions are in order; and differ, where ids are unique."""
@@ -292,12 +328,12 @@ class AnyGroup:
             inside, z3.And(z3.Implies(before, one < other), z3.Implies(after, one > other))
         )
 
-    def _run(self, position: Term, own_id: Term) -> Member:
+    def _run(self, position: Term, cid: _Id) -> Member:
         def call() -> object:
             return self.allocation.allocate(
-                self.allocation.STRATEGIES[self.strategy],
+                strategy_of(self.allocation, self.strategy),
                 GROUP_NAME,
-                _Id(own_id),
+                cid,
                 _Queues(self.queues),
                 _Ids(self.members),
             )
@@ -307,7 +343,8 @@ class AnyGroup:
         self.paths += len(paths)
         for path in paths:
             self.opaque += path.opaque
-            if path.error:
+            refused = self.empty and isinstance(path.error, self.allocation.AllocationError)
+            if path.error and not refused:
                 what = f"{type(path.error).__name__}: {path.error}"
                 self._oblige(f"never raises {what}", z3.Not(path.condition))
         self._oblige("the paths cover all cases", z3.Or([path.condition for path in paths]))
@@ -324,6 +361,10 @@ class AnyGroup:
 class _GivenMember:
     position: Term
     taken: list[int]
+    refusal: str | None = None
+
+    def refused(self, message: str) -> z3.BoolRef:
+        return z3.BoolVal(self.refusal == message)
 
     def takes(self, queue: Term) -> z3.BoolRef:
         return z3.BoolVal(_int(queue) in self.taken)
@@ -342,6 +383,7 @@ class GivenGroup:
     queue_count: int
     ids: list[int]
     numbers: dict[str, int]
+    empty: bool = False
     story: list[str] = field(default_factory=list)
 
     @property
@@ -362,7 +404,10 @@ class GivenGroup:
         return self._run(_int(position), str(_int(position)))
 
     def stranger(self) -> Member:
-        return self._run(-1, "that is none")
+        return self._run(-1, "of no group", "stranger")
+
+    def anonymous(self) -> Member:
+        return self._run(-1, "without an id", "")
 
     def __str__(self) -> str:
         head = f"n={self.queue_count} c={len(self.ids)}"
@@ -375,15 +420,17 @@ class GivenGroup:
         ranks = {value: rank for rank, value in enumerate(sorted(set(self.ids)))}
         return [f"id{ranks[value]}" for value in self.ids]
 
-    def _run(self, position: int, name: str) -> Member:
+    def _run(self, position: int, name: str, cid: str | None = None) -> Member:
         mq_all = [MessageQueue("topic", "broker", number) for number in range(self.queue_count)]
         cid_all = self._cids()
-        cid = cid_all[position] if position >= 0 else "stranger"
-        strategy = self.allocation.STRATEGIES[self.strategy]
+        cid = cid_all[position] if cid is None else cid
+        strategy = strategy_of(self.allocation, self.strategy)
         try:
             taken = self.allocation.allocate(strategy, GROUP_NAME, cid, mq_all, cid_all)
         except Exception as error:
             self.story.append(f"member {name} raises {type(error).__name__}: {error}")
+            if self.empty and isinstance(error, self.allocation.AllocationError):
+                return _GivenMember(z3.IntVal(position), [], str(error))
             raise
         numbers = [mq.queue_id for mq in taken]
         self.story.append(f"member {name} takes {numbers}")

@@ -19,7 +19,7 @@ from mqprove.group import AnyGroup, GivenGroup, Group
 from mqprove.symbolic import NotUnderstoodError, Opaque
 
 PROOF_MS_MAX = 10_000  # for one goal
-QUEUES_MAX, MEMBERS_MAX = 12, 5  # of the groups that a refutation looks at
+SIZES_MAX = ((4, 2), (12, 5))  # queues, members: where a refutation looks, small groups first
 LESSONS_MAX = 100  # how many models a refutation takes before it gives up
 
 Claim: TypeAlias = Callable[[Group], z3.BoolRef]
@@ -35,6 +35,7 @@ class Theorem:
     strategy: str
     claim: Claim
     unique: bool = True  # whether client ids are
+    empty: bool = False  # whether the lists may be
     holds: bool = True  # else a counterexample is expected
 
 
@@ -64,13 +65,22 @@ class Proof:
 def prove(theorem: Theorem, allocation: ModuleType) -> Proof:
     """Prove the theorem about a module's `allocate`, or refute it with numbers."""
     started = perf_counter()
-    group = AnyGroup(allocation, theorem.strategy, theorem.unique)
+    group = AnyGroup(allocation, theorem.strategy, theorem.unique, theorem.empty)
     goal = theorem.claim(group)
     goals = [(o.hypotheses, o.goal) for o in group.obligations]
     goals.append((tuple(group.hypotheses), goal))
+    if not _possible(group):
+        raise AssertionError(f"{theorem.name}: its hypotheses contradict each other")
     proved = all(_valid(hypotheses, goal) for hypotheses, goal in goals)
     counterexample = None if proved else refute(theorem, group, goal)
     return Proof(theorem, proved, counterexample, len(goals), group.paths, perf_counter() - started)
+
+
+def _possible(group: AnyGroup) -> bool:
+    """Whether there is a group that fulfils the hypotheses: else all would be proved of it."""
+    solver = z3.Solver()
+    solver.add(*group.hypotheses, *group.small(*SIZES_MAX[0]))
+    return bool(solver.check() == z3.sat)
 
 
 def _valid(hypotheses: Iterable[z3.BoolRef], goal: z3.BoolRef) -> bool:
@@ -82,21 +92,25 @@ def _valid(hypotheses: Iterable[z3.BoolRef], goal: z3.BoolRef) -> bool:
 
 def refute(theorem: Theorem, group: AnyGroup, goal: z3.BoolRef) -> str | None:
     """A small group, in numbers, where the claim fails on ordinary lists; None if none is found."""
-    solver = z3.Solver()
-    solver.set("timeout", PROOF_MS_MAX)
-    solver.add(*group.small(QUEUES_MAX, MEMBERS_MAX))
     failures = [
         z3.And(*obligation.hypotheses, z3.Not(obligation.goal)) for obligation in group.obligations
     ]
-    solver.add(z3.Or(*failures, z3.And(*group.hypotheses, z3.Not(goal))))
-    for _ in range(LESSONS_MAX):
-        if solver.check() != z3.sat:
-            return None
-        model = solver.model()
-        given = group.given(model)
-        if _fails(theorem, given):
-            return str(given)
-        solver.add(*_lessons(model, group.opaque))
+    failure = z3.Or(*failures, z3.And(*group.hypotheses, z3.Not(goal)))
+    lessons: list[z3.BoolRef] = []
+    for sizes in SIZES_MAX:
+        solver = z3.Solver()
+        solver.set("timeout", PROOF_MS_MAX)
+        solver.add(failure, *group.small(*sizes), *lessons)
+        while len(lessons) < LESSONS_MAX and solver.check() == z3.sat:
+            model = solver.model()
+            given = group.given(model)
+            if _fails(theorem, given):
+                return str(given)
+            learned = _lessons(model, group.opaque)
+            if not learned:
+                return None
+            lessons += learned
+            solver.add(*learned)
     return None
 
 

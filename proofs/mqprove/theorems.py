@@ -1,11 +1,18 @@
-"""The theorems about allocation."""
+"""The theorems about allocation: each a statement, and the function that says it of a group.
+
+They are about `mqspec.core.allocation.allocate` as it runs, from its checks to the slice that
+it returns, for every number of queues and of members. Positions in the two lists are counted
+from 0. What they take as given is how Python's lists slice, count and find, and that all
+members have the same lists in the same order.
+"""
 
 from __future__ import annotations
 
 import z3
 
-from mqprove.group import Group
+from mqprove.group import ANY, Group
 from mqprove.prover import Theorem
+from mqprove.symbolic import Term
 
 
 def disjoint(group: Group) -> z3.BoolRef:
@@ -17,12 +24,208 @@ def disjoint(group: Group) -> z3.BoolRef:
     )
 
 
+def averagely_covers(group: Group) -> z3.BoolRef:
+    """Any queue is taken by a member that can be named, in the run of that member."""
+    queue = group.number("k", below=group.queues)
+    share, remainder = group.queues / group.members, group.queues % group.members
+    longer = remainder * (share + 1)  # the queues of the members with one more
+    position = z3.If(queue < longer, queue / (share + 1), remainder + (queue - longer) / share)
+    return group.member_at(position).takes(queue)
+
+
+def circle_covers(group: Group) -> z3.BoolRef:
+    """Any queue is taken by a member that can be named, in the run of that member."""
+    queue = group.number("k", below=group.queues)
+    return group.member_at(queue % group.members).takes(queue)
+
+
+def balanced(group: Group) -> z3.BoolRef:
+    """No member takes two queues more than another."""
+    return group.member("i").count - group.member("j").count <= 1
+
+
+def earlier_takes_no_less(group: Group) -> z3.BoolRef:
+    """Of two members the earlier takes as many queues, or more."""
+    one, other = group.member("i"), group.member("j")
+    return z3.Implies(one.position < other.position, one.count >= other.count)
+
+
+def contiguous(group: Group) -> z3.BoolRef:
+    """What lies between two queues of a member is its own; an earlier member's come first."""
+    one, other = group.member("i"), group.member("j")
+    first, last = (group.number(name, below=group.queues) for name in ("k", "m"))
+    between = group.number("l", below=group.queues)
+    return z3.And(
+        z3.Implies(
+            z3.And(one.takes(first), one.takes(last), first < between, between < last),
+            one.takes(between),
+        ),
+        z3.Implies(
+            z3.And(one.position < other.position, one.takes(first), other.takes(last)),
+            first < last,
+        ),
+    )
+
+
+def as_in_java(group: Group) -> z3.BoolRef:
+    """What AllocateMessageQueueAveragely computes (5.3.3), with its own steps and cases."""
+    member = group.member("i")
+    queue = group.number("k", below=group.queues)
+    mod = group.queues % group.members
+    extra = z3.And(mod > 0, member.position < mod)
+    quotient = group.queues / group.members
+    size = z3.If(group.queues <= group.members, 1, z3.If(extra, quotient + 1, quotient))
+    start = member.position * size + z3.If(extra, 0, mod)
+    room = group.queues - start
+    length = z3.If(size < room, size, room)
+    return member.takes(queue) == z3.And(start <= queue, queue < start + length)
+
+
+def dealt(group: Group) -> z3.BoolRef:
+    """The member takes a queue if, and only if, it is its turn."""
+    member = group.member("i")
+    queue = group.number("k", below=group.queues)
+    return member.takes(queue) == (queue % group.members == member.position)
+
+
+def strangers_take_nothing(group: Group) -> z3.BoolRef:
+    """A client that is not in the list takes no queue, and is not refused."""
+    queue = group.number("k", below=group.queues)
+    return z3.Not(group.stranger().takes(queue))
+
+
+def refusals(group: Group) -> z3.BoolRef:
+    """Empty input is refused: the id first, then the queues, then the ids."""
+    no_id, stranger = group.anonymous(), group.stranger()
+
+    def only(message: str, where: z3.BoolRef) -> z3.BoolRef:
+        return stranger.refused(message) == where
+
+    no_queues: Term = group.queues == 0
+    return z3.And(
+        no_id.refused("currentCID is empty"),
+        only("currentCID is empty", z3.BoolVal(False)),
+        only("mqAll is null or mqAll empty", no_queues),
+        only("cidAll is null or cidAll empty", z3.And(z3.Not(no_queues), group.members == 0)),
+    )
+
+
+def members_are_refused(group: Group) -> z3.BoolRef:
+    """A member is refused if there is no queue, and only then."""
+    member = group.member("i")
+    return member.refused("mqAll is null or mqAll empty") == (group.queues == 0)
+
+
+AVG, CIRCLE = "AVG", "AVG_BY_CIRCLE"
+
 THEOREMS = (
     Theorem(
-        "averagely is disjoint",
+        "averagely-disjoint",
         ("ALLOC-001",),
-        "For all numbers of queues and members, no two members take the same queue.",
-        "AVG",
+        "No two members take the same queue.",
+        AVG,
         disjoint,
+    ),
+    Theorem(
+        "averagely-covers",
+        ("ALLOC-002",),
+        "Every queue is taken.",
+        AVG,
+        averagely_covers,
+    ),
+    Theorem(
+        "averagely-balanced",
+        ("ALLOC-003",),
+        "No member takes two queues more than another.",
+        AVG,
+        balanced,
+    ),
+    Theorem(
+        "averagely-earlier-no-less",
+        ("ALLOC-004",),
+        "An earlier member takes no fewer queues.",
+        AVG,
+        earlier_takes_no_less,
+    ),
+    Theorem(
+        "averagely-contiguous",
+        ("ALLOC-005",),
+        "A member takes neighbours, and an earlier member the earlier ones.",
+        AVG,
+        contiguous,
+    ),
+    Theorem(
+        "averagely-as-in-java",
+        ("ALLOC-016",),
+        "The slice is the one that the real client's formula gives.",
+        AVG,
+        as_in_java,
+    ),
+    Theorem(
+        "circle-disjoint",
+        ("ALLOC-008",),
+        "No two members take the same queue.",
+        CIRCLE,
+        disjoint,
+    ),
+    Theorem(
+        "circle-covers",
+        ("ALLOC-008",),
+        "Every queue is taken.",
+        CIRCLE,
+        circle_covers,
+    ),
+    Theorem(
+        "circle-balanced",
+        ("ALLOC-003",),
+        "No member takes two queues more than another.",
+        CIRCLE,
+        balanced,
+    ),
+    Theorem(
+        "circle-earlier-no-less",
+        ("ALLOC-004",),
+        "An earlier member takes no fewer queues.",
+        CIRCLE,
+        earlier_takes_no_less,
+    ),
+    Theorem(
+        "circle-dealt",
+        ("ALLOC-009",),
+        "The queue at p goes to the member at p mod (number of members).",
+        CIRCLE,
+        dealt,
+    ),
+    Theorem(
+        "stranger-takes-nothing",
+        ("ALLOC-006",),
+        "A client that is not in the list takes nothing, without an error.",
+        ANY,
+        strangers_take_nothing,
+    ),
+    Theorem(
+        "refusals",
+        ("ALLOC-007",),
+        "An empty id or list is refused, in the real order and with the real messages.",
+        ANY,
+        refusals,
+        empty=True,
+    ),
+    Theorem(
+        "members-are-refused",
+        ("ALLOC-007",),
+        "A member is refused if there is no queue, and only then.",
+        AVG,
+        members_are_refused,
+        empty=True,
+    ),
+    Theorem(
+        "averagely-disjoint-whatever-the-ids",
+        ("ALLOC-014",),
+        "No two members take the same queue, even if they have one id.",
+        AVG,
+        disjoint,
+        unique=False,
+        holds=False,
     ),
 )

@@ -11,7 +11,7 @@ from mqprove.prover import prove
 from mqprove.theorems import THEOREMS
 from mqspec.core import allocation
 
-DISJOINT = next(theorem for theorem in THEOREMS if theorem.name == "averagely is disjoint")
+DISJOINT = next(theorem for theorem in THEOREMS if theorem.name == "averagely-disjoint")
 
 
 def test_averagely_is_disjoint_for_every_size() -> None:
