@@ -1,0 +1,178 @@
+"""The store while it runs: puts, reads, limits, visibility."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from store_images import SMALL, Clock, contents, keys, message, new_store, violations
+
+from mqspec.core.log import MAX_MESSAGE_SIZE
+from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, SysFlag, decode_record, tags_code
+from mqspec.store import Arrival, GetMessageStatus, MessageStore, PutStatus, StoreConfig
+from mqspec.store.message_store import Boundary
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> MessageStore:
+    store = new_store(tmp_path / "store")
+    store.open()
+    return store
+
+
+def test_what_is_put_is_read_in_the_order_of_its_queue(store: MessageStore) -> None:
+    for i in range(30):
+        result = store.put(message(f"k{i}", queue_id=i % 2))
+        assert result.queue_offset == i // 2
+    assert keys(store, 0) == [f"k{i}" for i in range(0, 30, 2)]
+    assert keys(store, 1) == [f"k{i}" for i in range(1, 30, 2)]
+    assert len(list((store.root / "commitlog").iterdir())) > 1
+    assert not violations(contents(store.root))
+
+
+def test_a_record_names_its_place(store: MessageStore) -> None:
+    store.put(message("a"))
+    result = store.put(message("b"))
+    record = decode_record(store.get("T", 0, 1, 1).records[0])
+    assert isinstance(record, Record)
+    assert record.queue_offset == 1
+    assert record.store_timestamp == result.store_timestamp
+    assert result.message_ids == (record.message_id,)
+    assert contents(store.root).log[1] == record
+
+
+def test_a_batch_lies_together_or_not_at_all(store: MessageStore) -> None:
+    store.put(message("first", pad=1700))
+    batch = [message(f"k{i}") for i in range(4)]
+    result = store.put_batch(batch)
+    assert (result.status, result.queue_offset, len(result.message_ids)) == ("PUT_OK", 1, 4)
+    found = contents(store.root)
+    assert found.log[1].physical_offset == SMALL.segment_size
+    assert keys(store) == ["first", "k0", "k1", "k2", "k3"]
+    too_long = Record("T", b"", b"p" * (PROPERTIES_BYTES_MAX + 1))
+    assert store.put_batch([message("x"), too_long]).status is PutStatus.PROPERTIES_SIZE_EXCEEDED
+    assert store.max_offset("T", 0) == 5
+
+
+def test_limits(tmp_path: Path) -> None:
+    store = new_store(tmp_path, StoreConfig(segment_size=1 << 24))
+    store.open()
+    cases = [
+        (Record("T" * 128, b""), PutStatus.MESSAGE_ILLEGAL),
+        (Record("T" * 127, b""), PutStatus.PUT_OK),
+        (Record("%RETRY%" + "T" * 128, b""), PutStatus.PUT_OK),
+        (Record("T", b"", b"p" * (PROPERTIES_BYTES_MAX + 1)), PutStatus.PROPERTIES_SIZE_EXCEEDED),
+        (Record("T", b"", b"p" * PROPERTIES_BYTES_MAX), PutStatus.PUT_OK),
+        (Record("T", bytes(MAX_MESSAGE_SIZE + 1)), PutStatus.MESSAGE_ILLEGAL),
+        (Record("T", bytes(MAX_MESSAGE_SIZE)), PutStatus.PUT_OK),
+    ]
+    assert [store.put(record).status for record, _ in cases] == [status for _, status in cases]
+
+
+def test_a_failed_put_takes_no_offset(store: MessageStore) -> None:
+    store.put(message("a"))
+    assert store.put(Record("T", b"x" * SMALL.segment_size)).status is PutStatus.MESSAGE_ILLEGAL
+    assert store.put(message("b")).queue_offset == 1
+
+
+@pytest.mark.parametrize(("pad", "segments"), [(0, 1), (1, 2)])
+def test_the_biggest_record_leaves_room_for_a_blank(
+    store: MessageStore, pad: int, segments: int
+) -> None:
+    first = store.put(message("a"))
+    overhead = contents(store.root).end - len("a")
+    room = SMALL.segment_size - contents(store.root).end
+    store.put(message("a", pad=room - 8 - overhead - len("a") + pad))
+    assert first.queue_offset == 0
+    assert len(list((store.root / "commitlog").iterdir())) == segments
+
+
+def test_prepared_records_enter_no_queue(store: MessageStore) -> None:
+    half = Record("T", b"half", sys_flag=SysFlag.PREPARED)
+    assert store.put(half).queue_offset == 0
+    assert store.put(message("a")).queue_offset == 0
+    assert keys(store) == ["a"]
+    assert len(contents(store.root).log) == 2
+
+
+def test_status_of_a_read(store: MessageStore) -> None:
+    status = GetMessageStatus
+    assert store.get("T", 0, 0, 32)[:4] == (status.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+    for i in range(3):
+        store.put(message(f"k{i}"))
+    assert store.get("T", 0, 0, 32)[:4] == (status.FOUND, 3, 0, 3)
+    assert store.get("T", 0, -1, 32)[:4] == (status.OFFSET_TOO_SMALL, 0, 0, 3)
+    assert store.get("T", 0, 3, 32)[:4] == (status.OFFSET_OVERFLOW_ONE, 3, 0, 3)
+    assert store.get("T", 0, 4, 32)[:4] == (status.OFFSET_OVERFLOW_BADLY, 3, 0, 3)
+    assert store.get("T", 0, 1, 32, lambda code: False)[:2] == (status.NO_MATCHED_MESSAGE, 3)
+
+
+@pytest.mark.parametrize(("asked", "got"), [(-1, 1), (0, 1), (1, 1), (10, 10), (32, 32), (99, 32)])
+def test_how_many_a_read_returns(tmp_path: Path, asked: int, got: int) -> None:
+    store = new_store(tmp_path, StoreConfig(1 << 20, 300))
+    store.open()
+    store.put_batch([message(f"k{i}") for i in range(40)])
+    result = store.get("T", 0, 0, asked)
+    assert len(result.records) == got
+    assert result.next_begin_offset == got
+
+
+def test_how_many_bytes_a_read_returns(tmp_path: Path) -> None:
+    store = new_store(tmp_path, StoreConfig(1 << 22, 300))
+    store.open()
+    for size in (300_000, 100_000, 100_000, 100_000):
+        store.put(Record("T", bytes(size)))
+    assert len(store.get("T", 0, 0, 32).records) == 1
+    assert len(store.get("T", 0, 1, 32).records) == 2
+
+
+def test_a_filter_passes_over_messages(store: MessageStore) -> None:
+    for tag in "abab":
+        store.put(Record("T", tag.encode(), f"TAGS\x01{tag}\x02".encode()))
+    wanted = tags_code("b")
+    result = store.get("T", 0, 0, 1, lambda code: code == wanted)
+    assert (result.status, result.next_begin_offset) == (GetMessageStatus.FOUND, 3)
+    assert len(result.records) == 1
+
+
+def test_arrivals_are_told(store: MessageStore) -> None:
+    arrivals: list[Arrival] = []
+    store.on_arrival = arrivals.append
+    store.put(Record("T", b"x", b"TAGS\x01a\x02", queue_id=3))
+    (arrival,) = arrivals
+    assert arrival[:4] == ("T", 3, 1, tags_code("a"))
+
+
+def test_with_sync_flush_nothing_is_visible_that_is_not_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store(tmp_path, StoreConfig(4096, 20, sync_flush=True))
+    store.open()
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "flush_commit_log", _full_disk)
+        assert store.put(message("a")).status is PutStatus.FLUSH_DISK_TIMEOUT
+        assert store.max_offset("T", 0) == 0
+    assert store.put(message("b")).status is PutStatus.PUT_OK
+    assert keys(store) == ["a", "b"]
+
+
+def _full_disk() -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_offsets_by_time(tmp_path: Path) -> None:
+    clock = Clock()
+    store = new_store(tmp_path, clock=clock)
+    store.open()
+    assert store.earliest_time("T", 0) == -1
+    times = []
+    for i in range(4):
+        clock.now += 10
+        times.append(store.put(message(f"k{i}")).store_timestamp)
+    lower = [store.offset_by_time("T", 0, t, Boundary.LOWER) for t in (0, times[2], times[3] + 1)]
+    upper = [store.offset_by_time("T", 0, t, Boundary.UPPER) for t in (0, times[2], times[3] + 1)]
+    assert lower == [0, 2, 4]
+    assert upper == [0, 2, 3]
+    assert store.offset_by_time("T", 0, times[1] + 1, Boundary.LOWER) == 2
+    assert store.offset_by_time("T", 0, times[1] + 1, Boundary.UPPER) == 1
+    assert store.earliest_time("T", 0) == times[0]
