@@ -11,7 +11,7 @@ from mqconform.target import Address
 from mqconform.transcript import Transcript
 from mqrules import UserError
 
-READY_S: Final = 90.0  # for a broker to serve after its start: a JVM on a busy machine
+READY_S: Final = 180.0  # for a broker to serve after its start: a JVM on a busy machine
 _ANSWER_S: Final = 4.0  # for a nameserver to answer at all
 _CLUSTER_INFO: Final = Request(requests.GET_BROKER_CLUSTER_INFO)
 
@@ -26,15 +26,16 @@ class Cluster:
     def find(self) -> None:
         """Look the brokers up. Raises UserError where there is nothing to test."""
         try:
-            self.brokers = self._registered()
+            found = self._registered()
         except SilentError:
             what = "does not answer as a nameserver"
             raise UserError(str(self.nameserver), what, "give a nameserver's address") from None
         except (OSError, AssertionError, ValueError) as error:
             what = f"no nameserver there: {error}"
             raise UserError(str(self.nameserver), what, "give a nameserver's address") from None
+        self.brokers = {name: address for name, address in found.items() if _listens(address)}
         if not self.brokers:
-            what = "no broker is registered there"
+            what = "no broker is registered there that can be reached"
             raise UserError(str(self.nameserver), what, "start a broker that names it")
 
     def wait(self, count: int = 0) -> None:
@@ -67,6 +68,14 @@ def _stores(address: Address) -> bool:
     """Whether a broker takes messages: for a moment after its start it does not."""
     with Connection(address, Transcript()) as connection:
         return connection.call(requests.send(requests.DEFAULT_TOPIC)).code == 0
+
+
+def _listens(address: Address) -> bool:
+    try:
+        Connection(address, Transcript()).close()
+    except OSError:
+        return False
+    return True
 
 
 def _address(text: str) -> Address:

@@ -16,6 +16,7 @@ from typing import Any, Final, get_type_hints
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mqconform.target import Lifecycle
 from mqrules import Event, EventKind, Outcome
 
 PROCESS: Final = "conformance"
@@ -75,3 +76,21 @@ def _table(events: list[Event]) -> pa.Table:
 def _arrow_type(hint: Any) -> pa.DataType:
     """Strings for names and enumerations, 64-bit integers for numbers; all may be null."""
     return _ARROW[int] if hint in (int, int | None) else _ARROW[str]
+
+
+class RecordedLifecycle:
+    """A lifecycle that records what happens to the broker."""
+
+    def __init__(self, lifecycle: Lifecycle, recorder: Recorder, broker_name: str) -> None:
+        self._lifecycle, self._recorder, self._broker_name = lifecycle, recorder, broker_name
+
+    def stop(self) -> None:
+        self._lifecycle.stop()
+
+    def kill(self) -> None:
+        self._lifecycle.kill()
+        self._recorder.record(EventKind.CRASH, Outcome.OK, peer=self._broker_name)
+
+    def start(self) -> None:
+        self._lifecycle.start()
+        self._recorder.record(EventKind.RESTART, Outcome.OK, peer=self._broker_name)

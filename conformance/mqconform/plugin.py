@@ -19,7 +19,7 @@ import pytest
 
 from mqconform.case import Capability, Case, Result, Status
 from mqconform.cluster import Cluster
-from mqconform.history import Recorder
+from mqconform.history import RecordedLifecycle, Recorder
 from mqconform.scene import Scene
 from mqconform.stage import Stage
 from mqconform.target import Target, parse_address, read_target
@@ -97,7 +97,10 @@ class Suite(Selection):
         self._frames_shown, self._on_done = frames_shown, on_done
         self._deviations = {deviation.case: deviation for deviation in deviations}
         self._cluster = cluster
-        self._stage = Stage(target.lifecycle, cluster.wait)
+        lifecycle = target.lifecycle
+        if lifecycle:
+            lifecycle = RecordedLifecycle(lifecycle, self.recorder, next(iter(cluster.brokers)))
+        self._stage = Stage(lifecycle, cluster.wait)
         self._scenes: dict[str, Scene] = {}
         self._errors: dict[str, Exception] = {}
         self._ends: dict[str, Future[None]] = {}

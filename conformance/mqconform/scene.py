@@ -38,6 +38,7 @@ class Scene:
         self.transcript = Transcript()
         self._target, self._cluster, self._stage = target, cluster, stage
         self._numbers = itertools.count(1)
+        self.last_key = ""  # of the message that was sent last
         self._connections = contextlib.ExitStack()
         self._open()
 
@@ -107,7 +108,7 @@ class Scene:
         broker_name: str | None = None,
     ) -> Frame:
         """Store a message under a key of its own and wait until it can be pulled."""
-        key = self.name("K")
+        key = self.last_key = self.name("K")
         properties = {"KEYS": key} | ({"TAGS": tag} if tag else {})
         known = {
             "topic": topic,

@@ -1,0 +1,140 @@
+"""Restarts: what is still there after a clean stop, a kill -9, and a kill with damaged files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import eventually
+from mqconform.fastjson import loads
+from mqconform.scene import Scene
+from mqconform.stage import Restart
+
+STORED = "test_a_message_is_stored_as_it_was_sent"
+COMMITTED = "test_the_last_offset_counts_though_it_goes_back"
+PERSISTED_S = 20.0  # the offsets' file is written every 5 s, first after 10 s
+
+KINDS = pytest.mark.parametrize("kind", [Restart.CLEAN, Restart.KILL], ids=lambda kind: kind.value)
+
+
+def survives(scene: Scene, kind: Restart) -> None:
+    """Send to two queues, restart, and find all of it again and room for more."""
+    topic, group = scene.topic(queues=2), scene.group()
+    for n in range(20):
+        scene.send(topic, f"message {n}".encode(), queue_id=n % 2, tag="A")
+    before = [scene.read_all(topic, group, queue_id) for queue_id in range(2)]
+    scene.restart(kind)
+    assert [scene.read_all(topic, group, queue_id) for queue_id in range(2)] == before
+    assert scene.send(topic, b"more").number("queueOffset") == 10
+    assert [record.queue_offset for record in scene.read_all(topic, group)] == list(range(11))
+
+
+@case("RECOV-014", party="store", claims="restart", after=STORED)
+def test_messages_survive_a_clean_restart(scene: Scene) -> None:
+    survives(scene, Restart.CLEAN)
+
+
+@case("RECOV-013", "RECOV-003", "RECOV-004", party="store", claims="restart", after=STORED)
+def test_acknowledged_messages_survive_a_kill(scene: Scene) -> None:
+    survives(scene, Restart.KILL)
+
+
+@case("RECOV-050", party="broker", claims="restart")
+@KINDS
+def test_topics_and_groups_survive(scene: Scene, kind: Restart) -> None:
+    topic, group = scene.topic(5, write=3, perm=4), scene.group()
+    request = requests.topic_config(topic)
+    before = scene.broker.call(request).json()
+    scene.restart(kind)
+    assert scene.broker.call(request).json() == before
+    assert scene.broker.call(requests.commit_offset(group, topic, 1)).code == 0
+
+
+@case("RECOV-051", party="broker", claims="restart", after=COMMITTED)
+def test_offsets_survive_a_clean_restart(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.broker.call(requests.commit_offset(group, topic, 42))
+    scene.restart(Restart.CLEAN)
+    assert scene.committed(group, topic) == 42
+
+
+@case("OFFSET-016", party="broker", claims="restart store", after=COMMITTED)
+def test_offsets_that_were_written_survive_a_kill(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.broker.call(requests.commit_offset(group, topic, 42))
+    assert eventually(lambda: stored(offsets_file(scene), group, topic) == 42, PERSISTED_S)
+    scene.restart(Restart.KILL)
+    assert scene.committed(group, topic) == 42
+
+
+@case("GROUP-057", party="broker", claims="restart")
+@KINDS
+def test_members_are_forgotten(scene: Scene, kind: Restart) -> None:
+    group = scene.name("G")
+    scene.broker.call(requests.heartbeat("one", group))
+    assert scene.members(group) == ["one"]
+    scene.restart(kind)
+    assert scene.members(group) == []
+
+
+@case("RECOV-020", party="broker", claims="restart store", after=COMMITTED)
+def test_a_torn_offsets_file_is_replaced_by_its_backup(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.broker.call(requests.commit_offset(group, topic, 42))
+    assert eventually(lambda: stored(backup_file(scene), group, topic) == 42, PERSISTED_S)
+
+    def damage() -> None:
+        main = offsets_file(scene)
+        main.write_bytes(main.read_bytes()[: main.stat().st_size // 2])
+
+    scene.restart(Restart.DAMAGE, damage)
+    assert scene.committed(group, topic) == 42
+
+
+@case("RECOV-001", "RECOV-015", party="store", claims="restart store", after=STORED)
+def test_a_torn_record_is_cut_off_and_its_offset_used_again(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for n in range(3):
+        scene.send(topic, f"message {n}".encode())
+    *kept, torn = scene.read_all(topic, group)
+
+    def damage() -> None:
+        tear(scene.store, torn.physical_offset, torn.size)
+        scene.recorder.store_damaged()
+
+    scene.restart(Restart.DAMAGE, damage)
+    assert scene.read_all(topic, group) == kept
+    assert scene.send(topic, b"new").number("queueOffset") == 2
+    *rest, new = scene.read_all(topic, group)
+    assert (rest, new.body) == (kept, b"new")
+
+
+def offsets_file(scene: Scene) -> Path:
+    return scene.store / "config" / "consumerOffset.json"
+
+
+def backup_file(scene: Scene) -> Path:
+    return scene.store / "config" / "consumerOffset.json.bak"
+
+
+def stored(file: Path, group: str, topic: str) -> int | None:
+    """The offset of queue 0 in a file; None where there is none, or it is being written."""
+    try:
+        table = loads(file.read_bytes())["offsetTable"]
+    except (OSError, ValueError, KeyError):
+        return None
+    offset = table.get(f"{topic}@{group}", {}).get("0")
+    return offset if isinstance(offset, int) else None
+
+
+def tear(store: Path, physical_offset: int, size: int) -> None:
+    """Zero the second half of a record and all that follows it in its segment."""
+    segments = sorted((store / "commitlog").iterdir(), key=lambda path: int(path.name))
+    segment = [path for path in segments if int(path.name) <= physical_offset][-1]
+    begin = physical_offset - int(segment.name) + size // 2
+    with segment.open("r+b") as file:
+        file.seek(begin)
+        file.write(bytes(size))
