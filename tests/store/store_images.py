@@ -57,11 +57,14 @@ def keys(store: MessageStore, queue_id: int = 0, topic: str = "T") -> list[str]:
 
 
 def image_of(root: Path) -> Image:
-    """The files as they are now, on disk or in the page cache: what a kill -9 leaves."""
+    """The files as they are now, on disk or in the page cache: what a kill -9 leaves.
+
+    But for `lock`: a process that closes it anywhere gives up its lock.
+    """
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in sorted(root.rglob("*"))
-        if path.is_file()
+        if path.is_file() and path.name != "lock"
     }
 
 

@@ -97,7 +97,7 @@ def test_prepared_records_enter_no_queue(store: MessageStore) -> None:
 
 def test_status_of_a_read(store: MessageStore) -> None:
     status = GetMessageStatus
-    assert store.get("T", 0, 0, 32)[:4] == (status.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+    assert store.get("T", 0, 0, 32)[:4] == (status.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
     for i in range(3):
         store.put(message(f"k{i}"))
     assert store.get("T", 0, 0, 32)[:4] == (status.FOUND, 3, 0, 3)
