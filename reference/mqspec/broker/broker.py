@@ -60,7 +60,6 @@ class Broker:
         self._server: Server
         self._registrar: Registrar
         self._clocks: list[asyncio.Task[None]] = []
-        self._offsets_changed = False
         self._unique_keys = (f"{os.urandom(10).hex().upper()}{i:012X}" for i in itertools.count())
 
     @property
@@ -146,7 +145,6 @@ class Broker:
     def carry_offsets(self, step: Step) -> Step:
         """Apply changes of consumer offsets; they reach the disk within 5 s."""
         apply(self.offsets, step.changes)
-        self._offsets_changed = self._offsets_changed or bool(step.changes)
         return step
 
     def hold(self, queue: TopicQueue, request: long_polling.PullRequest) -> None:
@@ -213,9 +211,8 @@ class Broker:
         self.carry_groups(group.scan_not_active_channel(self.groups, clock_ms()))
 
     def _persist_offsets(self) -> None:
-        if self._offsets_changed:
-            self._files.persist_offsets(self.offsets, clock_ms())
-            self._offsets_changed = False
+        # Also when nothing changed: what is written twice is in the .bak too.
+        self._files.persist_offsets(self.offsets, clock_ms())
 
     async def _register(self) -> None:
         await self._registrar.register(self.metadata)

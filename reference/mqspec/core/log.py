@@ -69,7 +69,6 @@ class GetMessageStatus(StrEnum):
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
-    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
@@ -227,11 +226,9 @@ def check_offset(span: Span | None, offset: int) -> tuple[GetMessageStatus, int]
     next offset to ask for. None: there are messages at it.
 
     In the order of DefaultMessageStore.getMessage (5.3.3); `span` is None of a queue that
-    does not exist.
+    holds nothing yet.
     """
-    if span is None:
-        return GetMessageStatus.NO_MATCHED_LOGIC_QUEUE, 0
-    if span.max == 0:
+    if span is None or span.max == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < span.min:
         return GetMessageStatus.OFFSET_TOO_SMALL, span.min

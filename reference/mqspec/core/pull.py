@@ -56,11 +56,8 @@ STATUS_CODES: Final = {
     GetMessageStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
     GetMessageStatus.NO_MESSAGE_IN_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
-    GetMessageStatus.NO_MATCHED_LOGIC_QUEUE: ResponseCode.PULL_OFFSET_MOVED,
 }
 """How what the store found is answered; see response_code for the empty queue."""
-
-_EMPTY = frozenset({GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.NO_MATCHED_LOGIC_QUEUE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +166,7 @@ def _heartbeat_subscription(
 def response_code(status: GetMessageStatus, queue_offset: int) -> ResponseCode:
     """How a read that began at `queue_offset` is answered. An empty queue has nothing yet for
     who asks for its first message, and moves everybody else there."""
-    if status in _EMPTY and queue_offset == 0:
+    if status is GetMessageStatus.NO_MESSAGE_IN_QUEUE and queue_offset == 0:
         return ResponseCode.PULL_NOT_FOUND
     return STATUS_CODES[status]
 
