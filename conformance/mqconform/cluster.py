@@ -52,7 +52,7 @@ class Cluster:
             found = self._registered()
             if not (names <= set(found) and len(found) >= count):
                 return False
-            self.brokers = {name: found[name] for name in names or found}
+            self.brokers = {name: found[name] for name in found if not names or name in names}
             return all(_stores(address) for address in self.brokers.values())
         except (OSError, SilentError, ClosedError):
             return False

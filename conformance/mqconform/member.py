@@ -11,7 +11,7 @@ from mqconform.connection import Connection
 from mqconform.history import Recorder
 from mqconform.records import parse_records
 from mqconform.requests import Subscription
-from mqconform.scene import Scene
+from mqconform.scene import Scene, done
 from mqrules import EventKind, Outcome
 from mqspec.core.allocation import STRATEGIES, allocate
 from mqspec.core.types import MessageQueue
@@ -38,7 +38,7 @@ class Member:
         self._brokers = {name: scene.connect(name) for name in scene.broker_names}
         for broker in self._brokers.values():
             heartbeat = requests.heartbeat(client_id, group, [Subscription(self._topic)])
-            assert broker.call(heartbeat).code == 0
+            done(broker.call(heartbeat))
         self._record(EventKind.JOIN)
         self._record(EventKind.SUBSCRIBE, topic=self._topic, tag="*")
 
@@ -59,7 +59,7 @@ class Member:
         for queue in list(self.owned):
             self._revoke(queue)
         for broker in self._brokers.values():
-            assert broker.call(requests.unregister(self.client_id, self.group)).code == 0
+            done(broker.call(requests.unregister(self.client_id, self.group)))
             broker.close()
         self._record(EventKind.LEAVE)
 
@@ -81,7 +81,9 @@ class Member:
         members = answer.json()["consumerIdList"] if answer.code == 0 else []
         share = set()
         if members:
-            share = set(allocate(STRATEGIES["AVG"], self.group, self.client_id, self._queues, sorted(members)))
+            members.sort()
+            averagely = STRATEGIES["AVG"]
+            share = set(allocate(averagely, self.group, self.client_id, self._queues, members))
         for queue in self.owned.keys() - share:
             self._revoke(queue)
         for queue in sorted(share - self.owned.keys()):
@@ -104,7 +106,7 @@ class Member:
         """Pull once; what comes is consumed at once."""
         request = requests.pull(queue.topic, self.group, self.owned[queue], queue.queue_id)
         answer = self._broker(queue).call(request)
-        assert answer.code in (0, 19)
+        done(answer, 0, 19)
         for record in parse_records(answer.body):
             place = {"queue_offset": record.queue_offset, "message_key": record.key, "attempt": 0}
             received = self._record(EventKind.RECEIVE, queue, **place)
@@ -115,7 +117,7 @@ class Member:
     def _commit(self, queue: MessageQueue) -> None:
         offset = self.owned[queue]
         request = requests.commit_offset(self.group, queue.topic, offset, queue.queue_id)
-        assert self._broker(queue).call(request).code == 0
+        done(self._broker(queue).call(request))
         self._record(EventKind.COMMIT, queue, value=offset)
 
     def _broker(self, queue: MessageQueue) -> Connection:

@@ -86,15 +86,15 @@ class Scene:
             [self.connect(name) for name in self.broker_names] if everywhere else [self.broker]
         )
         for broker in brokers:
-            assert broker.call(request).code == 0
+            done(broker.call(request))
         return topic
 
     def group(self) -> str:
         """The name of a group that the broker knows: a heartbeat has made it."""
         group = self.name("G")
         with self.connect() as connection:
-            assert connection.call(requests.heartbeat(self.name("C"), group)).code == 0
-            assert connection.call(requests.unregister("", group)).code == 0
+            done(connection.call(requests.heartbeat(self.name("C"), group)))
+            done(connection.call(requests.unregister("", group)))
         return group
 
     def send(
@@ -127,7 +127,7 @@ class Scene:
             raise
         if answer.code != 0:
             self.recorder.record(EventKind.SEND, Outcome.FAILED, cause=cause, **known)
-        assert answer.code == 0
+        done(answer)
         offset = answer.number("queueOffset")
         self.recorder.record(
             EventKind.SEND,
@@ -137,7 +137,8 @@ class Scene:
             message_id=answer.fields["msgId"],
             **known,
         )
-        assert eventually(lambda: self.max_offset(topic, queue_id, connection) > offset)
+        if not eventually(lambda: self.max_offset(topic, queue_id, connection) > offset):
+            raise AssertionError(f"the message at {offset} of queue {queue_id} stays invisible")
         return answer
 
     def max_offset(self, topic: str, queue_id: int = 0, broker: Connection | None = None) -> int:
@@ -147,8 +148,7 @@ class Scene:
         """The offset that the broker keeps; None where it has none."""
         request = requests.query_offset(group, topic, queue_id).having(setZeroIfNotFound=False)
         answer = self.broker.call(request)
-        assert answer.code in (0, 22)
-        return answer.number("offset") if answer.code == 0 else None
+        return done(answer, 0, 22).number("offset") if answer.code == 0 else None
 
     def read_all(self, topic: str, group: str, queue_id: int = 0) -> list[Record]:
         """Pull a queue from its least offset to its end."""
@@ -156,9 +156,10 @@ class Scene:
         found: list[Record] = []
         while (answer := self.broker.call(requests.pull(topic, group, offset, queue_id))).code == 0:
             found += parse_records(answer.body)
-            assert answer.number("nextBeginOffset") > offset
+            if answer.number("nextBeginOffset") <= offset:
+                raise AssertionError(f"a pull that found messages stays at {offset}")
             offset = answer.number("nextBeginOffset")
-        assert answer.code == 19
+        done(answer, 19)
         return found
 
     def members(self, group: str, broker: Connection | None = None) -> list[str]:
@@ -171,6 +172,13 @@ class Scene:
         self._connections.close()
         self._stage.restart(kind, damage)
         self._open()
+
+
+def done(answer: Frame, *codes: int) -> Frame:
+    """The answer, which must have one of the codes (0 unless others are given)."""
+    if answer.code not in (codes or (0,)):
+        raise AssertionError(f"code {answer.code} {answer.remark!r}, not {codes or 0}")
+    return answer
 
 
 def fields(answer: Frame, *names: str) -> tuple[int, ...]:

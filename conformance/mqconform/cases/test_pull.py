@@ -17,6 +17,7 @@ STORED = "test_a_message_is_stored_as_it_was_sent"
 HELD = "test_a_pull_is_held_until_a_message_arrives"
 
 HOLD_TICK_S = 5  # held pulls are looked at this often (PullRequestHoldService.java, 5.3.3)
+BUSY_S = 5  # what a busy machine may add to it
 LONG_MS = 30_000  # a hold that no case sees the end of
 
 
@@ -136,14 +137,14 @@ def test_a_held_pull_is_answered_when_its_time_is_over(scene: Scene, asked_ms: i
     answer = scene.broker.answer(scene.broker.ask(request))
     held_s = time.monotonic() - began
     assert answer.code == 19
-    assert asked_ms / 1000 <= held_s < asked_ms / 1000 + HOLD_TICK_S + 1
+    assert asked_ms / 1000 <= held_s < asked_ms / 1000 + HOLD_TICK_S + BUSY_S
 
 
 @case("PULL-010", party="broker", after=HELD)
 def test_a_held_pull_is_not_woken_by_another_tag(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
     consumer = scene.connect()
-    request = requests.pull(topic, group, subscription="A", suspend_ms=1500)
+    request = requests.pull(topic, group, subscription="A", suspend_ms=5000)
     held = consumer.ask(request)
     assert consumer.is_quiet(held)
     scene.send(topic, tag="B")
