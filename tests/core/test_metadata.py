@@ -1,0 +1,143 @@
+"""Topics and groups: names, creation by use, versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqspec.core.metadata import (
+    BrokerConfig,
+    MetadataState,
+    Perm,
+    SubscriptionGroupConfig,
+    TopicConfig,
+    check_topic_name,
+    create_retry_topic,
+    create_topic_in_send,
+    delete_topic,
+    find_subscription_group,
+    system_topics,
+    update_subscription_group,
+    update_topic,
+)
+from mqspec.core.response import ResponseCode
+from mqspec.core.step import Step, apply
+
+NOW_MS = 1_700_000_000_000
+
+
+def broker_state(config: BrokerConfig | None = None) -> MetadataState:
+    topics = system_topics(config or BrokerConfig())
+    return MetadataState({topic.topic_name: topic for topic in topics})
+
+
+def carry(state: MetadataState, step: Step) -> Step:
+    apply(state, step.changes)
+    return step
+
+
+@pytest.mark.parametrize("name", ["A", "%RETRY%g", "a|b-c_d", "T" * 127])
+def test_a_legal_name(name: str) -> None:
+    assert check_topic_name(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "remark"),
+    [
+        ("", "The specified topic is blank."),
+        (" ", "The specified topic is blank."),
+        ("a b", "illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"),
+        ("T" * 128, "The specified topic is longer than topic max length."),
+    ],
+)
+def test_an_illegal_name(name: str, remark: str) -> None:
+    refusal = check_topic_name(name)
+    assert refusal is not None
+    assert refusal.code == ResponseCode.INVALID_PARAMETER
+    assert refusal.remark is not None
+    assert remark in refusal.remark
+
+
+@pytest.mark.parametrize(("asked", "queues"), [(4, 4), (16, 8), (0, 0), (-1, 0)])
+def test_a_topic_made_by_a_send_has_what_is_asked_for_and_its_template_allows(
+    asked: int, queues: int
+) -> None:
+    state = broker_state()
+    made = carry(state, create_topic_in_send(state, "T", "TBW102", asked, NOW_MS)).result
+    assert made == TopicConfig("T", queues, queues, Perm.READ | Perm.WRITE)
+    assert state.topic_config_table["T"] == made
+    assert (state.topic_data_version.counter, state.topic_data_version.timestamp) == (1, NOW_MS)
+
+
+@pytest.mark.parametrize("template", ["BenchmarkTest", "nosuch"])
+def test_no_topic_is_made_after_one_that_does_not_inherit(template: str) -> None:
+    assert create_topic_in_send(broker_state(), "T", template, 4, NOW_MS) == Step()
+
+
+def test_no_template_without_auto_create() -> None:
+    state = broker_state(BrokerConfig(auto_create_topic_enable=False))
+    assert create_topic_in_send(state, "T", "TBW102", 4, NOW_MS) == Step()
+
+
+def test_a_retry_topic_needs_no_template() -> None:
+    state = broker_state(BrokerConfig(auto_create_topic_enable=False))
+    made = create_topic_in_send(state, "%RETRY%g", "TBW102", 4, NOW_MS).result
+    assert made == TopicConfig("%RETRY%g", 1, 1)
+
+
+def test_a_heartbeat_makes_the_retry_topic_once() -> None:
+    state = MetadataState()
+    group = SubscriptionGroupConfig("g", retry_queue_nums=2)
+    carry(state, create_retry_topic(state, group, NOW_MS))
+    assert state.topic_config_table["%RETRY%g"].read_queue_nums == 2
+    assert create_retry_topic(state, group, NOW_MS) == Step()
+
+
+def test_an_administrator_creates_and_changes_a_topic() -> None:
+    state = broker_state()
+    topic = TopicConfig("T", 8, 2, perm=0)
+    assert carry(state, update_topic(state, topic, NOW_MS)).result is None
+    assert update_topic(state, topic, NOW_MS) == Step(), "the same again is no change"
+    assert state.topic_data_version.counter == 1
+
+
+@pytest.mark.parametrize("name", ["SCHEDULE_TOPIC_XXXX", "rmq_sys_anything", "TBW102", "a b"])
+def test_an_administrator_cannot_have_every_name(name: str) -> None:
+    step = update_topic(MetadataState(), TopicConfig(name), NOW_MS)
+    assert not step.changes
+    assert step.result.code == ResponseCode.INVALID_PARAMETER
+
+
+def test_a_topic_is_deleted() -> None:
+    state = MetadataState({"T": TopicConfig("T")})
+    assert carry(state, delete_topic(state, "T", NOW_MS)).result is None
+    assert state.topic_config_table == {}
+    assert delete_topic(state, "T", NOW_MS) == Step()
+
+
+def test_a_group_comes_to_be_by_use() -> None:
+    state = MetadataState()
+    made = carry(state, find_subscription_group(state, BrokerConfig(), "g", NOW_MS)).result
+    assert made == SubscriptionGroupConfig("g")
+    found = find_subscription_group(state, BrokerConfig(), "g", NOW_MS)
+    assert found == Step(result=made)
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [("b d", BrokerConfig()), ("g", BrokerConfig(auto_create_subscription_group=False))],
+)
+def test_a_group_does_not_come_to_be(name: str, config: BrokerConfig) -> None:
+    assert find_subscription_group(MetadataState(), config, name, NOW_MS) == Step()
+
+
+def test_a_group_of_an_illegal_name_is_dropped_silently() -> None:
+    assert (
+        update_subscription_group(MetadataState(), SubscriptionGroupConfig("b d"), NOW_MS) == Step()
+    )
+
+
+def test_a_topic_is_quoted_as_java_quotes_it() -> None:
+    assert str(TopicConfig("TRW", 8, 2, Perm.READ | Perm.WRITE)) == (
+        "TopicConfig [topicName=TRW, readQueueNums=8, writeQueueNums=2, perm=RW-, "
+        "topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false, attributes={}]"
+    )

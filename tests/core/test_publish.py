@@ -1,0 +1,141 @@
+"""What a broker checks before it stores a message."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mqspec.core.metadata import BrokerConfig, MetadataState, Perm, TopicConfig, system_topics
+from mqspec.core.publish import Send, check_send, stamp_properties
+from mqspec.core.record import decode_properties
+from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.step import Step, apply
+
+NOW_MS = 1_700_000_000_000
+CONFIG = BrokerConfig()
+SEND = Send("T", "TBW102", 4, 0, "", "127.0.0.1:5000")
+
+
+def state_with(*topics: TopicConfig) -> MetadataState:
+    return MetadataState({t.topic_name: t for t in (*system_topics(CONFIG), *topics)})
+
+
+def refusal_of(step: Step) -> Refusal:
+    assert isinstance(step.result, Refusal)
+    return step.result
+
+
+def test_a_send_to_a_new_topic_creates_it() -> None:
+    state = state_with()
+    step = check_send(state, CONFIG, SEND, NOW_MS)
+    apply(state, step.changes)
+    assert step.result == 0
+    assert state.topic_config_table["T"] == TopicConfig("T", 4, 4)
+
+
+def test_a_topic_comes_to_be_even_if_its_queue_does_not() -> None:
+    step = check_send(state_with(), CONFIG, replace(SEND, queue_id=4), NOW_MS)
+    assert refusal_of(step).code == ResponseCode.INVALID_PARAMETER
+    assert step.changes
+
+
+def test_the_permission_to_write_is_not_checked() -> None:
+    state = state_with(TopicConfig("T", 1, 1, perm=0), TopicConfig("R", 1, 1, perm=Perm.READ))
+    for topic in ("T", "R"):
+        assert check_send(state, CONFIG, replace(SEND, topic=topic), NOW_MS) == Step(result=0)
+
+
+@pytest.mark.parametrize(("queue_id", "accepted"), [(5, True), (7, True), (8, False)])
+def test_a_queue_may_lie_beyond_the_write_queues(queue_id: int, accepted: bool) -> None:
+    state = state_with(TopicConfig("T", read_queue_nums=8, write_queue_nums=2))
+    result = check_send(state, CONFIG, replace(SEND, queue_id=queue_id), NOW_MS).result
+    assert (result == queue_id) is accepted
+
+
+def test_the_broker_picks_a_write_queue_where_the_producer_does_not() -> None:
+    state = state_with(TopicConfig("T", read_queue_nums=8, write_queue_nums=3))
+    picked = {
+        check_send(state, CONFIG, replace(SEND, queue_id=-1, random=r), NOW_MS).result
+        for r in range(10)
+    }
+    assert picked == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("send", "code", "remark"),
+    [
+        (replace(SEND, topic="a b"), ResponseCode.INVALID_PARAMETER, "illegal characters"),
+        (
+            replace(SEND, topic="SCHEDULE_TOPIC_XXXX"),
+            ResponseCode.NO_PERMISSION,
+            "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden.",
+        ),
+        (
+            replace(SEND, default_topic="nosuch"),
+            ResponseCode.TOPIC_NOT_EXIST,
+            "topic[T] not exist, apply first please!\nSee ",
+        ),
+        (
+            replace(SEND, queue_id=4),
+            ResponseCode.INVALID_PARAMETER,
+            "request queueId[4] is illegal, TopicConfig [topicName=T, readQueueNums=4, "
+            "writeQueueNums=4, perm=RW-, topicFilterType=SINGLE_TAG, topicSysFlag=0, "
+            "order=false, attributes={}] Producer: 127.0.0.1:5000",
+        ),
+        (
+            replace(SEND, topic="%RETRY%g", is_batch=True),
+            ResponseCode.MESSAGE_ILLEGAL,
+            "batch request does not support retry group %RETRY%g",
+        ),
+        (
+            replace(SEND, properties="DELAY\x013\x02", is_batch=True),
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the message is illegal",
+        ),
+        (
+            replace(SEND, properties="TRAN_MSG\x01true\x02"),
+            ResponseCode.NO_PERMISSION,
+            "sending transaction message is forbidden",
+        ),
+    ],
+)
+def test_a_refused_send(send: Send, code: ResponseCode, remark: str) -> None:
+    refusal = refusal_of(check_send(state_with(), CONFIG, send, NOW_MS))
+    assert refusal.code == code
+    assert refusal.remark is not None
+    assert remark in refusal.remark
+
+
+def test_a_retry_topic_belongs_to_a_group() -> None:
+    state = state_with()
+    send = replace(SEND, topic="%RETRY%g")
+    step = check_send(state, CONFIG, send, NOW_MS)
+    apply(state, step.changes)
+    assert step.result == 0
+    assert "g" in state.subscription_group_table
+    assert state.topic_config_table["%RETRY%g"].write_queue_nums == 4
+
+    no_groups = replace(CONFIG, auto_create_subscription_group=False)
+    refusal = refusal_of(check_send(state_with(), no_groups, send, NOW_MS))
+    assert refusal.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_a_message_is_stamped() -> None:
+    stamped = stamp_properties("TAGS\x01A\x02POP_CK\x01forged\x02", "C", "made")
+    assert decode_properties(stamped.properties) == {
+        "TAGS": "A",
+        "UNIQ_KEY": "made",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "CLUSTER": "C",
+    }
+    assert stamped.unique_key == "made"
+
+
+def test_a_producers_own_key_stays() -> None:
+    assert stamp_properties("UNIQ_KEY\x01own\x02", "C", "made").unique_key == "own"
+
+
+def test_a_message_of_a_batch_gets_no_key() -> None:
+    assert "UNIQ_KEY" not in decode_properties(stamp_properties("", "C").properties)

@@ -1,0 +1,148 @@
+"""Registrations, and the routes that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mqspec.core.metadata import DataVersion, TopicConfig
+from mqspec.core.route import (
+    BROKER_EXPIRED_MS,
+    BrokerAddr,
+    QueueData,
+    RegisterBroker,
+    Registered,
+    RouteState,
+    brokers_of_channel,
+    cluster_info,
+    expired_channels,
+    pick_topic_route,
+    register_broker,
+    topics_of_cluster,
+    unregister_broker,
+)
+from mqspec.core.step import Step, apply
+
+NOW_MS = 1_700_000_000_000
+T, U = TopicConfig("T", 4, 4), TopicConfig("U", 8, 8)
+A = RegisterBroker("C", "broker-a", "127.0.0.1:1", 0, "channel-a", (T, U), DataVersion(1))
+B = replace(A, broker_name="broker-b", address="127.0.0.1:2", channel="channel-b")
+
+
+def carry(state: RouteState, step: Step) -> Step:
+    apply(state, step.changes)
+    return step
+
+
+def registered(*events: RegisterBroker) -> RouteState:
+    state = RouteState()
+    for event in events:
+        carry(state, register_broker(state, event, NOW_MS))
+    return state
+
+
+def queues(state: RouteState, topic: str) -> dict[str, int]:
+    route = pick_topic_route(state, topic)
+    return {data.broker_name: data.write_queue_nums for data in route.queue_datas} if route else {}
+
+
+def test_a_topic_lies_on_several_brokers() -> None:
+    route = pick_topic_route(registered(A, B), "T")
+    assert route is not None
+    assert route.queue_datas == (QueueData("broker-a", 4, 4, 6), QueueData("broker-b", 4, 4, 6))
+    assert [broker.broker_addrs for broker in route.broker_datas] == [
+        {0: "127.0.0.1:1"},
+        {0: "127.0.0.1:2"},
+    ]
+
+
+def test_no_route() -> None:
+    assert pick_topic_route(registered(A), "nosuch") is None
+
+
+def test_a_first_registration_of_one_topic_is_refused_however_often() -> None:
+    state = RouteState()
+    for _ in range(2):
+        step = carry(state, register_broker(state, replace(A, topics=(T,)), NOW_MS))
+        assert step.result is None
+    assert queues(state, "T") == {}
+    assert cluster_info(state).broker_addr_table["broker-a"].broker_addrs == {}, "a ghost"
+
+
+def test_one_topic_may_be_added_later_and_none_is_forgotten() -> None:
+    state = registered(A, replace(A, topics=(TopicConfig("V", 1, 1),), data_version=DataVersion(2)))
+    assert [queues(state, topic) for topic in "TUV"] == [
+        {"broker-a": 4},
+        {"broker-a": 8},
+        {"broker-a": 1},
+    ]
+
+
+def test_a_topic_is_replaced_only_by_a_new_version() -> None:
+    changed = replace(A, topics=(replace(T, write_queue_nums=2), U))
+    assert queues(registered(A, changed), "T") == {"broker-a": 4}
+    changed = replace(changed, data_version=DataVersion(2))
+    assert queues(registered(A, changed), "T") == {"broker-a": 2}
+
+
+def test_an_older_state_from_elsewhere_is_answered_and_not_taken() -> None:
+    newer = replace(A, data_version=DataVersion(1, state_version=5))
+    older = replace(A, address="127.0.0.1:9", data_version=DataVersion(1, state_version=3))
+    state = registered(newer)
+    assert carry(state, register_broker(state, older, NOW_MS)).result == Registered(None)
+    assert state.broker_addr_table["broker-a"].broker_addrs == {0: "127.0.0.1:1"}
+    carry(state, register_broker(state, replace(older, data_version=DataVersion(1, 7)), NOW_MS))
+    assert state.broker_addr_table["broker-a"].broker_addrs == {0: "127.0.0.1:9"}
+
+
+def test_a_process_has_one_id() -> None:
+    state = registered(A, replace(A, broker_id=1))
+    assert state.broker_addr_table["broker-a"].broker_addrs == {1: "127.0.0.1:1"}
+
+
+def test_a_replica_hears_where_its_master_is_and_adds_no_queues() -> None:
+    state = registered(A)
+    replica = replace(A, broker_id=1, address="127.0.0.1:5", topics=(T, TopicConfig("V", 9, 9)))
+    assert carry(state, register_broker(state, replica, NOW_MS)).result.master_address == A.address
+    assert queues(state, "V") == {}
+
+
+def test_a_broker_leaves() -> None:
+    state = registered(A, B)
+    carry(state, unregister_broker(state, BrokerAddr("C", A.address), "broker-a", 0))
+    assert queues(state, "T") == {"broker-b": 4}
+    assert cluster_info(state).cluster_addr_table == {"C": ("broker-b",)}
+    carry(state, unregister_broker(state, BrokerAddr("C", B.address), "broker-b", 0))
+    assert state == RouteState()
+
+
+def test_the_queues_stay_while_a_replica_does() -> None:
+    state = registered(A, replace(A, broker_id=1, address="127.0.0.1:5"))
+    carry(state, unregister_broker(state, BrokerAddr("C", A.address), "broker-a", 0))
+    assert queues(state, "T") == {"broker-a": 4}
+    assert state.broker_addr_table["broker-a"].broker_addrs == {1: "127.0.0.1:5"}
+
+
+def test_a_stranger_leaves() -> None:
+    state = registered(A)
+    carry(state, unregister_broker(state, BrokerAddr("C", "127.0.0.1:9"), "broker-a", 0))
+    carry(state, unregister_broker(state, BrokerAddr("C", "127.0.0.1:9"), "nosuch", 0))
+    assert queues(state, "T") == {"broker-a": 4}
+
+
+def test_a_connection_stands_for_its_brokers() -> None:
+    state = registered(A, B)
+    gone = list(brokers_of_channel(state, "channel-a"))
+    assert gone == [(BrokerAddr("C", A.address), "broker-a", 0)]
+
+
+def test_a_silent_broker_expires() -> None:
+    state = registered(A, replace(B, timeout_ms=2 * BROKER_EXPIRED_MS))
+    assert expired_channels(state, NOW_MS + BROKER_EXPIRED_MS) == set()
+    assert expired_channels(state, NOW_MS + BROKER_EXPIRED_MS + 1) == {"channel-a"}
+
+
+def test_topics_of_a_cluster() -> None:
+    state = registered(A, replace(B, cluster="D", topics=(U, TopicConfig("V"))))
+    assert topics_of_cluster(state, "C") == ["T", "U"]
+    assert topics_of_cluster(state, "D") == ["U", "V"]
+    assert topics_of_cluster(state, "nosuch") == []

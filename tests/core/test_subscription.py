@@ -1,0 +1,48 @@
+"""Tag expressions and their filter."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqspec.core.record import tags_code
+from mqspec.core.subscription import (
+    SubscriptionError,
+    build_subscription_data,
+    is_matched_by_consume_queue,
+)
+
+
+@pytest.mark.parametrize("expression", ["", "*"])
+def test_everything(expression: str) -> None:
+    wanted = build_subscription_data("T", expression)
+    assert wanted.sub_string == "*"
+    assert all(is_matched_by_consume_queue(wanted, tags_code(tag)) for tag in ("A", "", None))
+
+
+@pytest.mark.parametrize("expression", ["A||B", " A || B ", "A||B||", "||A||||B"])
+def test_tags(expression: str) -> None:
+    wanted = build_subscription_data("T", expression)
+    assert wanted.tags_set == {"A", "B"}
+    assert [
+        is_matched_by_consume_queue(wanted, tags_code(tag)) for tag in ("A", "B", "C", None)
+    ] == [True, True, False, False]
+
+
+def test_a_tag_that_collides_passes() -> None:
+    assert is_matched_by_consume_queue(build_subscription_data("T", "BB"), tags_code("Aa"))
+
+
+def test_a_tag_that_nobody_knows_passes() -> None:
+    assert is_matched_by_consume_queue(build_subscription_data("T", "A"), None)
+
+
+def test_no_expression() -> None:
+    with pytest.raises(SubscriptionError):
+        build_subscription_data("T", "||")
+
+
+@pytest.mark.parametrize("expression", ["|| ||", " "])
+def test_blank_tokens_mean_nothing_at_all(expression: str) -> None:
+    wanted = build_subscription_data("T", expression)
+    assert wanted.tags_set == frozenset()
+    assert not is_matched_by_consume_queue(wanted, tags_code(None))
