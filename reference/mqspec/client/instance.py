@@ -172,7 +172,7 @@ class ClientInstance:
                         address.host, address.port, self._handler, timeout_ms=self.timeout_ms
                     )
                 except OSError as error:
-                    why = error.strerror or "no connection in time"
+                    why = os.strerror(error.errno) if error.errno else "no connection in time"
                     raise UnreachableError(f"{address}: {why}") from None
                 self._connections[address] = connection
             return connection
