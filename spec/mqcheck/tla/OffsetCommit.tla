@@ -1,0 +1,333 @@
+----------------------------- MODULE OffsetCommit -----------------------------
+(***************************************************************************)
+(* How far a group has come on its queues, and what becomes of the         *)
+(* messages.  Twin of mqspec/core/offset_commit.py.                        *)
+(*                                                                         *)
+(* A member pulls messages of a queue into a process queue, consumes them  *)
+(* in any order, and reports the smallest one that is not finished, in     *)
+(* one-way requests that are lost or arrive in any order.  The broker      *)
+(* keeps what it heard last in memory and writes it to a file.  A queue    *)
+(* that is taken away takes its process queue along: what is consumed of   *)
+(* it afterwards is not reported.                                          *)
+(*                                                                         *)
+(* Modelled: queues that change hands, also to two members at once,        *)
+(* whatever rebalancing does; members and brokers that crash; all bounded. *)
+(*                                                                         *)
+(* Taken for granted, because Rebalance shows it: a queue without an owner *)
+(* gets one.  Left out: messages that fail (Retry), tags, flow control;    *)
+(* the time between asking for the stored offset and starting from it; the *)
+(* progress that rides on a pull, which is one more PersistAll.            *)
+(***************************************************************************)
+EXTENDS Naturals, FiniteSets
+
+CONSTANTS
+    Members,           \* the members of the group
+    Queues,            \* the queues of the topic
+    MaxOffset,         \* the messages of each queue are 0..MaxOffset-1
+    MaxMoves,          \* how often a queue is taken from a member that runs
+    MaxMemberCrashes,
+    MaxBrokerCrashes,
+    Handover,          \* "overlapping": a member may start while another holds the queue;
+                       \* "dropping": it was dropped before; "clean": and with nothing in
+                       \* work, and all of it stored
+    None               \* no process queue, no offset
+
+VARIABLES
+    processQueueTable, \* member -> queue -> its process queue, or None
+    offsetStore,       \* member -> queue -> progress to report, or None
+    offsetTable,       \* queue -> what the broker has in memory, or None
+    offsetFile,        \* environment: queue -> what the broker's file holds, or None
+    network,           \* environment: commits on their way
+    orphans,           \* environment: messages in work whose process queue was dropped
+    crashed,           \* environment: the members that are gone
+    moves,             \* environment: how many moves there have been
+    brokerCrashes,     \* environment: how many there have been
+    consumed,          \* ghost: queue -> offset -> how often it was consumed
+    chances            \* ghost: queue -> offset -> process queues that began at or below it
+
+vars == <<processQueueTable, offsetStore, offsetTable, offsetFile, network, orphans,
+          crashed, moves, brokerCrashes, consumed, chances>>
+
+Offsets == 0..MaxOffset-1
+Progress == 0..MaxOffset
+ProcessQueue == [nextOffset : Progress, msgTreeMap : SUBSET Offsets]
+Holds(m, q) == processQueueTable[m][q] # None
+Running == Members \ crashed
+Minimum(set) == CHOOSE x \in set : \A y \in set : x <= y
+
+TypeOK ==
+    /\ \A m \in Members, q \in Queues :
+        /\ Holds(m, q) => processQueueTable[m][q] \in ProcessQueue
+        /\ offsetStore[m][q] = None \/ offsetStore[m][q] \in Progress
+    /\ \A q \in Queues :
+        /\ offsetTable[q] = None \/ offsetTable[q] \in Progress
+        /\ offsetFile[q] = None \/ offsetFile[q] \in Progress
+    /\ network \subseteq [member : Members, queue : Queues, offset : Progress]
+    /\ orphans \subseteq [member : Members, queue : Queues, offset : Offsets]
+    /\ crashed \subseteq Members
+    /\ moves \in 0..MaxMoves
+    /\ brokerCrashes \in 0..MaxBrokerCrashes
+    /\ consumed \in [Queues -> [Offsets -> Nat]]
+    /\ chances \in [Queues -> [Offsets -> Nat]]
+
+Init ==
+    /\ processQueueTable = [m \in Members |-> [q \in Queues |-> None]]
+    /\ offsetStore = [m \in Members |-> [q \in Queues |-> None]]
+    /\ offsetTable = [q \in Queues |-> None]
+    /\ offsetFile = [q \in Queues |-> None]
+    /\ network = {}
+    /\ orphans = {}
+    /\ crashed = {}
+    /\ moves = 0
+    /\ brokerCrashes = 0
+    /\ consumed = [q \in Queues |-> [o \in Offsets |-> 0]]
+    /\ chances = [q \in Queues |-> [o \in Offsets |-> 0]]
+
+-----------------------------------------------------------------------------
+(***************************************************************************)
+(* A member starts on a queue, at the offset that the broker has stored,   *)
+(* or at the beginning.  Somebody else may hold it still: that is one of   *)
+(* the moves.                                                              *)
+(***************************************************************************)
+AddMessageQueue(m, q) ==
+    LET stored == offsetTable[q]
+        start  == IF stored = None THEN 0 ELSE stored
+    IN  /\ m \in Running
+        /\ ~Holds(m, q)
+        /\ IF \E n \in Running : Holds(n, q)
+           THEN Handover = "overlapping" /\ moves < MaxMoves /\ moves' = moves + 1
+           ELSE UNCHANGED moves
+        /\ processQueueTable' = [processQueueTable EXCEPT
+            ![m][q] = [nextOffset |-> start, msgTreeMap |-> {}]]
+        /\ offsetStore' = [offsetStore EXCEPT ![m][q] = stored]
+        /\ chances' = [chances EXCEPT
+            ![q] = [o \in Offsets |-> IF o >= start THEN @[o] + 1 ELSE @[o]]]
+        /\ UNCHANGED <<offsetTable, offsetFile, network, orphans, crashed, brokerCrashes, consumed>>
+
+(***************************************************************************)
+(* The next message enters the process queue.                              *)
+(***************************************************************************)
+PullMessage(m, q) ==
+    LET next == processQueueTable[m][q].nextOffset
+    IN  /\ m \in Running
+        /\ Holds(m, q)
+        /\ next < MaxOffset
+        /\ processQueueTable' = [processQueueTable EXCEPT
+            ![m][q].nextOffset = next + 1, ![m][q].msgTreeMap = @ \cup {next}]
+        /\ UNCHANGED <<offsetStore, offsetTable, offsetFile, network, orphans,
+                       crashed, moves, brokerCrashes, consumed, chances>>
+
+(***************************************************************************)
+(* A message is finished.  Progress is the smallest one that is not, or    *)
+(* the next one to pull, and never goes back.                              *)
+(***************************************************************************)
+ProcessConsumeResult(m, q, o) ==
+    LET rest     == processQueueTable[m][q].msgTreeMap \ {o}
+        progress == IF rest = {} THEN processQueueTable[m][q].nextOffset ELSE Minimum(rest)
+        old      == offsetStore[m][q]
+    IN  /\ m \in Running
+        /\ Holds(m, q)
+        /\ o \in processQueueTable[m][q].msgTreeMap
+        /\ processQueueTable' = [processQueueTable EXCEPT ![m][q].msgTreeMap = rest]
+        /\ offsetStore' = [offsetStore EXCEPT
+            ![m][q] = IF old # None /\ progress < old THEN old ELSE progress]
+        /\ consumed' = [consumed EXCEPT ![q][o] = @ + 1]
+        /\ UNCHANGED <<offsetTable, offsetFile, network, orphans,
+                       crashed, moves, brokerCrashes, chances>>
+
+(***************************************************************************)
+(* A message is finished, and its process queue was dropped meanwhile.     *)
+(***************************************************************************)
+FinishOrphan(m, q, o) ==
+    /\ m \in Running
+    /\ [member |-> m, queue |-> q, offset |-> o] \in orphans
+    /\ orphans' = orphans \ {[member |-> m, queue |-> q, offset |-> o]}
+    /\ consumed' = [consumed EXCEPT ![q][o] = @ + 1]
+    /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, offsetFile, network,
+                   crashed, moves, brokerCrashes, chances>>
+
+(***************************************************************************)
+(* Every 5 s a member reports its progress on each queue that it holds.    *)
+(***************************************************************************)
+Commit(m, q) == [member |-> m, queue |-> q, offset |-> offsetStore[m][q]]
+
+PersistAll(m) ==
+    LET reported == {q \in Queues : Holds(m, q) /\ offsetStore[m][q] # None}
+    IN  /\ m \in Running
+        /\ reported # {}
+        /\ network' = network \cup {Commit(m, q) : q \in reported}
+        /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, offsetFile, orphans,
+                       crashed, moves, brokerCrashes, consumed, chances>>
+
+(***************************************************************************)
+(* A queue is taken away: dropped, and reported for the last time.  What   *)
+(* is in work goes on, and has nobody to report it.                        *)
+(***************************************************************************)
+RemoveUnnecessaryMessageQueue(m, q) ==
+    LET tree == processQueueTable[m][q].msgTreeMap
+    IN  /\ m \in Running
+        /\ Holds(m, q)
+        /\ moves < MaxMoves
+        /\ moves' = moves + 1
+        /\ Handover = "clean" =>
+            /\ tree = {}
+            /\ offsetTable[q] = processQueueTable[m][q].nextOffset
+            /\ network = {}
+        /\ processQueueTable' = [processQueueTable EXCEPT ![m][q] = None]
+        /\ offsetStore' = [offsetStore EXCEPT ![m][q] = None]
+        /\ network' = IF offsetStore[m][q] = None \/ Handover = "clean"
+                      THEN network ELSE network \cup {Commit(m, q)}
+        /\ orphans' = orphans \cup {[member |-> m, queue |-> q, offset |-> o] : o \in tree}
+        /\ UNCHANGED <<offsetTable, offsetFile, crashed, brokerCrashes, consumed, chances>>
+
+-----------------------------------------------------------------------------
+(***************************************************************************)
+(* A commit arrives, and is stored whatever it says.                       *)
+(***************************************************************************)
+UpdateConsumerOffset(commit) ==
+    /\ commit \in network
+    /\ Handover = "clean" => \A other \in network : other.offset >= commit.offset
+    /\ network' = network \ {commit}
+    /\ offsetTable' = [offsetTable EXCEPT ![commit.queue] = commit.offset]
+    /\ UNCHANGED <<processQueueTable, offsetStore, offsetFile, orphans,
+                   crashed, moves, brokerCrashes, consumed, chances>>
+
+(***************************************************************************)
+(* The environment: a commit does not arrive.                              *)
+(***************************************************************************)
+LoseCommit(commit) ==
+    /\ commit \in network
+    /\ network' = network \ {commit}
+    /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, offsetFile, orphans,
+                   crashed, moves, brokerCrashes, consumed, chances>>
+
+(***************************************************************************)
+(* Every 5 s the broker writes its table to the file.                      *)
+(***************************************************************************)
+Persist ==
+    /\ offsetFile # offsetTable
+    /\ offsetFile' = offsetTable
+    /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, network, orphans,
+                   crashed, moves, brokerCrashes, consumed, chances>>
+
+(***************************************************************************)
+(* The broker is killed, starts, and loads the file.                       *)
+(***************************************************************************)
+Load ==
+    /\ brokerCrashes < MaxBrokerCrashes
+    /\ brokerCrashes' = brokerCrashes + 1
+    /\ offsetTable' = offsetFile
+    /\ UNCHANGED <<processQueueTable, offsetStore, offsetFile, network, orphans,
+                   crashed, moves, consumed, chances>>
+
+(***************************************************************************)
+(* The environment: a member is gone, with all that it had in memory.      *)
+(***************************************************************************)
+CrashMember(m) ==
+    /\ m \in Running
+    /\ Cardinality(crashed) < MaxMemberCrashes
+    /\ crashed' = crashed \cup {m}
+    /\ processQueueTable' = [processQueueTable EXCEPT ![m] = [q \in Queues |-> None]]
+    /\ offsetStore' = [offsetStore EXCEPT ![m] = [q \in Queues |-> None]]
+    /\ orphans' = {task \in orphans : task.member # m}
+    /\ UNCHANGED <<offsetTable, offsetFile, network, moves, brokerCrashes, consumed, chances>>
+
+-----------------------------------------------------------------------------
+Next ==
+    \/ \E m \in Members :
+        \/ PersistAll(m)
+        \/ CrashMember(m)
+    \/ \E m \in Members, q \in Queues :
+        \/ AddMessageQueue(m, q)
+        \/ PullMessage(m, q)
+        \/ RemoveUnnecessaryMessageQueue(m, q)
+    \/ \E m \in Members, q \in Queues, o \in Offsets :
+        \/ ProcessConsumeResult(m, q, o)
+        \/ FinishOrphan(m, q, o)
+    \/ \E commit \in network :
+        \/ UpdateConsumerOffset(commit)
+        \/ LoseCommit(commit)
+    \/ Persist
+    \/ Load
+
+(***************************************************************************)
+(* A queue that nobody holds gets an owner (Rebalance, Converges), an      *)
+(* owner goes on pulling, and its listener goes on finishing messages.     *)
+(* Nothing is asked of commits: for every message to be consumed none of   *)
+(* them need ever arrive.                                                  *)
+(***************************************************************************)
+Unowned(q) == \A m \in Running : ~Holds(m, q)
+
+Fairness ==
+    \A q \in Queues :
+        /\ WF_vars(Unowned(q) /\ \E m \in Members : AddMessageQueue(m, q))
+        /\ \A m \in Members :
+            /\ WF_vars(PullMessage(m, q))
+            /\ WF_vars(\E o \in Offsets : ProcessConsumeResult(m, q, o))
+
+Spec == Init /\ [][Next]_vars /\ Fairness
+
+-----------------------------------------------------------------------------
+Finished(q) == {o \in Offsets : consumed[q][o] > 0}
+Below(offset) == {o \in Offsets : o < offset}
+
+(***************************************************************************)
+(* OFFSET-002.  Whatever was committed, and is on its way, in memory or in *)
+(* the file, all below it has been consumed.                               *)
+(***************************************************************************)
+CommittedIsConsumed ==
+    /\ \A commit \in network : Below(commit.offset) \subseteq Finished(commit.queue)
+    /\ \A q \in Queues :
+        /\ offsetTable[q] # None => Below(offsetTable[q]) \subseteq Finished(q)
+        /\ offsetFile[q] # None => Below(offsetFile[q]) \subseteq Finished(q)
+
+(***************************************************************************)
+(* OFFSET-001.  What an owner will not pull any more is consumed, or it    *)
+(* has it.                                                                 *)
+(***************************************************************************)
+NothingSkipped ==
+    \A m \in Running, q \in Queues : Holds(m, q) =>
+        Below(processQueueTable[m][q].nextOffset)
+            \subseteq Finished(q) \cup processQueueTable[m][q].msgTreeMap
+
+(***************************************************************************)
+(* OFFSET-005.  A message is consumed at most once for each process queue  *)
+(* that began at or below it.                                              *)
+(***************************************************************************)
+RepeatsInWindow == \A q \in Queues, o \in Offsets : consumed[q][o] <= chances[q][o]
+
+(***************************************************************************)
+(* OFFSET-003.  While a member keeps a queue its progress never goes back. *)
+(***************************************************************************)
+OwnProgressNeverGoesBack ==
+    [][\A m \in Members, q \in Queues :
+        Holds(m, q) /\ Holds(m, q)' /\ offsetStore[m][q] # None =>
+            offsetStore'[m][q] # None /\ offsetStore'[m][q] >= offsetStore[m][q]]_vars
+
+(***************************************************************************)
+(* OFFSET-006.  A new commit comes from a member that held the queue.      *)
+(***************************************************************************)
+DroppedNeverCommits ==
+    [][\A commit \in network' \ network : Holds(commit.member, commit.queue)]_vars
+
+(***************************************************************************)
+(* OFFSET-007.                                                             *)
+(***************************************************************************)
+EveryMessageConsumed == Running # {} ~> (Running = {} \/ \A q \in Queues : Finished(q) = Offsets)
+
+(***************************************************************************)
+(* Ideals: OFFSET-004 and OFFSET-008.                                      *)
+(***************************************************************************)
+StoredNeverGoesBack ==
+    [][\A q \in Queues : offsetTable[q] # None =>
+        offsetTable'[q] # None /\ offsetTable'[q] >= offsetTable[q]]_vars
+
+NoRepeat == \A q \in Queues, o \in Offsets : consumed[q][o] <= 1
+
+(***************************************************************************)
+(* Broken, to show that the model is not empty: all of a queue does come   *)
+(* to be written to the file, and two members do hold a queue at once.     *)
+(***************************************************************************)
+NeverAllCommitted == \A q \in Queues : offsetFile[q] # MaxOffset
+NeverTwoOwners == \A q \in Queues : Cardinality({m \in Running : Holds(m, q)}) <= 1
+=============================================================================
