@@ -1,0 +1,63 @@
+"""What an interoperation test needs: our Java programs, compiled, and a cluster to meet on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mqspec import toolchain
+
+JAVA = Path(__file__).parent / "java"
+STOP_S = 20
+
+
+@pytest.fixture(scope="session")
+def java_command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """How to start a class of tests/interop/java on the real client."""
+    classes = tmp_path_factory.mktemp("classes")
+    jars = os.pathsep.join(map(str, toolchain.classpath("apache")))
+    (compiler,) = toolchain.classpath("ecj")
+    java = str(toolchain.java())
+    options = ["-source", "17", "-target", "17", "-nowarn", "-d", str(classes), "-cp", jars]
+    sources = sorted(map(str, JAVA.glob("*.java")))
+    subprocess.run([java, "-jar", str(compiler), *options, *sources], check=True, timeout=120)
+    return [
+        java,
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Xmx96m",
+        "-Drocketmq.client.rebalance.waitInterval=1000",  # instead of 20 s
+        f"-Duser.home={classes}",  # where the client writes its log
+        "-cp",
+        os.pathsep.join((str(classes), jars)),
+    ]
+
+
+@pytest.fixture
+def nameserver(tmp_path: Path) -> Iterator[str]:
+    """The address of a nameserver with two brokers: `mqspec serve`, a process of its own."""
+    options = ["--brokers", "2", "--nameserver-port", "0", "--broker-port", "0"]
+    command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(tmp_path), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said: dict[str, str] = {}
+            for line in process.stdout:
+                words = line.split()
+                said[words[0]] = words[-1]
+                if words == ["ready"]:
+                    break
+            assert "ready" in said, f"mqspec serve ended: {said}"
+            yield said["nameserver"]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
