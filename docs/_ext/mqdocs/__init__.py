@@ -1,0 +1,44 @@
+"""What the design reference needs beyond Sphinx: pages made from rules, models and evidence.
+
+Rules, defects, models and TLA+ operators are objects that roles of these names link to; a link
+to one that does not exist fails the build.
+"""
+
+from __future__ import annotations
+
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+from mqdocs import docstrings
+from mqdocs.catalogue import DefectsDirective, ModelsDirective
+from mqdocs.diagram import SequenceDirective
+from mqdocs.lexer import TLAPlusLexer
+from mqdocs.matrix import EvidenceMatrixDirective
+from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_page, read_rules
+from mqdocs.twin import ModuleDirective
+
+_OBJECTS = ("rule", "defect", "model", "tla")
+_DIRECTIVES = {
+    "rules": RulesDirective,
+    "rule-areas": RuleAreasDirective,
+    "defects": DefectsDirective,
+    "models": ModelsDirective,
+    "evidence-matrix": EvidenceMatrixDirective,
+    "tla-module": ModuleDirective,
+    "sequence": SequenceDirective,
+}
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Sphinx's entry point."""
+    app.add_lexer("tlaplus", TLAPlusLexer)
+    for name in _OBJECTS:
+        app.add_object_type(name, name)
+    for name, directive in _DIRECTIVES.items():
+        app.add_directive(name, directive)
+    app.add_config_value("mqspec_report", "../.mqspec/verify/report.json", "env", str)
+    app.connect("builder-inited", read_rules)
+    app.connect("autodoc-process-docstring", docstrings.link)
+    app.connect("autodoc-process-signature", docstrings.tidy_signature)
+    app.connect("env-check-consistency", every_rule_has_a_page)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,94 @@
+"""The models and the defects as tables: `{models}`, `{defects}`, and the roles to link to them."""
+
+from __future__ import annotations
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from mqcheck.manifest import MODELS, Model, models, read_manifest
+from mqdocs.markup import anchored, fields, joined, linked, reference, table, text
+from mqrules import Defect, defects
+
+
+class ModelsDirective(SphinxDirective):
+    """Every model: what it is for, its bounds and size, what holds in it and what must not.
+
+    With an argument, the models of one module only; each is described on one page.
+    """
+
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        if not self.arguments:
+            return [self._summary()]
+        wanted = self.arguments[0]
+        manifest = MODELS / f"{wanted}.toml"
+        if not manifest.is_file():
+            raise self.error(f"module {wanted} has no manifest")
+        self.env.note_dependency(manifest)
+        return [self._section(model) for model in read_manifest(manifest)]
+
+    def _summary(self) -> nodes.Node:
+        rows = [
+            (
+                [reference("model", model.name, self.env.docname)],
+                text(model.about),
+                text(f"{model.counts.distinct:,}"),
+                text(model.tier.value),
+            )
+            for model in models().values()
+        ]
+        return table(["model", "what for", "distinct states", "tier"], rows, "models")
+
+    def _section(self, model: Model) -> nodes.section:
+        anchor = f"model-{model.name}"
+        standard = self.env.domains.standard_domain
+        standard.note_object("model", model.name, anchor, self.state_machine)
+        counts = model.counts
+        bounds = ", ".join(f"{name} = {size}" for name, size in model.config.sizes.items() if size)
+        pairs = [
+            ("Bounds", text(bounds)),
+            (
+                "Size",
+                text(
+                    f"{counts.distinct:,} distinct of {counts.states:,} states, "
+                    f"depth {counts.depth}, tier {model.tier.value}"
+                ),
+            ),
+        ]
+        if model.defect:
+            pairs.append(("Defect", [reference("defect", model.defect, self.env.docname)]))
+        pairs += [(f"{name} holds", self._rules(held)) for name, held in model.holds.items()]
+        for name, broken in model.breaks.items():
+            depth = f"in {broken.depth} states" if broken.depth else "for ever"
+            said = text(f"{depth}; " if broken.rules else depth)
+            pairs.append((f"{name} is violated", said + self._rules(broken.rules)))
+        about = nodes.paragraph("", "", *linked(model.about + ".", self.env.docname))
+        return anchored(model.name, anchor, about, fields(pairs))
+
+    def _rules(self, several: tuple[str, ...]) -> list[nodes.Node]:
+        return joined(reference("rule", rule, self.env.docname) for rule in several)
+
+
+class DefectsDirective(SphinxDirective):
+    """Every defect of the catalogue: what it breaks, and what shows and kills it."""
+
+    def run(self) -> list[nodes.Node]:
+        return [self._section(defect) for defect in defects().values()]
+
+    def _section(self, defect: Defect) -> nodes.section:
+        anchor = f"defect-{defect.id}"
+        standard = self.env.domains.standard_domain
+        standard.note_object("defect", defect.id, anchor, self.state_machine)
+        docname = self.env.docname
+        pairs = [
+            ("Incident", text(defect.incident)),
+            ("Breaks", joined(reference("rule", rule, docname) for rule in defect.breaks)),
+        ]
+        if defect.model:
+            pairs.append(("Shown by the model", [reference("model", defect.model, docname)]))
+        for name, value in (("Patch", defect.patch), ("Detected by", defect.case)):
+            if value:
+                pairs.append((name, [nodes.literal("", value)]))
+        about = nodes.paragraph("", "", *linked(f"{defect.title}.", docname))
+        return anchored(defect.id, anchor, about, fields(pairs))

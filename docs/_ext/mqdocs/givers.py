@@ -1,0 +1,76 @@
+"""What gives evidence for a rule: models, theorems, conformance cases, audit checks."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+
+from mqaudit.history_checks import HISTORY_CHECKS
+from mqcheck.manifest import models
+from mqconform import cases
+from mqconform.case import Case
+from mqprove.theorems import THEOREMS
+from mqrules import EvidenceKind
+
+
+@dataclass(frozen=True, slots=True)
+class Giver:
+    """One thing that gives evidence; `note` says how, where it is not by holding."""
+
+    kind: EvidenceKind
+    subject: str
+    note: str = ""
+
+
+@cache
+def givers() -> dict[str, tuple[Giver, ...]]:
+    """By rule. A rule that nothing gives evidence for is missing."""
+    found: dict[str, list[Giver]] = defaultdict(list)
+    for source in (_models(), _theorems(), _cases(), _checks()):
+        for rule, giver in source:
+            found[rule].append(giver)
+    return {rule: tuple(dict.fromkeys(several)) for rule, several in found.items()}
+
+
+def _models() -> Iterator[tuple[str, Giver]]:
+    for model in models().values():
+        for name, held in model.holds.items():
+            for rule in held:
+                yield rule, Giver(EvidenceKind.CHECKED, f"{model.name}: {name}")
+        note = "kills the defect" if model.defect else "counterexample expected"
+        for name, broken in model.breaks.items():
+            for rule in broken.rules:
+                yield rule, Giver(EvidenceKind.CHECKED, f"{model.name}: {name}", note)
+
+
+def _theorems() -> Iterator[tuple[str, Giver]]:
+    for theorem in THEOREMS:
+        note = "" if theorem.holds else "counterexample expected"
+        for rule in theorem.rules:
+            yield rule, Giver(EvidenceKind.PROVED, theorem.name, note)
+
+
+def _cases() -> Iterator[tuple[str, Giver]]:
+    for name, case in conformance_cases():
+        for rule in case.rules:
+            yield rule, Giver(EvidenceKind.CONFORMS, name)
+
+
+def conformance_cases() -> Iterator[tuple[str, Case]]:
+    """All conformance cases by name."""
+    for module in pkgutil.iter_modules(cases.__path__):
+        for name, function in vars(import_module(f"{cases.__name__}.{module.name}")).items():
+            for mark in getattr(function, "pytestmark", ()):
+                if mark.name == "case":
+                    yield name, mark.args[0]
+
+
+def _checks() -> Iterator[tuple[str, Giver]]:
+    for check in HISTORY_CHECKS:
+        yield check.promise, Giver(EvidenceKind.AUDITED, check.name)
+        if check.ideal:
+            yield check.ideal, Giver(EvidenceKind.AUDITED, check.name, "may be seen broken")

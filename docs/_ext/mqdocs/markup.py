@@ -1,0 +1,91 @@
+"""Small builders of docutils nodes, shared by the directives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+
+Cell = Sequence[nodes.Node]
+
+_RULE_ID = re.compile(r"\b[A-Z]+-\d{3}\b")
+
+
+def reference(kind: str, target: str, docname: str, text: str = "") -> pending_xref:
+    """A link to an object of ours; one that is not there fails the build."""
+    link = pending_xref(
+        "",
+        nodes.literal("", text or target, classes=["xref", kind]),
+        refdomain="std",
+        reftype=kind,
+        reftarget=target,
+        refexplicit=bool(text),
+        refwarn=True,
+        refdoc=docname,
+    )
+    return link
+
+
+def linked(text: str, docname: str) -> list[nodes.Node]:
+    """Text, with every rule's id in it a link to the rule."""
+    found: list[nodes.Node] = []
+    end = 0
+    for match in _RULE_ID.finditer(text):
+        found.append(nodes.Text(text[end : match.start()]))
+        found.append(reference("rule", match[0], docname))
+        end = match.end()
+    return [*found, nodes.Text(text[end:])]
+
+
+def rule_ids(text: str) -> list[str]:
+    """The rules that a text names, each once, in their order in the text."""
+    return list(dict.fromkeys(_RULE_ID.findall(text)))
+
+
+def joined(items: Iterable[nodes.Node], separator: str = ", ") -> list[nodes.Node]:
+    """Nodes with a separator between them."""
+    found: list[nodes.Node] = []
+    for item in items:
+        found += [nodes.Text(separator), item] if found else [item]
+    return found
+
+
+def paragraph(*children: nodes.Node) -> nodes.paragraph:
+    """A paragraph of inline nodes."""
+    return nodes.paragraph("", "", *children)
+
+
+def text(words: object) -> list[nodes.Node]:
+    """A cell of plain text."""
+    return [nodes.Text(str(words))]
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], *classes: str) -> nodes.container:
+    """A table in a box of its own, so that a wide one scrolls and the page does not."""
+    group = nodes.tgroup(cols=len(heads))
+    group += [nodes.colspec(colwidth=1) for _ in heads]
+    group += nodes.thead("", _row([[nodes.Text(head)] for head in heads]))
+    group += nodes.tbody("", *(_row(row) for row in rows))
+    return nodes.container("", nodes.table("", group, classes=[*classes]), classes=["wide"])
+
+
+def _row(cells: Sequence[Cell]) -> nodes.row:
+    return nodes.row("", *(nodes.entry("", paragraph(*cell)) for cell in cells))
+
+
+def fields(pairs: Iterable[tuple[str, Sequence[nodes.Node]]]) -> nodes.field_list:
+    """Names and values, one below the other."""
+    return nodes.field_list(
+        "",
+        *(
+            nodes.field("", nodes.field_name("", name), nodes.field_body("", paragraph(*value)))
+            for name, value in pairs
+        ),
+    )
+
+
+def anchored(title: str, anchor: str, *body: nodes.Node) -> nodes.section:
+    """A section that others link to."""
+    return nodes.section("", nodes.title("", title), *body, ids=[anchor], names=[anchor])

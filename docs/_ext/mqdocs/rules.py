@@ -1,0 +1,121 @@
+"""The rules as pages: `{rules} AREA ...` writes the rules of some areas, `{rule-areas}` the index,
+and the role `{rule}` links to one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from mqdocs.givers import Giver, givers
+from mqdocs.markup import anchored, fields, linked, paragraph, reference, table, text
+from mqrules import Kind, Level, Rule, UserError, rules
+from mqrules.evidence import EvidenceKind
+
+_log = logging.getLogger(__name__)
+
+
+def area(rule: Rule) -> str:
+    """The prefix of the rule's id."""
+    return rule.id.partition("-")[0]
+
+
+class RulesDirective(SphinxDirective):
+    """All rules of the areas named: a table, then a section for each."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        wanted = self.arguments[0].split()
+        chosen = [rule for rule in rules().values() if area(rule) in wanted]
+        if missing := set(wanted) - {area(rule) for rule in chosen}:
+            raise self.error(f"no rules of the area {', '.join(sorted(missing))}")
+        rows = [
+            ([reference("rule", rule.id, self.env.docname)], text(strength(rule)), text(rule.text))
+            for rule in chosen
+        ]
+        return [table(["rule", "", "says"], rows, "rules"), *(self._section(r) for r in chosen)]
+
+    def _section(self, rule: Rule) -> nodes.section:
+        anchor = f"rule-{rule.id}"
+        self.env.domains.standard_domain.note_object("rule", rule.id, anchor, self.state_machine)
+        said = paragraph(*linked(rule.text, self.env.docname))
+        said["classes"].append("rule-text")
+        return anchored(rule.id, anchor, said, self._fields(rule))
+
+    def _fields(self, rule: Rule) -> nodes.field_list:
+        versions = f"since {rule.since}" + (f", until {rule.until}" if rule.until else "")
+        pairs = [
+            ("Kind", text(f"{rule.kind.value}, {strength(rule)}")),
+            ("Binds", text(f"{rule.party.value}, {versions}")),
+            ("Source", linked(rule.source, self.env.docname)),
+        ]
+        if rule.assumption:
+            pairs.append(("True when", linked(rule.assumption, self.env.docname)))
+        pairs.append(("Needs", text(", ".join(kind.value for kind in rule.needs))))
+        of_rule = givers().get(rule.id, ())
+        for kind in EvidenceKind:
+            of_kind = [giver for giver in of_rule if giver.kind is kind]
+            if of_kind:
+                pairs.append((kind.value.capitalize(), self._givers(of_kind)))
+            elif kind in rule.needs:
+                pairs.append((kind.value.capitalize(), [nodes.strong("", "by nothing yet")]))
+        return fields(pairs)
+
+    def _givers(self, several: list[Giver]) -> list[nodes.Node]:
+        found: list[nodes.Node] = []
+        for giver in several:
+            found += [nodes.Text("; ")] if found else []
+            model, colon, name = giver.subject.partition(": ")
+            if giver.kind is EvidenceKind.CHECKED:
+                found.append(reference("model", model, self.env.docname))
+                found.append(nodes.Text(f"{colon}{name}"))
+            else:
+                found.append(nodes.literal("", giver.subject))
+            found += [nodes.Text(f" ({giver.note})")] if giver.note else []
+        return found
+
+
+class RuleAreasDirective(SphinxDirective):
+    """How many rules each area has, by level."""
+
+    levels: ClassVar = tuple(Level)
+
+    def run(self) -> list[nodes.Node]:
+        counts = Counter((area(rule), rule.level) for rule in rules().values())
+        areas = dict.fromkeys(area(rule) for rule in rules().values())
+        rows = [
+            [text(name), *(text(counts[name, level] or "") for level in self.levels)]
+            for name in areas
+        ]
+        total = [text(sum(counts[name, level] for name in areas)) for level in self.levels]
+        heads = ["area", *("ideal" if level is Level.NONE else level.value for level in Level)]
+        return [table(heads, [*rows, [text(f"{len(rules())} rules"), *total]])]
+
+
+def strength(rule: Rule) -> str:
+    """The level, or that the rule is an ideal."""
+    return "ideal" if rule.kind is Kind.IDEAL else rule.level.value
+
+
+def every_rule_has_a_page(app: Sphinx, env: BuildEnvironment) -> None:
+    """Warn of a rule that stands on no page: a reader could not find it."""
+    objects = env.domains.standard_domain.objects
+    for rule_id in rules():
+        if ("rule", rule_id) not in objects:
+            _log.warning("rule %s stands on no page: add its area to one", rule_id)
+
+
+def read_rules(app: Sphinx) -> None:
+    """Refuse wrong rules in one line, before anything is built."""
+    try:
+        rules()
+        givers()
+    except UserError as error:
+        raise SystemExit(f"docs: {error}") from None

@@ -1,0 +1,44 @@
+"""Sphinx configuration of the design reference. It builds without a network, warnings as errors."""
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+project = "mqspec"
+author = "the authors of mqspec"
+copyright = f"2026, {author}"  # noqa: A001  (Sphinx's own name)
+version = release = installed_version("mqspec")
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "mqdocs",
+]
+exclude_patterns = ["_ext"]
+nitpicky = True
+# Types of other projects and of the standard library: their pages are elsewhere.
+nitpick_ignore_regex = [
+    (r"py:.*", r"(argparse|asyncio|collections|contextlib|enum|mmap|pathlib|struct|typing)\..*"),
+    (r"py:.*", r"(Callable|Mapping|Path|Sequence|optional)"),
+    # Aliases of plain types, described in mqspec.core.types, and type variables.
+    (r"py:class", r"(Topic|Group|TopicQueue|mqrules\.schema\.T)"),
+]
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_default_options = {"members": True}
+python_use_unqualified_type_names = True
+
+myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
+myst_heading_anchors = 3
+
+html_theme = "furo"
+html_title = f"mqspec {release}"
+html_static_path = ["_static"]
+html_css_files = ["mqspec.css"]
+html_copy_source = False
+html_show_sourcelink = False
+pygments_style = "friendly"
+pygments_dark_style = "native"
