@@ -17,9 +17,16 @@ from enum import Enum
 from typing import Any, Self
 
 from mqrules import EventKind, Outcome, UserError
-from mqspec.client.instance import NOT_ANSWERED, BrokerError, ClientInstance, succeeded
+from mqspec.client.instance import (
+    NOT_ANSWERED,
+    POLL_NAME_SERVER_INTERVAL_MS,
+    BrokerError,
+    ClientInstance,
+    succeeded,
+)
 from mqspec.client.message import MessageExt
 from mqspec.client.recorder import Recorder, nowhere
+from mqspec.client.tasks import Tasks, sleep_ms
 from mqspec.core.allocation import AVG, Strategy
 from mqspec.core.group import HEARTBEAT_INTERVAL_MS, ConsumeFromWhere, SubscriptionData
 from mqspec.core.offset_commit import (
@@ -71,7 +78,7 @@ from mqspec.core.rebalance import (
 )
 from mqspec.core.step import Step, apply
 from mqspec.core.subscription import SubscriptionError, build_subscription_data
-from mqspec.core.types import BrokerName, ClientId, Group, MessageQueue, Topic
+from mqspec.core.types import ClientId, Group, MessageQueue, Topic
 from mqspec.transport import Connection
 from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
@@ -102,7 +109,7 @@ class ConsumerConfig:
     consume_message_batch_max_size: int = 1
     consume_threads: int = 20  # listener calls at once
     heartbeat_broker_interval_ms: int = HEARTBEAT_INTERVAL_MS
-    poll_name_server_interval_ms: int = 30_000
+    poll_name_server_interval_ms: int = POLL_NAME_SERVER_INTERVAL_MS
     persist_consumer_offset_interval_ms: int = PERSIST_INTERVAL_MS
     persist_first_delay_ms: int = PERSIST_FIRST_DELAY_MS
     consume_again_delay_ms: int = CONSUME_AGAIN_DELAY_MS
@@ -147,7 +154,7 @@ class PushConsumer:
         self._rebalance = RebalanceState()
         self._wake = asyncio.Event()
         self._requests: asyncio.Queue[_ConsumeRequest] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
 
     @property
     def client_id(self) -> ClientId:
@@ -170,14 +177,14 @@ class PushConsumer:
             self._record(EventKind.SUBSCRIBE, topic=topic, tag=subscription.sub_string, **self._who)
         await self._heartbeat()
         config = self.config
-        self._every(config.poll_name_server_interval_ms, self._update_routes)
-        self._every(config.heartbeat_broker_interval_ms, self._heartbeat)
-        self._every(
+        self._tasks.every(config.poll_name_server_interval_ms, self._update_routes)
+        self._tasks.every(config.heartbeat_broker_interval_ms, self._heartbeat)
+        self._tasks.every(
             config.persist_consumer_offset_interval_ms, self._persist, config.persist_first_delay_ms
         )
-        self._spawn(self._rebalance_service())
+        self._tasks.spawn(self._rebalance_service())
         for _ in range(config.consume_threads):
-            self._spawn(self._consume_service())
+            self._tasks.spawn(self._consume_service())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -190,7 +197,7 @@ class PushConsumer:
         """
         if not self._tasks:
             return
-        await self._stop()
+        await self._tasks.cancel()
         await self._persist()
         for mq in self.queues:
             self._record(EventKind.REVOKE, **self._at(mq))
@@ -204,7 +211,7 @@ class PushConsumer:
         """End as a process does that is killed: nothing is reported, connections break."""
         self._instance.abort()
         self._record(EventKind.CRASH, **self._who)
-        await self._stop()
+        await self._tasks.cancel()
 
     # Membership
 
@@ -237,20 +244,10 @@ class PushConsumer:
         )
 
     async def _update_routes(self) -> None:
-        for topic in self._subscriptions:
-            try:
-                await self._instance.update_route(topic)
-            except NOT_ANSWERED as error:
-                log.warning("%s: the route of %s stays as it was: %s", self.group, topic, error)
+        await self._instance.update_routes(self._subscriptions)
 
     async def _to_all_brokers(self, request: RemotingCommand) -> None:
-        async def to(broker: BrokerName) -> None:
-            try:
-                succeeded(await self._instance.invoke(broker, request))
-            except NOT_ANSWERED as error:
-                log.warning("%s: request %d to %s: %s", self.group, request.code, broker, error)
-
-        await asyncio.gather(*map(to, self._instance.brokers(self._subscriptions)))
+        await self._instance.to_all_brokers(request, self._subscriptions)
 
     # Rebalance
 
@@ -317,7 +314,7 @@ class PushConsumer:
         self._record(EventKind.QUERY_OFFSET, value=offset, **self._at(mq))
         self._record(EventKind.ASSIGN, **self._at(mq))
         await self._carry_out(step)
-        self._spawn(self._pull_service(mq, queue.generation))
+        self._tasks.spawn(self._pull_service(mq, queue.generation))
         return True
 
     async def _pull_from_where(self, mq: MessageQueue, stored: int) -> int:
@@ -347,10 +344,10 @@ class PushConsumer:
     # Pull
 
     async def _pull_service(self, mq: MessageQueue, generation: int) -> None:
-        await _sleep(FIRST_PULL_DELAY_MS)
+        await sleep_ms(FIRST_PULL_DELAY_MS)
         while (queue := held(self.state, mq, generation)) is not None:
             if must_wait(queue):
-                await _sleep(FLOW_CONTROL_DELAY_MS)
+                await sleep_ms(FLOW_CONTROL_DELAY_MS)
                 continue
             try:
                 response = await self._instance.invoke(
@@ -366,7 +363,7 @@ class PushConsumer:
                 status = PullStatus.FAILED
             else:
                 await self._pulled(mq, generation, status, response)
-            await _sleep(PULL_AGAIN_DELAY_MS.get(status, 0))
+            await sleep_ms(PULL_AGAIN_DELAY_MS.get(status, 0))
 
     def _pull_request(self, mq: MessageQueue, offset: int) -> RemotingCommand:
         commit_offset = pull_commit_offset(self.state, mq)
@@ -459,10 +456,10 @@ class PushConsumer:
                 )
             )
         else:
-            self._spawn(self._consume_again(request))
+            self._tasks.spawn(self._consume_again(request))
 
     async def _consume_again(self, request: _ConsumeRequest) -> None:
-        await _sleep(self.config.consume_again_delay_ms)
+        await sleep_ms(self.config.consume_again_delay_ms)
         again = _ConsumeRequest(
             request.mq, request.generation, request.messages, request.failures + 1
         )
@@ -511,38 +508,6 @@ class PushConsumer:
             "attempt": message.record.reconsume_times + failures,
         }
 
-    # Tasks
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            log.error("%s: a task of the consumer failed", self.group, exc_info=error)
-
-    def _every(
-        self,
-        interval_ms: int,
-        action: Callable[[], Awaitable[None]],
-        first_delay_ms: int | None = None,
-    ) -> None:
-        async def repeat() -> None:
-            await _sleep(interval_ms if first_delay_ms is None else first_delay_ms)
-            while True:
-                await action()
-                await _sleep(interval_ms)
-
-        self._spawn(repeat())
-
-    async def _stop(self) -> None:
-        tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
 
 def _build_subscriptions(
     group: Group, subscriptions: Mapping[Topic, str]
@@ -561,10 +526,6 @@ def _now_ms() -> int:
 
 def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-async def _sleep(delay_ms: int) -> None:
-    await asyncio.sleep(delay_ms / 1000)
 
 
 async def _first(event: Coroutine[Any, Any, object], timeout_ms: int) -> None:

@@ -7,8 +7,9 @@ import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
 
 from mqrules import UserError
 from mqspec.core.route import MASTER_ID, TopicRouteData
@@ -22,8 +23,10 @@ from mqspec.transport import (
     refuse,
 )
 from mqspec.wire.bodies import from_body
-from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codec import RemotingCommand, next_opaque
 from mqspec.wire.codes import RequestCode, ResponseCode
+
+POLL_NAME_SERVER_INTERVAL_MS: Final = 30_000
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +127,26 @@ class ClientInstance:
         self.routes[topic] = route
         return route
 
-    def brokers(self, topics: Collection[Topic]) -> list[BrokerName]:
+    async def update_routes(self, topics: Iterable[Topic]) -> None:
+        """Ask again where some topics are; what does not answer leaves its route as it was."""
+        for topic in topics:
+            try:
+                await self.update_route(topic)
+            except NOT_ANSWERED as error:
+                log.warning("the route of %s stays as it was: %s", topic, error)
+
+    async def to_all_brokers(self, request: RemotingCommand, topics: Iterable[Topic]) -> None:
+        """Ask each broker of some topics the same; what fails is logged."""
+
+        async def to(broker: BrokerName) -> None:
+            try:
+                succeeded(await self.invoke(broker, replace(request, opaque=next_opaque())))
+            except NOT_ANSWERED as error:
+                log.warning("request %d to %s failed: %s", request.code, broker, error)
+
+        await asyncio.gather(*map(to, self.brokers(topics)))
+
+    def brokers(self, topics: Iterable[Topic]) -> list[BrokerName]:
         """The brokers of some topics, by name, each once."""
         routes = (self.routes[topic] for topic in topics if topic in self.routes)
         return sorted({data.broker_name for route in routes for data in route.broker_datas})

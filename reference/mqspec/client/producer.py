@@ -12,6 +12,7 @@ from typing import Any, Self
 from mqrules import EventKind, Outcome
 from mqspec.client.instance import (
     NOT_ANSWERED,
+    POLL_NAME_SERVER_INTERVAL_MS,
     BrokerError,
     ClientError,
     ClientInstance,
@@ -19,6 +20,8 @@ from mqspec.client.instance import (
 )
 from mqspec.client.message import UNIQ_KEY, Message
 from mqspec.client.recorder import Recorder, nowhere
+from mqspec.client.tasks import Tasks
+from mqspec.core.group import HEARTBEAT_INTERVAL_MS
 from mqspec.core.metadata import AUTO_CREATE_TOPIC
 from mqspec.core.producer import (
     DEFAULT_TOPIC_QUEUE_NUMS,
@@ -32,6 +35,7 @@ from mqspec.core.producer import (
 from mqspec.core.record import encode_properties
 from mqspec.core.route import TopicRouteData
 from mqspec.core.types import BrokerName, Group, MessageQueue, Topic
+from mqspec.wire.bodies import HeartbeatData, ProducerData, to_body
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
@@ -59,13 +63,17 @@ class Producer:
         self.group = group
         self._instance = ClientInstance(nameserver)
         self._record = recorder or nowhere()
+        self._tasks = Tasks()
         self._turn = itertools.count(random.randrange(1 << 16))
 
     async def __aenter__(self) -> Self:
         await self._instance.start()
+        self._tasks.every(POLL_NAME_SERVER_INTERVAL_MS, self._update_routes)
+        self._tasks.every(HEARTBEAT_INTERVAL_MS, self._heartbeat)
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._tasks.cancel()
         await self._instance.close()
 
     async def send(self, message: Message, timeout_ms: int = SEND_TIMEOUT_MS) -> SendResult:
@@ -128,6 +136,16 @@ class Producer:
                 break
         # One try without an answer leaves it open whether the message is stored.
         raise max(failures, key=lambda error: not isinstance(error, ClientError))
+
+    async def _update_routes(self) -> None:
+        await self._instance.update_routes(tuple(self._instance.routes))
+
+    async def _heartbeat(self) -> None:
+        heartbeat = HeartbeatData(
+            self._instance.client_id, producer_data_set=(ProducerData(self.group),)
+        )
+        request = RemotingCommand(RequestCode.HEART_BEAT, body=to_body(heartbeat))
+        await self._instance.to_all_brokers(request, self._instance.routes)
 
     def _request(
         self, message: Message, properties: dict[str, str], queue: MessageQueue
