@@ -1,0 +1,256 @@
+"""Messages over the wire: sent, held for, pulled, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from peer import broker_peer
+
+from mqspec.core.record import decode_properties
+from mqspec.wire.bodies import BatchMessage, decode_messages, encode_batch
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+
+def test_what_is_sent_is_pulled(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            sent = await peer.send(
+                "T", b"hi", i="TAGS\x01A\x02UNIQ_KEY\x01U1\x02", g=1_700_000_000_000, h=7, j=2
+            )
+            assert sent.code == 0
+            fields = sent.ext_fields
+            assert (fields["queueId"], fields["queueOffset"]) == ("0", "0")
+            assert fields["transactionId"] == "U1"
+            assert (fields["MSG_REGION"], fields["TRACE_ON"]) == ("DefaultRegion", "true")
+
+            pulled = await peer.pull("T")
+            assert (pulled.code, pulled.remark) == (0, "FOUND")
+            assert pulled.ext_fields["nextBeginOffset"] == "1"
+            (record,) = decode_messages(pulled.body)
+            assert (record.body, record.flag, record.reconsume_times) == (b"hi", 7, 2)
+            assert record.born_timestamp == 1_700_000_000_000
+            assert record.message_id == fields["msgId"]
+            properties = decode_properties(record.properties)
+            assert (properties["TAGS"], properties["UNIQ_KEY"]) == ("A", "U1")
+            assert properties["CLUSTER"] == "DefaultCluster"
+
+    asyncio.run(scenario())
+
+
+def test_the_names_of_version_1_mean_the_same(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            sent = await peer.ask(
+                RequestCode.SEND_MESSAGE,
+                b"one",
+                topic="T",
+                defaultTopic="TBW102",
+                defaultTopicQueueNums=2,
+                queueId=1,
+                sysFlag=0,
+                bornTimestamp=1,
+                flag=0,
+            )
+            assert (sent.code, sent.ext_fields["queueId"]) == (0, "1")
+            pulled = await peer.pull("T", queueId=1)
+            assert [record.body for record in decode_messages(pulled.body)] == [b"one"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("code", [RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2])
+def test_a_batch_is_so_many_messages(tmp_path: Path, code: int) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            body = encode_batch(
+                [BatchMessage(b"a", b"TAGS\x01A\x02"), BatchMessage(b"b", b"", flag=9)]
+            )
+            sent = await peer.ask(code, body, b="T", c="TBW102", d=1, e=0, f=0, g=1, h=0, m="true")
+            assert (sent.code, sent.ext_fields["queueOffset"]) == (0, "0")
+            records = decode_messages((await peer.pull("T")).body)
+            assert ",".join(r.message_id for r in records) == sent.ext_fields["msgId"]
+            assert [(r.body, r.flag, r.queue_offset) for r in records] == [
+                (b"a", 0, 0),
+                (b"b", 9, 1),
+            ]
+            assert decode_properties(records[0].properties)["TAGS"] == "A"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"b": None}, 1),
+        ({"e": None}, 1),
+        ({"e": "abc"}, 1),
+        ({"f": None}, 1),
+        ({"g": None}, 1),
+        ({"h": None}, 1),
+        ({"body": b""}, 1),
+        ({"m": "true", "body": b"\x00\x00\x00\x10garbage"}, 1),
+        ({"a": None}, 0),
+        ({"i": None, "j": None, "k": None, "m": None}, 0),
+        ({"b": "SCHEDULE_TOPIC_XXXX"}, 16),
+        ({"c": "nosuch"}, 17),
+        ({"e": 4}, 29),
+        ({"body": b"z" * (4 * 1024 * 1024 + 1)}, 13),
+        ({"i": "k\x01" + "v" * 32_700 + "\x02"}, 13),
+    ],
+)
+def test_fields_that_are_missing_or_wrong(
+    tmp_path: Path, fields: dict[str, object], code: int
+) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            body = fields.pop("body", b"x")
+            assert isinstance(body, bytes)
+            assert (await peer.send("T", body, **fields)).code == code
+            assert (await peer.send("T")).ext_fields["queueOffset"] == str(int(code == 0)), (
+                "what is refused takes no offset"
+            )
+
+    asyncio.run(scenario())
+
+
+def test_a_handled_refusal_has_the_fields_that_java_clients_read(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            refused = await peer.send("T", c="nosuch")
+            assert refused.ext_fields == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+
+    asyncio.run(scenario())
+
+
+def test_a_oneway_send_is_stored_and_not_answered(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            fields = {"b": "T", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1", "h": "0"}
+            peer.connection.oneway(RemotingCommand(RequestCode.SEND_MESSAGE_V2, fields, b"x"))
+            assert (await peer.send("T")).ext_fields["queueOffset"] == "1"
+            assert peer.received.empty()
+
+    asyncio.run(scenario())
+
+
+def test_a_held_pull_is_woken_by_a_message_that_it_wants(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            held = [await peer.held_pull("T", 1, subscription="A") for _ in range(2)]
+            await peer.send("T", b"unwanted", i="TAGS\x01B\x02")
+            assert not any(pull.done() for pull in held)
+            await peer.send("T", b"wanted", i="TAGS\x01A\x02")
+            for pull in await asyncio.gather(*held):
+                assert (pull.code, pull.ext_fields["nextBeginOffset"]) == (0, "3")
+                assert [record.body for record in decode_messages(pull.body)] == [b"wanted"]
+
+    asyncio.run(scenario())
+
+
+def test_a_held_pull_gets_a_whole_batch(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            held = await peer.held_pull("T", 1)
+            await peer.send("T", encode_batch([BatchMessage(b"a"), BatchMessage(b"b")]), m="true")
+            assert len(decode_messages((await held).body)) == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_held_pull_is_answered_when_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The check that ends it comes every 5 s; here it comes sooner.
+    monkeypatch.setattr("mqspec.core.long_polling.CHECK_INTERVAL_MS", 20)
+
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            answer = await peer.pull("T", 1, sysFlag=6, suspendTimeoutMillis=50)
+            assert (answer.code, answer.remark) == (19, "OFFSET_OVERFLOW_ONE")
+            held = await peer.held_pull("T", 1, suspendTimeoutMillis=500, subscription="A")
+            await peer.send("T", i="TAGS\x01B\x02")
+            answer = await held
+            assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (20, "2")
+
+    asyncio.run(scenario())
+
+
+def test_a_pull_commits_once_and_not_again_when_it_wakes(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            where = {"consumerGroup": "CG", "topic": "T", "queueId": 0}
+            held = await peer.held_pull("T", 1, sysFlag=7, commitOffset=3)
+            assert (await peer.ask(14, **where)).ext_fields["offset"] == "3"
+            assert (await peer.ask(15, **where, commitOffset=1)).code == 0
+            await peer.send("T")
+            assert (await held).code == 0
+            assert (await peer.ask(14, **where)).ext_fields["offset"] == "1"
+
+    asyncio.run(scenario())
+
+
+def test_a_refused_pull_commits_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            refused = await peer.pull("T", sysFlag=5, commitOffset=1, queueId=99)
+            assert refused.code == 29
+            assert (await peer.ask(14, consumerGroup="CG", topic="T", queueId=99)).code == 22
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "remark", "next_offset"),
+    [
+        (-1, 21, "OFFSET_TOO_SMALL", "0"),
+        (0, 0, "FOUND", "1"),
+        (1, 19, "OFFSET_OVERFLOW_ONE", "1"),
+        (2, 21, "OFFSET_OVERFLOW_BADLY", "1"),
+    ],
+)
+def test_where_a_pull_goes_on(
+    tmp_path: Path, offset: int, code: int, remark: str, next_offset: str
+) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            answer = await peer.pull("T", offset)
+            assert (answer.code, answer.remark) == (code, remark)
+            assert answer.ext_fields["nextBeginOffset"] == next_offset
+            answer = await peer.pull("T", offset, queueId=1)
+            assert answer.code == (19 if offset == 0 else 21)
+            assert answer.remark == "NO_MESSAGE_IN_QUEUE"
+
+    asyncio.run(scenario())
+
+
+def test_offsets_of_a_queue(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            await peer.send("T")
+            first, *_ = decode_messages((await peer.pull("T")).body)
+            at = {"topic": "T", "queueId": 0}
+            assert (await peer.ask(30, **at)).ext_fields["offset"] == "2"
+            minimum = await peer.ask(31, **at)
+            assert (minimum.remark, minimum.ext_fields["offset"]) == ("", "0")
+            earliest = (await peer.ask(32, **at)).ext_fields["timestamp"]
+            assert earliest == str(first.store_timestamp)
+            assert (await peer.ask(29, **at, timestamp=0)).ext_fields["offset"] == "0"
+            late = first.store_timestamp + 100_000
+            assert (await peer.ask(29, **at, timestamp=late)).ext_fields["offset"] == "2"
+            upper = await peer.ask(29, **at, timestamp=late, boundaryType="UPPER")
+            assert upper.ext_fields["offset"] == "1"
+            unknown = {"topic": "nosuch", "queueId": 0}
+            assert (await peer.ask(30, **unknown)).ext_fields["offset"] == "0"
+            assert (await peer.ask(32, **unknown)).ext_fields["timestamp"] == "-1"
+
+    asyncio.run(scenario())
