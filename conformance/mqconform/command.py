@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ from mqrules.deviation import read_deviations
 
 HELP = "test any broker and nameserver for conformance"
 _ALL_FRAMES = 10_000
+_PIPED_COLUMNS = 200
 _BROKERS = 2  # of the targets that the suite starts itself
 
 
@@ -61,10 +63,12 @@ def run(args: argparse.Namespace) -> int:
     """Run the suite. Raises UserError for a target that is none or does not answer."""
     if unknown := [rule for rule in args.rule if rule not in rules()]:
         raise UserError(unknown[0], "no such rule", "see: mqspec conform --list")
+    # Tables are as wide as the terminal; piped, wide enough to be searched line by line.
+    console = Console() if sys.stdout.isatty() else Console(width=_PIPED_COLUMNS)
     if args.list:
-        report.list_cases(Console(), _collected(args))
+        report.list_cases(console, _collected(args))
         return 0
-    console, began = Console(), time.monotonic()
+    began = time.monotonic()
     with _target(args) as target:
         suite = _run_suite(target, args, console)
     results = list(suite.results.values())

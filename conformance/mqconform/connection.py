@@ -25,7 +25,7 @@ from mqconform.requests import Request
 from mqconform.target import Address
 from mqconform.transcript import Transcript
 
-DEADLINE_S = 15.0  # for what a server does at once: only a broken one takes so long
+DEADLINE_S = 30.0  # for what a server does at once: only a broken one takes so long
 QUIET_S = 0.5  # how long a server is watched that must not answer
 _SYSTEM_BUSY = 2
 _POLL_S = 0.05

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -30,19 +31,21 @@ def show_failures(console: Console, results: Iterable[Result], frames: bool) -> 
         if result.status in shown:
             console.rule(f"[{_STYLES[result.status]}]{result.name}")
             for rule in result.case.rules:
-                console.print(f"{rule}: {rules()[rule].text}", markup=False)
-            console.print(f"\n{result.why}\n\n{result.frames}\n", markup=False, highlight=False)
+                console.print(f"{rule}: {rules()[rule].text}", markup=False, soft_wrap=True)
+            text = f"\n{result.why}\n\n{result.frames}\n"
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def show_table(console: Console, target: str, results: Sequence[Result]) -> None:
     """One row a case, by rule."""
-    table = Table("rule", "level", "party", "case", "verdict", title=target, title_justify="left")
+    table = Table("rule", "level", "party", "case", "verdict", title=target, box=SIMPLE)
     rows = [(rule, result) for result in results for rule in result.case.rules]
     for rule, result in sorted(rows, key=lambda row: (row[0], row[1].name)):
         why = f" {result.why}" if result.status in (Status.NOT_CLAIMED, Status.BLOCKED) else ""
         verdict = f"[{_STYLES[result.status]}]{result.status}[/]{escape(why)}"
         level = rules()[rule].level
-        table.add_row(rule, level, result.case.party, escape(result.name[5:]), verdict)
+        name = escape(result.name.removeprefix("test_"))
+        table.add_row(rule, level, result.case.party, name, verdict)
     console.print(table)
 
 

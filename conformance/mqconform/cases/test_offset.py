@@ -6,6 +6,7 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import case
+from mqconform.connection import eventually
 from mqconform.scene import Scene, fields
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
@@ -144,9 +145,9 @@ def test_a_pull_that_is_refused_commits_nothing(scene: Scene) -> None:
 def test_a_held_pull_commits_once(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
     consumer = scene.connect()
-    held = consumer.ask(requests.pull(topic, group, commit=3, suspend_ms=30_000))
+    held = consumer.ask(requests.pull(topic, group, commit=3, suspend_ms=60_000))
+    assert eventually(lambda: scene.committed(group, topic) == 3)
     assert consumer.is_quiet(held)
-    assert scene.committed(group, topic) == 3
     assert scene.broker.call(requests.commit_offset(group, topic, 1)).code == 0
     scene.send(topic)
     assert consumer.answer(held).code == 0

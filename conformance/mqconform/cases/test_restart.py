@@ -131,10 +131,10 @@ def stored(file: Path, group: str, topic: str) -> int | None:
 
 
 def tear(store: Path, physical_offset: int, size: int) -> None:
-    """Zero the second half of a record and all that follows it in its segment."""
+    """Leave a quarter of a record, as when only its first page reached the disk."""
     segments = sorted((store / "commitlog").iterdir(), key=lambda path: int(path.name))
     segment = [path for path in segments if int(path.name) <= physical_offset][-1]
-    begin = physical_offset - int(segment.name) + size // 2
+    begin = physical_offset - int(segment.name) + size // 4
     with segment.open("r+b") as file:
         file.seek(begin)
-        file.write(bytes(size))
+        file.write(bytes(size - size // 4))
