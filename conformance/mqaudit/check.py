@@ -1,0 +1,94 @@
+"""What a check is, and how Spark runs one: the driver sees aggregates, never data.
+
+A check is a query that gives a row for each instance of what a rule speaks of (a message, a
+commit, a stretch of ownership), with the place where it was recorded and one `outcome`. The
+check's table says what each outcome means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
+
+from mqaudit.report import CheckReport, Finding, Judgement, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One way in which an instance can turn out."""
+
+    judgement: Judgement
+    why: str
+    rule: str | None = None  # the rule that permits it, where it is not the check's ideal
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A query over views, and the meaning of its outcomes.
+
+    `promise` is the rule that a violated outcome breaks, `ideal` the rule that any anomaly
+    refutes. `places` are the columns that name a place, in the order of first and last.
+    """
+
+    name: str
+    about: str
+    promise: str
+    query: str
+    places: tuple[str, ...]
+    outcomes: Mapping[str, Outcome]
+    ideal: str | None = None
+
+    def judged(self, views: Mapping[str, DataFrame]) -> DataFrame:
+        """The query's rows, over the views that its text names in braces."""
+        spark = next(iter(views.values())).sparkSession
+        return spark.sql(self.query, args=None, **views)
+
+    def run(self, views: Mapping[str, DataFrame], examples: int = 0) -> CheckReport:
+        """Run it: one row an outcome comes back, and `examples` anomalies of each."""
+        judged = self.judged(views)
+        place = F.struct(*self.places)
+        rows = (
+            judged.groupBy("outcome")
+            .agg(F.count("*").alias("n"), F.min(place).alias("first"), F.max(place).alias("last"))
+            .collect()
+        )
+        findings = [
+            self._finding(row, self._examples(judged, row.outcome, examples))
+            for row in sorted(rows, key=lambda row: list(self.outcomes).index(row.outcome))
+        ]
+        return CheckReport(
+            name=self.name,
+            about=self.about,
+            promise=self.promise,
+            ideal=self.ideal,
+            examined=sum(finding.count for finding in findings),
+            held=sum(f.count for f in findings if f.judgement == Judgement.HELD),
+            findings=tuple(f for f in findings if f.judgement != Judgement.HELD),
+        )
+
+    def _finding(self, row: Any, examples: tuple[Place, ...]) -> Finding:
+        outcome = self.outcomes[row.outcome]
+        permitted = outcome.judgement == Judgement.PERMITTED
+        return Finding(
+            judgement=outcome.judgement,
+            why=outcome.why,
+            rule=(outcome.rule or self.ideal or self.promise) if permitted else self.promise,
+            count=row.n,
+            first=_place(row.first),
+            last=_place(row.last),
+            examples=examples,
+        )
+
+    def _examples(self, judged: DataFrame, outcome: str, number: int) -> tuple[Place, ...]:
+        if not number or self.outcomes[outcome].judgement == Judgement.HELD:
+            return ()
+        rows = judged.where(F.col("outcome") == outcome).select(*self.places)
+        return tuple(_place(row) for row in rows.orderBy(*self.places).limit(number).collect())
+
+
+def _place(row: Any) -> Place:
+    return {name: value for name, value in row.asDict().items() if value is not None}

@@ -1,0 +1,95 @@
+"""Audit what was recorded: histories and stores, one or thousands, on Spark.
+
+  mqspec audit .mqspec/verify/histories        every history below a directory
+  mqspec audit 'runs/2024-*/*.parquet'         a glob
+  mqspec audit ~/store                         a store: its CommitLog and ConsumeQueues
+  mqspec audit s3a://runs --master spark://host:7077
+
+Exit code 1 when a MUST rule is violated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from mqaudit.audit import audit
+from mqaudit.report import AuditReport, Judgement, Place
+from mqaudit.session import LOCAL, session
+from mqrules import Level, rules, write_evidence
+from mqrules.schema import encode
+
+HELP = "find what went wrong in recorded histories and stores"
+
+_COLOURS = {
+    Judgement.VIOLATED: "bold red",
+    Judgement.PERMITTED: "yellow",
+    Judgement.UNDECIDABLE: "cyan",
+    Judgement.OPEN: "dim",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, a directory or a glob")
+    parser.add_argument("--master", default=LOCAL, help=f"any Spark master; default {LOCAL}")
+    parser.add_argument(
+        "--target", default="mqspec", help="the system that was recorded, for the evidence"
+    )
+    parser.add_argument("--show", type=int, default=0, metavar="N", help="N places of each finding")
+    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
+
+
+def run(args: argparse.Namespace) -> int:
+    console = Console(highlight=False)
+    with Console(stderr=True, highlight=False).status("starting Spark") as status:
+        spark = session(args.master)
+        try:
+            report = audit(
+                spark,
+                args.paths,
+                target=args.target,
+                examples=args.show,
+                progress=lambda step: status.update(step),
+            )
+        finally:
+            spark.stop()
+    if args.evidence:
+        write_evidence(args.evidence, report.evidence())
+    if args.json:
+        print(json.dumps(encode(report), indent=2, ensure_ascii=False))
+    else:
+        _show(report, console)
+    broken = {finding.rule for finding in report.violated}
+    return 1 if any(rule in broken and rules()[rule].level is Level.MUST for rule in rules()) else 0
+
+
+def _show(report: AuditReport, console: Console) -> None:
+    table = Table("check", "finding", "rule", "number", "first", "last")
+    for check in report.checks:
+        judged = f"{check.examined} examined" if check.examined else "nothing to examine"
+        table.add_row(check.name, f"[dim]{check.about}[/]", "", f"[dim]{judged}[/]", "", "")
+        for finding in check.findings:
+            places = [finding.first, finding.last]
+            table.add_row(
+                "",
+                f"[{_COLOURS[finding.judgement]}]{finding.judgement}[/]: {finding.why}",
+                finding.rule,
+                str(finding.count),
+                *map(_place, places),
+            )
+            for example in finding.examples:
+                table.add_row("", "", "", "", _place(example), "")
+    console.print(table)
+    console.print(", ".join(f"{number} {name}" for name, number in report.coverage.items()))
+    for finding in report.violated:
+        console.print(f"[bold red]VIOLATED[/] {finding.rule}: {finding.why}", soft_wrap=True)
+
+
+def _place(place: Place) -> str:
+    return " ".join(f"{name}={value}" for name, value in place.items())

@@ -1,0 +1,104 @@
+"""What an audit found, as data: for people, for tools, and as evidence for rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from mqrules import Evidence, EvidenceKind, Verdict
+
+Place: TypeAlias = Mapping[str, str | int]
+
+
+class Judgement(StrEnum):
+    """What an outcome says of a rule."""
+
+    HELD = "held"
+    PERMITTED = "permitted"  # an anomaly, and the rules permit it
+    VIOLATED = "violated"
+    UNDECIDABLE = "undecidable"  # the data do not tell
+    OPEN = "open"  # nothing was due yet when the recording ended
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The instances that turned out in one way that is not simply `held`."""
+
+    judgement: Judgement
+    why: str
+    rule: str  # the rule that permits it, or that it breaks or leaves open
+    count: int
+    first: Place
+    last: Place
+    examples: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """What one check found. `examined` counts all instances, `held` those without a finding."""
+
+    name: str
+    about: str
+    promise: str
+    ideal: str | None
+    examined: int
+    held: int
+    findings: tuple[Finding, ...]
+
+    def count(self, *judgements: Judgement) -> int:
+        """How many instances were judged so."""
+        return sum(f.count for f in self.findings if f.judgement in judgements)
+
+    def verdicts(self) -> Iterator[tuple[str, Verdict]]:
+        """Each rule of the check and what the data say of it.
+
+        What was never examined, or not wholly decided, is undecidable: never held.
+        """
+        anomalies = self.count(Judgement.PERMITTED, Judgement.VIOLATED)
+        decided = self.held + anomalies > 0 and not self.count(Judgement.UNDECIDABLE)
+        kept = Verdict.HELD if decided else Verdict.UNDECIDABLE
+        yield self.promise, Verdict.VIOLATED if self.count(Judgement.VIOLATED) else kept
+        if self.ideal:
+            yield self.ideal, Verdict.REFUTED if anomalies else kept
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What an audit found at one place. `coverage` counts what was read."""
+
+    subject: str  # the history or store, as it was named
+    coverage: Mapping[str, int]
+    checks: tuple[CheckReport, ...]
+    target: str = "mqspec"  # the system that was recorded
+
+    @property
+    def violated(self) -> tuple[Finding, ...]:
+        """The findings that no rule permits."""
+        return tuple(
+            f for c in self.checks for f in c.findings if f.judgement == Judgement.VIOLATED
+        )
+
+    def evidence(self) -> list[Evidence]:
+        """A record for each check and rule, with its coverage."""
+        return [
+            Evidence(
+                rule=rule,
+                kind=EvidenceKind.AUDITED,
+                subject=f"{self.subject}: {check.name}",
+                verdict=verdict,
+                target=self.target,
+                detail={
+                    **self.coverage,
+                    "examined": check.examined,
+                    **{
+                        judgement.value: count
+                        for judgement in Judgement
+                        if (count := check.count(judgement))
+                    },
+                },
+            )
+            for check in self.checks
+            for rule, verdict in check.verdicts()
+        ]

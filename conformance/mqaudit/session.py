@@ -1,0 +1,142 @@
+"""A quiet Spark session that needs nothing but Python."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from mqrules import UserError
+from mqspec import toolchain
+
+LOCAL = "local[*]"
+
+# What Spark's launcher asks of every Java: a module that small runtimes lack, which is fatal,
+# and a package that Java 24 took away, which is a warning on every start.
+_VECTOR_MODULE = "jdk.incubator.vector"
+_REFUSED = (
+    f"--add-modules={_VECTOR_MODULE}",
+    "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
+)
+_LOOPBACK = "127.0.0.1"
+
+_LOG4J = """\
+status = error
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c{1}: %m%n%ex
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = off
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+
+
+def session(master: str = LOCAL) -> SparkSession:
+    """A Spark session on `master`, which is any that Spark takes.
+
+    A local one binds the loopback address only. Raises UserError where Java is missing or
+    the master does not answer.
+    """
+    builder = SparkSession.builder.master(master).appName("mqspec audit")
+    for key, value in _settings(master).items():
+        builder = builder.config(key, value)
+    # What a query's error says reaches the user as one line, not as a log record as well.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    try:
+        with _java_for_spark():
+            return builder.getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise UserError(f"--master {master}", f"no Spark session: {error}") from None
+    except Exception as error:  # py4j raises what the Java side raised, of no common class of ours
+        raise UserError(f"--master {master}", f"no Spark session: {first_line(error)}") from None
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of Spark's says, without the Java stack below it."""
+    cause = getattr(error, "java_exception", None)
+    text = str(cause.getMessage() if cause is not None else error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def _settings(master: str) -> dict[str, str]:
+    log4j = _home() / "log4j2.properties"
+    _write(log4j, _LOG4J)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()}",
+        "spark.pyspark.python": sys.executable,
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if master.startswith("local"):
+        settings |= {
+            "spark.driver.bindAddress": _LOOPBACK,
+            "spark.driver.host": _LOOPBACK,
+            "spark.driver.memory": "2g",
+            "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        }
+    return settings
+
+
+@contextmanager
+def _java_for_spark() -> Iterator[None]:
+    """Let Spark's launcher, which only looks at JAVA_HOME, find a Java that suits it."""
+    home = toolchain.java_home()
+    if _VECTOR_MODULE not in toolchain.java_modules(home):
+        home = _shim(home)
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before
+
+
+def _shim(home: Path) -> Path:
+    """A JAVA_HOME whose `java` drops the arguments that the real one would refuse."""
+    shim = _home() / "java"
+    script = f"""#!/bin/sh
+for argument do
+    shift
+    case $argument in
+    {"|".join(_REFUSED)}) ;;
+    *) set -- "$@" "$argument" ;;
+    esac
+done
+exec {shlex.quote(str(home / "bin" / "java"))} "$@"
+"""
+    _write(shim / "bin" / "java", script, mode=0o755)
+    return shim
+
+
+def _home() -> Path:
+    return Path(sys.prefix) / "share" / "mqspec" / "spark"
+
+
+def _write(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file as a whole, so that a session that starts beside us never sees half."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    part.chmod(mode)
+    part.replace(path)

@@ -1,0 +1,94 @@
+"""One Spark session for all tests, and a recorder that writes histories by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqaudit.session import session
+from mqrules import Event, EventKind, Outcome
+from mqrules.schema import encode
+
+SECOND = 10**9
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    spark = session("local[2]")
+    yield spark
+    spark.stop()
+
+
+@dataclass
+class Recorder:
+    """One recorder of one run: a second passes between any two events."""
+
+    run: str = "run"
+    process: str = "recorder"
+    events: list[Event] = field(default_factory=list)
+    now_s: int = 0
+
+    def write(self, kind: str, outcome: str = "ok", **fields: Any) -> Event:
+        self.now_s += 1
+        event = Event(
+            run=self.run,
+            seq=len(self.events),
+            process=self.process,
+            kind=EventKind(kind),
+            outcome=Outcome(outcome),
+            time_ns=self.now_s * SECOND,
+            **fields,
+        )
+        self.events.append(event)
+        return event
+
+    def send(self, offset: int, queue: int = 0, key: str | None = None, **fields: Any) -> Event:
+        key = key or f"{queue}-{offset}"
+        self.write("send", "invoked", topic="T", message_key=key)
+        return self.write("send", message_key=key, **self.place(queue, offset), **fields)
+
+    def member(self, kind: str, client: str, **fields: Any) -> Event:
+        return self.write(kind, group="G", client_id=client, **fields)
+
+    def at(self, kind: str, client: str, queue: int = 0, **fields: Any) -> Event:
+        fields = {"topic": "T", "broker": "b", "queue_id": queue} | fields
+        return self.member(kind, client, **fields)
+
+    def receive(self, client: str, offset: int, queue: int = 0, **fields: Any) -> Event:
+        fields = {"message_key": f"{queue}-{offset}"} | fields
+        return self.at("receive", client, queue, queue_offset=offset, **fields)
+
+    def commit(self, client: str, value: int, queue: int = 0, outcome: str = "ok") -> Event:
+        return self.at("commit", client, queue, value=value, outcome=outcome)
+
+    def own(self, client: str, start: int | None, queue: int = 0) -> None:
+        self.at("assign", client, queue)
+        self.at("query_offset", client, queue, value=start)
+
+    @staticmethod
+    def place(queue: int, offset: int) -> dict[str, Any]:
+        return {"topic": "T", "broker": "b", "queue_id": queue, "queue_offset": offset}
+
+
+@pytest.fixture
+def recorder() -> type[Recorder]:
+    return Recorder
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[..., str]:
+    """Writes recorders' events as JSON lines, a file a recorder, and names their directory."""
+
+    def save(*recorders: Recorder) -> str:
+        for number, recorder in enumerate(recorders):
+            lines = (json.dumps(encode(event)) + "\n" for event in recorder.events)
+            (tmp_path / f"{number}.jsonl").write_text("".join(lines), encoding="utf-8")
+        return str(tmp_path)
+
+    return save
