@@ -210,11 +210,11 @@ class _AnyMember:
         return z3.Or([path.condition for path in self.paths if str(path.error) == message])
 
     def takes(self, queue: Term) -> z3.BoolRef:
-        return choice(self.paths, lambda taken: _slice(taken).contains(queue))
+        return choice(self.paths, lambda taken: _slice(taken).contains(queue), z3.BoolVal(False))
 
     @property
     def count(self) -> Term:
-        return choice(self.paths, lambda taken: _slice(taken).count())
+        return choice(self.paths, lambda taken: _slice(taken).count(), _ZERO)
 
 
 def _slice(value: object) -> _Taken:
@@ -302,6 +302,11 @@ class AnyGroup:
             self.allocation, self.strategy, value(self.queues), ids, numbers, self.empty
         )
 
+    def others(self, model: z3.ModelRef) -> z3.BoolRef:
+        """That it is not the group of this model again."""
+        numbers = [self.queues, self.members, *self.numbers.values()]
+        return z3.Or([n != model.eval(n, model_completion=True) for n in numbers])
+
     def _listed_member(self, position: Term) -> Member:
         own_id = _id_at(position)
         first = _first(own_id)
@@ -384,6 +389,7 @@ class GivenGroup:
     ids: list[int]
     numbers: dict[str, int]
     empty: bool = False
+    asked: list[str] = field(default_factory=list)  # the numbers that the claim came to
     story: list[str] = field(default_factory=list)
 
     @property
@@ -395,9 +401,11 @@ class GivenGroup:
         return z3.IntVal(len(self.ids))
 
     def number(self, name: str, below: Term) -> Term:
+        self.asked.append(name)
         return z3.IntVal(self.numbers[name])
 
     def member(self, name: str) -> Member:
+        self.asked.append(name)
         return self._run(self.numbers[name], f"{name}={self.numbers[name]}")
 
     def member_at(self, position: Term) -> Member:
@@ -411,7 +419,7 @@ class GivenGroup:
 
     def __str__(self) -> str:
         head = f"n={self.queue_count} c={len(self.ids)}"
-        named = "".join(f" {name}={value}" for name, value in self.numbers.items())
+        named = "".join(f" {name}={self.numbers[name]}" for name in self.asked)
         ids = "" if len(set(self.ids)) == len(self.ids) else f" ids={self._cids()}"
         return f"{head}{named}{ids}: {', '.join(self.story)}"
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import z3
 
-from mqprove.group import AnyGroup, GivenGroup, Group
+from mqprove.group import AnyGroup, GivenGroup, Group, Obligation
 from mqprove.symbolic import NotUnderstoodError, Opaque
 
 PROOF_MS_MAX = 10_000  # for one goal
@@ -62,18 +62,38 @@ class Proof:
         return f"fails: {self.counterexample}" if self.counterexample else "neither"
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A theorem, said of the group of every size."""
+
+    theorem: Theorem
+    group: AnyGroup
+    goals: tuple[Obligation, ...]  # the claim, and what has to be shown on the way to it
+
+    @classmethod
+    def of(cls, theorem: Theorem, allocation: ModuleType) -> Statement:
+        """Run the code along every path, and collect what there is to prove."""
+        group = AnyGroup(allocation, theorem.strategy, theorem.unique, theorem.empty)
+        claim = theorem.claim(group)
+        goals = (*group.obligations, Obligation("the claim", tuple(group.hypotheses), claim))
+        return cls(theorem, group, goals)
+
+
 def prove(theorem: Theorem, allocation: ModuleType) -> Proof:
     """Prove the theorem about a module's `allocate`, or refute it with numbers."""
     started = perf_counter()
-    group = AnyGroup(allocation, theorem.strategy, theorem.unique, theorem.empty)
-    goal = theorem.claim(group)
-    goals = [(o.hypotheses, o.goal) for o in group.obligations]
-    goals.append((tuple(group.hypotheses), goal))
-    if not _possible(group):
+    statement = Statement.of(theorem, allocation)
+    if not _possible(statement.group):
         raise AssertionError(f"{theorem.name}: its hypotheses contradict each other")
-    proved = all(_valid(hypotheses, goal) for hypotheses, goal in goals)
-    counterexample = None if proved else refute(theorem, group, goal)
-    return Proof(theorem, proved, counterexample, len(goals), group.paths, perf_counter() - started)
+    proved = all(valid(goal) for goal in statement.goals)
+    return Proof(
+        theorem,
+        proved,
+        counterexample=None if proved else refute(statement),
+        goals=len(statement.goals),
+        paths=statement.group.paths,
+        seconds=perf_counter() - started,
+    )
 
 
 def _possible(group: AnyGroup) -> bool:
@@ -83,19 +103,18 @@ def _possible(group: AnyGroup) -> bool:
     return bool(solver.check() == z3.sat)
 
 
-def _valid(hypotheses: Iterable[z3.BoolRef], goal: z3.BoolRef) -> bool:
+def valid(goal: Obligation) -> bool:
+    """Whether Z3 proves the goal from its hypotheses."""
     solver = z3.Solver()
     solver.set("timeout", PROOF_MS_MAX)
-    solver.add(*hypotheses)
-    return bool(solver.check(z3.Not(goal)) == z3.unsat)
+    solver.add(*goal.hypotheses)
+    return bool(solver.check(z3.Not(goal.goal)) == z3.unsat)
 
 
-def refute(theorem: Theorem, group: AnyGroup, goal: z3.BoolRef) -> str | None:
-    """A small group, in numbers, where the claim fails on ordinary lists; None if none is found."""
-    failures = [
-        z3.And(*obligation.hypotheses, z3.Not(obligation.goal)) for obligation in group.obligations
-    ]
-    failure = z3.Or(*failures, z3.And(*group.hypotheses, z3.Not(goal)))
+def refute(statement: Statement) -> str | None:
+    """A small group, in numbers, where the claim fails on ordinary lists; None: none found."""
+    group = statement.group
+    failure = z3.Or([z3.And(*goal.hypotheses, z3.Not(goal.goal)) for goal in statement.goals])
     lessons: list[z3.BoolRef] = []
     for sizes in SIZES_MAX:
         solver = z3.Solver()
@@ -104,11 +123,9 @@ def refute(theorem: Theorem, group: AnyGroup, goal: z3.BoolRef) -> str | None:
         while len(lessons) < LESSONS_MAX and solver.check() == z3.sat:
             model = solver.model()
             given = group.given(model)
-            if _fails(theorem, given):
+            if _fails(statement.theorem, given):
                 return str(given)
-            learned = _lessons(model, group.opaque)
-            if not learned:
-                return None
+            learned = [*_lessons(model, group.opaque), group.others(model)]
             lessons += learned
             solver.add(*learned)
     return None

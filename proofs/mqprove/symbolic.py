@@ -274,13 +274,15 @@ def whole(value: object) -> Term:
     return number
 
 
-def choice(paths: Sequence[Path], pick: Callable[[Any], z3.ExprRef]) -> z3.ExprRef:
-    """One term for what the paths return, each under its condition.
+def choice(
+    paths: Sequence[Path], pick: Callable[[Any], z3.ExprRef], otherwise: z3.ExprRef
+) -> z3.ExprRef:
+    """One term for what the paths return, each under its condition; `otherwise`: all raise.
 
     Sound because `explore` covers all cases; paths that raise are the caller's to rule out.
     """
-    *rest, last = (path for path in paths if path.error is None)
-    chosen = pick(last.value)
-    for path in reversed(rest):
-        chosen = z3.If(path.condition, pick(path.value), chosen)
+    chosen = otherwise
+    for path in reversed(paths):
+        if path.error is None:
+            chosen = z3.If(path.condition, pick(path.value), chosen)
     return chosen
