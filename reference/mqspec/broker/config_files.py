@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from mqrules import UserError
 from mqspec.core import offset_commit
@@ -22,6 +22,8 @@ from mqspec.core.offset_commit import OffsetState
 from mqspec.store.config_file import ConfigFile
 from mqspec.wire.bodies import BodyError, from_plain, to_plain
 
+T = TypeVar("T")
+
 
 class ConfigFiles:
     """The three files of one store."""
@@ -34,16 +36,9 @@ class ConfigFiles:
 
     def load_metadata(self) -> MetadataState:
         """Topics and groups. Raises UserError where a file is damaged, and its .bak too."""
-        topics, groups = self._topics.load(), self._groups.load()
-        try:
-            return MetadataState(
-                _table(topics, "topicConfigTable", TopicConfig),
-                from_plain(DataVersion, topics.get("dataVersion", {})),
-                _table(groups, "subscriptionGroupTable", SubscriptionGroupConfig),
-                from_plain(DataVersion, groups.get("dataVersion", {})),
-            )
-        except BodyError as error:
-            raise _unreadable(self._topics.path.parent, error) from None
+        topics = _load_table(self._topics, "topicConfigTable", TopicConfig)
+        groups = _load_table(self._groups, "subscriptionGroupTable", SubscriptionGroupConfig)
+        return MetadataState(*topics, *groups)
 
     def persist_topics(self, state: MetadataState) -> None:
         """On disk when this returns."""
@@ -63,7 +58,7 @@ class ConfigFiles:
         try:
             return offset_commit.load(self._offsets.load())
         except ValueError as error:
-            raise _unreadable(self._offsets.path, error) from None
+            raise _unreadable(self._offsets, error) from None
 
     def persist_offsets(self, state: OffsetState, now_ms: int) -> None:
         """On disk when this returns."""
@@ -71,12 +66,17 @@ class ConfigFiles:
         self._offsets.persist({"dataVersion": version, **offset_commit.persist(state)})
 
 
-def _table(content: Mapping[str, Any], key: str, cls: type[Any]) -> dict[str, Any]:
+def _load_table(file: ConfigFile, key: str, cls: type[T]) -> tuple[dict[str, T], DataVersion]:
+    content = file.load()
     table = content.get(key, {})
-    if not isinstance(table, Mapping):
-        raise BodyError(f"{key} is not an object")
-    return {name: from_plain(cls, item) for name, item in table.items()}
+    try:
+        if not isinstance(table, Mapping):
+            raise BodyError(f"{key} is not an object")
+        entries = {name: from_plain(cls, item) for name, item in table.items()}
+        return entries, from_plain(DataVersion, content.get("dataVersion", {}))
+    except BodyError as error:
+        raise _unreadable(file, error) from None
 
 
-def _unreadable(path: Path, error: Exception) -> UserError:
-    return UserError(str(path), f"not what a broker writes: {error}", "restore it from a copy")
+def _unreadable(file: ConfigFile, error: Exception) -> UserError:
+    return UserError(str(file.path), f"not what a broker writes: {error}", "restore it from a copy")
