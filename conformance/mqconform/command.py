@@ -131,19 +131,19 @@ def _run_suite(target: Target, args: argparse.Namespace, console: Console) -> Su
             frames_shown=_ALL_FRAMES if args.frames else SHOWN,
             on_done=advance,
         )
-        _pytest([*words, "-k", args.keyword], suite)
+        run_pytest([*words, "-k", args.keyword], suite)
     return suite
 
 
 def _collected(args: argparse.Namespace) -> list[Result]:
     """The cases that would be run."""
     selection = Selection(args.rule)
-    _pytest(["--collect-only", "-k", args.keyword], selection)
+    run_pytest(["--collect-only", "-k", args.keyword], selection)
     return list(selection.results.values())
 
 
-def _pytest(words: list[str], plugin: object) -> None:
-    """Run pytest on the cases, with our own report instead of its."""
+def run_pytest(words: list[str], plugin: object) -> None:
+    """Run pytest on the cases with a Selection or Suite, whose results stand for its report."""
     here = Path(__file__).parent
     where = ["-c", str(here / "pytest.ini"), "--rootdir", str(here), str(here / "cases")]
     code = pytest.main(["-p", "no:terminal", *where, *words], plugins=[plugin])

@@ -1,6 +1,7 @@
 """Running cases side by side, so that a run takes as long as its longest wait.
 
-Each case has a thread. A case that needs a restart of the broker says so and waits; once
+Each case has a thread, and a few work at a time: a broker that is flooded answers that it is
+busy, which says nothing about any rule. A case that needs a restart of the broker says so and waits; once
 every case that still runs waits for a restart, the broker is restarted once for all of a
 kind.
 """
@@ -11,8 +12,12 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from enum import Enum
+from typing import Final
 
 from mqconform.target import Lifecycle
+
+
+AT_A_TIME: Final = 24  # cases that work; those that wait for a restart do not count
 
 
 class Restart(Enum):
@@ -29,6 +34,7 @@ class Stage:
     def __init__(self, lifecycle: Lifecycle | None, ready: Callable[[], None]) -> None:
         self._lifecycle, self._ready = lifecycle, ready
         self._lock = threading.Lock()
+        self._slots = threading.Semaphore(AT_A_TIME)
         self._running = 0
         self._waiting: dict[Restart, list[Callable[[], None]]] = {}
         self._restarts: dict[Restart, Future[None]] = {}
@@ -61,7 +67,11 @@ class Stage:
             self._waiting.setdefault(kind, []).append(damage)
             restarted = self._restarts.setdefault(kind, Future())
             self._leave()
-        restarted.result()
+        self._slots.release()
+        try:
+            restarted.result()
+        finally:
+            self._slots.acquire()
 
     def _run(
         self, body: Callable[[], None], first: Future[None] | None, ended: Future[None]
@@ -69,7 +79,8 @@ class Stage:
         if first:
             first.result()
         try:
-            body()
+            with self._slots:
+                body()
         finally:
             ended.set_result(None)
             with self._lock:
