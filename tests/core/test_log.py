@@ -1,0 +1,184 @@
+"""The decisions of the log, without any file."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqspec.core.log import (
+    DELAY_LEVELS_S,
+    SCHEDULE_TOPIC,
+    Append,
+    Appended,
+    Dispatch,
+    GetMessageStatus,
+    LogState,
+    PutStatus,
+    Span,
+    Unit,
+    append_message,
+    check_message,
+    check_offset,
+    dispatch,
+    flush,
+    is_batch_full,
+    is_indexed,
+    may_dispatch,
+    unit_tags_code,
+)
+from mqspec.core.record import SysFlag, tags_code
+from mqspec.core.step import apply
+
+QUEUE = ("T", 0)
+
+
+def appended(state: LogState, *sizes: int, indexed: bool = True) -> Appended | None:
+    step = append_message(state, Append(QUEUE, sizes, indexed, segment_size=100))
+    apply(state, step.changes)
+    result: Appended | None = step.result
+    return result
+
+
+def dispatched(state: LogState, offset: int, indexed: bool = True) -> Unit | None:
+    event = Dispatch(QUEUE, offset, indexed, Unit(10 * offset, 10, 0), 0)
+    step = dispatch(state, event)
+    apply(state, step.changes)
+    result: Unit | None = step.result
+    return result
+
+
+def test_records_follow_each_other() -> None:
+    state = LogState()
+    assert appended(state, 40) == (0, 0, None)
+    assert appended(state, 40) == (40, 1, None)
+    assert state.commit_log == (0, 80)
+    assert state.topic_queue_table == {QUEUE: 2}
+
+
+@pytest.mark.parametrize(
+    ("size", "place"), [(52, (40, 1, None)), (53, (100, 1, Span(40, 100))), (93, None)]
+)
+def test_a_segment_keeps_eight_bytes_for_its_blank(
+    size: int, place: tuple[int, int, Span | None] | None
+) -> None:
+    state = LogState()
+    appended(state, 40)
+    assert appended(state, size) == place
+    assert state.topic_queue_table == {QUEUE: 2 if place else 1}
+
+
+def test_a_batch_rolls_as_one() -> None:
+    state = LogState()
+    appended(state, 40)
+    assert appended(state, 30, 30) == (100, 1, Span(40, 100))
+    assert state.topic_queue_table == {QUEUE: 3}
+
+
+def test_a_record_without_queue_takes_no_offset() -> None:
+    state = LogState()
+    assert appended(state, 40, indexed=False) == (0, 0, None)
+    assert state.topic_queue_table == {}
+
+
+def test_dispatch_gives_each_record_one_unit() -> None:
+    state = LogState()
+    assert [dispatched(state, offset) for offset in (0, 1, 0, 1)] == [
+        Unit(0, 10, 0),
+        Unit(10, 10, 0),
+        None,
+        None,
+    ]
+    assert state.consume_queue == {QUEUE: Span(0, 2)}
+    assert dispatched(state, 2, indexed=False) is None
+    assert state.consume_queue == {QUEUE: Span(0, 2)}
+
+
+def test_a_queue_begins_where_its_first_record_says() -> None:
+    state = LogState()
+    dispatched(state, 7)
+    assert state.consume_queue == {QUEUE: Span(7, 8)}
+    dispatched(state, 9)
+    assert state.consume_queue == {QUEUE: Span(9, 10)}  # no hole between minimum and maximum
+
+
+@pytest.mark.parametrize(("sync", "before", "after"), [(True, False, True), (False, True, True)])
+def test_what_is_dispatched_before_it_is_flushed(sync: bool, before: bool, after: bool) -> None:
+    state = LogState()
+    appended(state, 40)
+    event = Dispatch(QUEUE, 0, True, Unit(0, 40, 0), 0)
+    assert may_dispatch(state, event, sync) is before
+    apply(state, flush(state).changes)
+    assert may_dispatch(state, event, sync) is after
+
+
+@pytest.mark.parametrize(
+    ("topic", "retry", "body", "properties", "status"),
+    [
+        (127, False, 0, 0, PutStatus.PUT_OK),
+        (128, False, 0, 0, PutStatus.MESSAGE_ILLEGAL),
+        (255, True, 0, 0, PutStatus.PUT_OK),
+        (256, True, 0, 0, PutStatus.MESSAGE_ILLEGAL),
+        (1, False, 4 << 20, 32767, PutStatus.PUT_OK),
+        (1, False, (4 << 20) + 1, 0, PutStatus.MESSAGE_ILLEGAL),
+        (1, False, (4 << 20) + 1, 32768, PutStatus.PROPERTIES_SIZE_EXCEEDED),
+    ],
+)
+def test_limits_of_a_message(
+    topic: int, retry: bool, body: int, properties: int, status: PutStatus
+) -> None:
+    assert check_message(topic, retry, body, properties) is status
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "indexed"),
+    [
+        (0, True),
+        (SysFlag.PREPARED, False),
+        (SysFlag.COMMIT, True),
+        (SysFlag.ROLLBACK, False),
+        (SysFlag.PREPARED | SysFlag.COMPRESSED, False),
+    ],
+)
+def test_which_records_enter_a_queue(sys_flag: int, indexed: bool) -> None:
+    assert is_indexed(sys_flag) is indexed
+
+
+@pytest.mark.parametrize(
+    ("topic", "properties", "code"),
+    [
+        ("T", b"", 0),
+        ("T", b"TAGS\x01a||b\x02", tags_code("a||b")),
+        ("T", b"DELAY\x013\x02TAGS\x01a\x02", tags_code("a")),
+        (SCHEDULE_TOPIC, b"DELAY\x013\x02TAGS\x01a\x02", 5_000 + 10_000),
+        (SCHEDULE_TOPIC, b"DELAY\x0199\x02", 5_000 + 1000 * DELAY_LEVELS_S[-1]),
+    ],
+)
+def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int) -> None:
+    assert unit_tags_code(topic, properties, 5_000) == code
+
+
+@pytest.mark.parametrize(
+    ("span", "offset", "answer"),
+    [
+        (None, 5, (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)),
+        (Span(0, 0), 5, (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)),
+        (Span(3, 9), 2, (GetMessageStatus.OFFSET_TOO_SMALL, 3)),
+        (Span(3, 9), 3, None),
+        (Span(3, 9), 8, None),
+        (Span(3, 9), 9, (GetMessageStatus.OFFSET_OVERFLOW_ONE, 9)),
+        (Span(3, 9), 10, (GetMessageStatus.OFFSET_OVERFLOW_BADLY, 9)),
+        (Span(9, 9), 9, (GetMessageStatus.OFFSET_OVERFLOW_ONE, 9)),
+    ],
+)
+def test_where_a_read_begins(
+    span: Span | None, offset: int, answer: tuple[GetMessageStatus, int] | None
+) -> None:
+    assert check_offset(span, offset) == answer
+
+
+def test_a_pull_is_full() -> None:
+    assert not is_batch_full(0, 0, 0, 10**9)
+    assert is_batch_full(1, 1, 10, 10)
+    assert not is_batch_full(99, 31, 10, 10)
+    assert is_batch_full(99, 32, 10, 10)
+    assert not is_batch_full(99, 1, 200_000, 62_144)
+    assert is_batch_full(99, 1, 200_000, 62_145)
