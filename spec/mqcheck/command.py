@@ -77,10 +77,15 @@ def _line(result: Result) -> str:
 
 
 def _listing(chosen: list[Model]) -> Table:
-    table = Table("model", "tier", "for", "holds", "must break")
+    table = Table(show_lines=True)
+    table.add_column("model", no_wrap=True)
+    table.add_column("tier")
+    table.add_column("for")
+    table.add_column("checks", no_wrap=True)
     for model in chosen:
-        holds, breaks = ", ".join(model.holds), ", ".join(model.breaks)
-        table.add_row(model.name, model.tier.value, model.about, holds, breaks)
+        holds = [f"{name} holds" for name in model.holds]
+        breaks = [f"{name} must break" for name in model.breaks]
+        table.add_row(model.name, model.tier.value, model.about, "\n".join(holds + breaks))
     return table
 
 
