@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from mqspec.core.step import REMOVED, Change, Step
@@ -159,8 +158,8 @@ def register_consumer(state: GroupState, event: RegisterConsumer) -> Step:
         changed = changed or subscriptions.keys() != before.keys()
     # The last heartbeat says what the group is, whatever the other members said.
     info = ConsumerGroupInfo(
-        MappingProxyType(channels),
-        MappingProxyType(subscriptions),
+        channels,
+        subscriptions,
         event.consume_type,
         event.message_model,
         event.consume_from_where,
@@ -181,7 +180,7 @@ def unregister_consumer(state: GroupState, group: Group, channel: Channel) -> St
 def register_producer(state: GroupState, event: RegisterProducer) -> Step:
     """A heartbeat enters or refreshes a producer; nobody is notified."""
     channels = {**state.producer_table.get(event.group, {}), event.channel: event.info}
-    return Step((Change("producer_table", event.group, MappingProxyType(channels)),))
+    return Step((Change("producer_table", event.group, channels),))
 
 
 def unregister_producer(state: GroupState, group: Group, channel: Channel) -> Step:
@@ -264,7 +263,7 @@ def _left(group: Group, info: ConsumerGroupInfo, gone: Collection[Channel]) -> C
     rest = {c: member for c, member in info.channel_info_table.items() if c not in gone}
     if not rest:
         return Change("consumer_table", group, REMOVED)
-    left = replace(info, channel_info_table=MappingProxyType(rest))
+    left = replace(info, channel_info_table=rest)
     return Change("consumer_table", group, left)
 
 
@@ -274,7 +273,7 @@ def _without_producers(
     rest = {c: member for c, member in channels.items() if c not in gone}
     if len(rest) == len(channels):
         return ()
-    return (Change("producer_table", group, MappingProxyType(rest) if rest else REMOVED),)
+    return (Change("producer_table", group, rest if rest else REMOVED),)
 
 
 def _expired(channels: Mapping[Channel, ClientChannelInfo], now_ms: int) -> list[Channel]:

@@ -20,6 +20,9 @@
 (* Left out: subscriptions and message models, which change only who is    *)
 (* notified when; heartbeats that refresh a member that is known; time: a  *)
 (* channel expires, and a heartbeat comes, at any moment.                  *)
+(*                                                                         *)
+(* Not in the core, being the environment: notices, status, perturbations; *)
+(* Join, Leave, Crash, LoseNotice.                                         *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets
 
@@ -32,9 +35,9 @@ CONSTANTS
 
 VARIABLES
     consumerTable,     \* broker -> the members that it knows, by their channels
-    notices,           \* environment: the members to whom a notice is on its way
-    status,            \* environment: member -> "out", "in", "left" or "crashed"
-    perturbations      \* environment: how many there have been
+    notices,           \* the members to whom a notice is on its way
+    status,            \* member -> "out", "in", "left" or "crashed"
+    perturbations      \* how many there have been
 
 groupVars == <<consumerTable, notices, status, perturbations>>
 
@@ -58,7 +61,7 @@ Perturb ==
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
-(* The environment: a process starts, stops as it should, or dies.         *)
+(* A process starts, stops as it should, or dies.                          *)
 (***************************************************************************)
 Join(m) ==
     /\ Perturb
@@ -128,7 +131,7 @@ ScanNotActiveChannel(m, b) ==
     /\ UNCHANGED <<notices, status, perturbations>>
 
 (***************************************************************************)
-(* The environment: a notice does not arrive.                              *)
+(* A notice does not arrive.                                               *)
 (***************************************************************************)
 LoseNotice(m) ==
     /\ Notices = "lossy"

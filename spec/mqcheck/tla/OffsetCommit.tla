@@ -17,6 +17,11 @@
 (* gets one.  Left out: messages that fail (Retry), tags, flow control;    *)
 (* the time between asking for the stored offset and starting from it; the *)
 (* progress that rides on a pull, which is one more PersistAll.            *)
+(*                                                                         *)
+(* Not in the core, being the environment: offsetFile, network, orphans,   *)
+(* crashed, moves, brokerCrashes; LoseCommit, CrashMember; and             *)
+(* FinishOrphan, which is ProcessConsumeResult of a process queue that was *)
+(* dropped.  Ghosts: consumed, chances.                                    *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets
 
@@ -27,6 +32,7 @@ CONSTANTS
     MaxMoves,          \* how often a queue is taken from a member that runs
     MaxMemberCrashes,
     MaxBrokerCrashes,
+    MaxInFlight,       \* commits on their way at once; one more is lost
     Handover,          \* "overlapping": a member may start while another holds the queue;
                        \* "dropping": it was dropped before; "clean": and with nothing in
                        \* work, and all of it stored
@@ -36,14 +42,14 @@ VARIABLES
     processQueueTable, \* member -> queue -> its process queue, or None
     offsetStore,       \* member -> queue -> progress to report, or None
     offsetTable,       \* queue -> what the broker has in memory, or None
-    offsetFile,        \* environment: queue -> what the broker's file holds, or None
-    network,           \* environment: commits on their way
-    orphans,           \* environment: messages in work whose process queue was dropped
-    crashed,           \* environment: the members that are gone
-    moves,             \* environment: how many moves there have been
-    brokerCrashes,     \* environment: how many there have been
-    consumed,          \* ghost: queue -> offset -> how often it was consumed
-    chances            \* ghost: queue -> offset -> process queues that began at or below it
+    offsetFile,        \* queue -> what the broker's file holds, or None
+    network,           \* commits on their way
+    orphans,           \* messages in work whose process queue was dropped
+    crashed,           \* the members that are gone
+    moves,             \* how many moves there have been
+    brokerCrashes,     \* how many there have been
+    consumed,          \* queue -> offset -> how often it was consumed
+    chances            \* queue -> offset -> process queues that began at or below it
 
 vars == <<processQueueTable, offsetStore, offsetTable, offsetFile, network, orphans,
           crashed, moves, brokerCrashes, consumed, chances>>
@@ -148,14 +154,19 @@ FinishOrphan(m, q, o) ==
 
 (***************************************************************************)
 (* Every 5 s a member reports its progress on each queue that it holds.    *)
+(* Commits beyond MaxInFlight are lost, as any may be.                     *)
 (***************************************************************************)
 Commit(m, q) == [member |-> m, queue |-> q, offset |-> offsetStore[m][q]]
+
+Send(commits) ==
+    network' = IF Cardinality(network \cup commits) <= MaxInFlight
+               THEN network \cup commits ELSE network
 
 PersistAll(m) ==
     LET reported == {q \in Queues : Holds(m, q) /\ offsetStore[m][q] # None}
     IN  /\ m \in Running
         /\ reported # {}
-        /\ network' = network \cup {Commit(m, q) : q \in reported}
+        /\ Send({Commit(m, q) : q \in reported})
         /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, offsetFile, orphans,
                        crashed, moves, brokerCrashes, consumed, chances>>
 
@@ -175,8 +186,7 @@ RemoveUnnecessaryMessageQueue(m, q) ==
             /\ network = {}
         /\ processQueueTable' = [processQueueTable EXCEPT ![m][q] = None]
         /\ offsetStore' = [offsetStore EXCEPT ![m][q] = None]
-        /\ network' = IF offsetStore[m][q] = None \/ Handover = "clean"
-                      THEN network ELSE network \cup {Commit(m, q)}
+        /\ Send(IF offsetStore[m][q] = None \/ Handover = "clean" THEN {} ELSE {Commit(m, q)})
         /\ orphans' = orphans \cup {[member |-> m, queue |-> q, offset |-> o] : o \in tree}
         /\ UNCHANGED <<offsetTable, offsetFile, crashed, brokerCrashes, consumed, chances>>
 
@@ -193,7 +203,7 @@ UpdateConsumerOffset(commit) ==
                    crashed, moves, brokerCrashes, consumed, chances>>
 
 (***************************************************************************)
-(* The environment: a commit does not arrive.                              *)
+(* A commit does not arrive.                                               *)
 (***************************************************************************)
 LoseCommit(commit) ==
     /\ commit \in network
@@ -221,7 +231,7 @@ Load ==
                    crashed, moves, consumed, chances>>
 
 (***************************************************************************)
-(* The environment: a member is gone, with all that it had in memory.      *)
+(* A member is gone, with all that it had in memory.                       *)
 (***************************************************************************)
 CrashMember(m) ==
     /\ m \in Running
