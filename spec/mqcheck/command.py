@@ -3,6 +3,7 @@
 mqspec check                          the fast models
 mqspec check MC_OffsetCommit          one model
 mqspec check MC_OffsetCommit --trace NoRepeat   and its counterexample, step by step
+mqspec check MC_LostProgress --trace NoRepeat --scenario FILE   and as data
 mqspec check mine/MyModel.cfg         a model of your own, beside MyModel.tla
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -18,7 +19,9 @@ from rich.table import Table
 
 from mqcheck.config import read_config
 from mqcheck.manifest import TLA, Model, Tier, models
+from mqcheck.replay import ReplayError, replay, world_of
 from mqcheck.runner import Check, Result, plan, run_check, run_models
+from mqcheck.scenario import scenario_of, write_scenario
 from mqcheck.tlc import Counterexample, Exit, run_tlc
 from mqrules import UserError, write_evidence
 
@@ -31,6 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tier", choices=list(Tier), default=Tier.FAST, help="default: fast")
     parser.add_argument("--list", action="store_true", help="list the models and what they check")
     parser.add_argument("--trace", metavar="PROPERTY", help="show the counterexample to it")
+    parser.add_argument(
+        "--scenario", type=Path, metavar="FILE", help="with --trace: write it there as JSON"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="TLC runs at once")
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
 
@@ -44,13 +50,31 @@ def run(args: argparse.Namespace) -> int:
         console.print(_listing(chosen))
         return 0
     if args.trace:
-        return _show_trace(chosen, args.trace, console)
+        return _show_trace(chosen, args.trace, args.scenario, console)
+    if args.scenario:
+        raise UserError("--scenario", "of which property", "add --trace PROPERTY")
     results = run_models(chosen, args.jobs, lambda result: console.print(_line(result)))
     if args.evidence:
         write_evidence(args.evidence, (e for result in results for e in result.evidence()))
     failed = sum(1 for result in results if result.problem)
     console.print(f"{len(chosen)} models, {len(results)} runs of TLC, {failed} failed")
-    return 1 if failed else 0
+    replays = [answer for result in results for answer in _replay(result)]
+    differing = [answer for answer in replays if answer]
+    for answer in differing:
+        console.print(f"[red]FAILED[/] {answer}")
+    console.print(f"{len(replays)} counterexamples replayed on the core, {len(differing)} failed")
+    return 1 if failed or differing else 0
+
+
+def _replay(result: Result) -> Iterator[str]:
+    """What is wrong with the core's way through a counterexample; empty where nothing is."""
+    world = world_of(result.check.model)
+    if result.counterexample and world:
+        try:
+            replay(world, result.counterexample.steps)
+            yield ""
+        except ReplayError as error:
+            yield f"{result.check.model.name}: {error}"
 
 
 def _choose(args: argparse.Namespace) -> list[Model]:
@@ -89,7 +113,7 @@ def _listing(chosen: list[Model]) -> Table:
     return table
 
 
-def _show_trace(chosen: list[Model], name: str, console: Console) -> int:
+def _show_trace(chosen: list[Model], name: str, file: Path | None, console: Console) -> int:
     checks = [check for model in chosen for check in plan(model) if _breaks(check, name)]
     if len(checks) != 1:
         raise UserError(name, f"broken by {len(checks)} of the models named", "name one model")
@@ -97,6 +121,10 @@ def _show_trace(chosen: list[Model], name: str, console: Console) -> int:
     if not result.counterexample:
         raise UserError(name, result.problem)
     console.print(_trace(result.counterexample))
+    for problem in _replay(result):
+        console.print(problem or "the core comes to the same states, step by step")
+    if file:
+        write_scenario(file, scenario_of(checks[0].model, name, result.counterexample))
     return 0
 
 
