@@ -1,0 +1,86 @@
+"""What the tests of the client share: a cluster in this process, and patience with a limit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from mqspec.broker import Broker
+from mqspec.client.consumer import ConsumerConfig, ConsumeStatus, Listener
+from mqspec.client.instance import ClientInstance, succeeded
+from mqspec.client.message import MessageExt
+from mqspec.cluster import Cluster, ClusterConfig
+from mqspec.core.group import ConsumeFromWhere
+from mqspec.core.metadata import AUTO_CREATE_TOPIC
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+DEADLINE_S = 20
+TOPIC, GROUP = "T", "G"
+
+QUICK = ConsumerConfig(
+    consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+    persist_consumer_offset_interval_ms=50,
+    persist_first_delay_ms=50,
+    consume_again_delay_ms=50,
+)
+
+
+def run(store: Path, scene: Callable[[Cluster], Awaitable[None]], brokers: int = 1) -> None:
+    """Play a scene on a cluster of its own."""
+
+    async def play() -> None:
+        async with asyncio.timeout(60), Cluster(ClusterConfig(store, brokers=brokers)) as cluster:
+            await scene(cluster)
+
+    asyncio.run(play())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until it holds."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def stopped(broker: Broker) -> AsyncIterator[None]:
+    """The broker is away for a while."""
+    await broker.stop()
+    try:
+        yield
+    finally:
+        await broker.start()
+
+
+async def ask(
+    cluster: Cluster, code: RequestCode, broker: str = "broker-a", **fields: object
+) -> RemotingCommand:
+    """What a broker answers to one request."""
+    instance = ClientInstance(cluster.nameserver.address)
+    await instance.start()
+    await instance.update_route(AUTO_CREATE_TOPIC)
+    request = RemotingCommand(code, {name: str(value) for name, value in fields.items()})
+    response = await instance.invoke(broker, request)
+    await instance.close()
+    return response
+
+
+async def create_topic(cluster: Cluster, queues: int, *brokers: str) -> None:
+    """TOPIC, with so many queues on each broker."""
+    for broker in brokers or ("broker-a",):
+        fields = {"topic": TOPIC, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6}
+        more = {"defaultTopic": AUTO_CREATE_TOPIC, "topicFilterType": "SINGLE_TAG"}
+        succeeded(await ask(cluster, RequestCode.UPDATE_AND_CREATE_TOPIC, broker, **fields, **more))
+
+
+def taking(got: list[MessageExt]) -> Listener:
+    """A listener that consumes everything, into `got`."""
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        got.extend(messages)
+        return ConsumeStatus.CONSUME_SUCCESS
+
+    return listen

@@ -1,0 +1,226 @@
+"""The push consumer, on the reference's brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from scene import GROUP, QUICK, TOPIC, ask, create_topic, run, taking, until
+
+from mqrules import Event, EventKind, UserError
+from mqspec.client.consumer import ConsumeStatus, PushConsumer
+from mqspec.client.message import Message, MessageExt
+from mqspec.client.producer import Producer
+from mqspec.client.recorder import Recorder
+from mqspec.cluster import Cluster
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode, ResponseCode
+
+
+async def send(cluster: Cluster, *keys: str, tags: str | None = None) -> None:
+    async with Producer(cluster.nameserver.address) as producer:
+        for key in keys:
+            await producer.send(Message(TOPIC, key.encode(), tags, key))
+
+
+def keys_of(messages: Sequence[MessageExt]) -> list[str]:
+    return [message.keys or "" for message in messages]
+
+
+def member(
+    cluster: Cluster, got: list[MessageExt], tags: str = "*", recorder: Recorder | None = None
+) -> PushConsumer:
+    address = cluster.nameserver.address
+    return PushConsumer(address, GROUP, {TOPIC: tags}, taking(got), QUICK, recorder)
+
+
+async def committed(cluster: Cluster, queue_id: int = 0) -> int | None:
+    response = await ask(
+        cluster,
+        RequestCode.QUERY_CONSUMER_OFFSET,
+        consumerGroup=GROUP,
+        topic=TOPIC,
+        queueId=queue_id,
+        setZeroIfNotFound="false",
+    )
+    offset = response.ext_fields.get("offset")
+    return None if offset is None else int(offset)
+
+
+def test_every_message_is_consumed_once_and_progress_is_reported(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        got: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        await send(cluster, "a", "b")
+        async with member(cluster, got):
+            await until(lambda: len(got) == 2)
+            await send(cluster, "c")  # while a pull is held
+            await until(lambda: len(got) == 3)
+        assert keys_of(got) == ["a", "b", "c"]
+        assert [message.body for message in got] == [b"a", b"b", b"c"]
+        assert await committed(cluster) == 3
+
+    run(tmp_path, scene)
+
+
+def test_what_a_killed_member_had_in_work_comes_again(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        in_work: list[MessageExt] = []
+        got: list[MessageExt] = []
+
+        async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+            in_work.extend(messages)
+            await asyncio.Event().wait()
+            raise AssertionError("not reached")
+
+        await create_topic(cluster, 1)
+        await send(cluster, "a")
+        killed = PushConsumer(cluster.nameserver.address, GROUP, {TOPIC: "*"}, listen, QUICK)
+        await killed.__aenter__()
+        await until(lambda: len(in_work) == 1)
+        await killed.kill()
+        assert not await committed(cluster)
+        async with member(cluster, got):
+            await until(lambda: len(got) == 1)
+        assert await committed(cluster) == 1
+
+    run(tmp_path, scene)
+
+
+def test_leaving_leaves_the_group(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        async def members() -> RemotingCommand:
+            code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+            return await ask(cluster, code, consumerGroup=GROUP)
+
+        await create_topic(cluster, 1)
+        async with member(cluster, []) as consumer:
+            assert consumer.client_id.encode() in (await members()).body
+        assert (await members()).code == ResponseCode.SYSTEM_ERROR
+        await consumer.shutdown()  # a second time: nothing
+
+    run(tmp_path, scene)
+
+
+def test_queues_move_as_members_come_and_go(tmp_path: Path) -> None:
+    events: list[Event] = []
+    recorder = Recorder("run", "test", events.append)
+
+    async def scene(cluster: Cluster) -> None:
+        got: list[MessageExt] = []
+        await create_topic(cluster, 2, "broker-a", "broker-b")
+        async with member(cluster, got, recorder=recorder) as first:
+            await until(lambda: len(_held(first)) == 4)
+            async with member(cluster, got, recorder=recorder) as second:
+                await until(lambda: len(_held(first)) == len(_held(second)) == 2)
+                assert not _held(first) & _held(second)
+                await send(cluster, *"abcdefgh")
+                await until(lambda: sorted(keys_of(got)) == list("abcdefgh"))
+                await second.kill()
+            await until(lambda: len(_held(first)) == 4)
+
+    run(tmp_path, scene, brokers=2)
+    _judge(events)
+
+
+def _held(consumer: PushConsumer) -> set[str]:
+    return {f"{mq.broker_name}:{mq.queue_id}" for mq in consumer.queues if mq.topic == TOPIC}
+
+
+def _judge(events: list[Event]) -> None:
+    """The rows are in the order that an audit relies on."""
+    assert [event.seq for event in events] == list(range(len(events)))
+    owned: dict[str | None, set[tuple[str | None, str | None, int | None]]] = {}
+    received: set[tuple[str | None, str | None]] = set()
+    for event in events:
+        queues = owned.setdefault(event.client_id, set())
+        queue = (event.topic, event.broker, event.queue_id)
+        match event.kind:
+            case EventKind.ASSIGN:
+                assert queue not in queues
+                queues.add(queue)
+            case EventKind.REVOKE:
+                queues.remove(queue)
+            case EventKind.RECEIVE:
+                assert queue in queues
+                received.add((event.client_id, event.message_key))
+            case EventKind.ACK:
+                assert (event.client_id, event.message_key) in received
+    kinds = {event.kind for event in events}
+    assert {EventKind.JOIN, EventKind.LEAVE, EventKind.CRASH, EventKind.COMMIT} <= kinds
+
+
+def test_a_failed_message_holds_progress_back_and_comes_again(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        seen: list[str] = []
+        may_pass = asyncio.Event()
+
+        async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+            seen.extend(keys_of(messages))
+            if "bad" in keys_of(messages) and not may_pass.is_set():
+                if len(seen) > 3:
+                    raise ValueError("on purpose")
+                return ConsumeStatus.RECONSUME_LATER
+            return ConsumeStatus.CONSUME_SUCCESS
+
+        await create_topic(cluster, 1)
+        await send(cluster, "a", "bad", "c")
+        address = cluster.nameserver.address
+        async with PushConsumer(address, GROUP, {TOPIC: "*"}, listen, QUICK) as consumer:
+            await until(lambda: seen.count("bad") == 3)
+            (progress,) = (
+                offset for mq, offset in consumer.state.offset_store.items() if mq.topic == TOPIC
+            )
+            assert progress == 1
+            may_pass.set()
+            await until(lambda: set(consumer.state.offset_store.values()) >= {3})
+        assert seen.count("a") == seen.count("c") == 1
+        assert await committed(cluster) == 3
+
+    run(tmp_path, scene)
+
+
+def test_tags_are_compared_as_texts(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        got: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        await send(cluster, "collides", tags="Aa")  # the hash of BB
+        await send(cluster, "other", tags="C")
+        await send(cluster, "wanted", tags="BB")
+        async with member(cluster, got, tags="BB || D"):
+            await until(lambda: bool(got))
+        assert keys_of(got) == ["wanted"]
+
+    run(tmp_path, scene)
+
+
+def test_progress_beyond_the_end_is_corrected_to_the_end(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        got: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        await send(cluster, "old")
+        async with member(cluster, got):
+            await until(lambda: len(got) == 1)
+        lost_tail = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": 0, "commitOffset": 99}
+        await ask(cluster, RequestCode.UPDATE_CONSUMER_OFFSET, **lost_tail)
+        async with member(cluster, got) as consumer:
+            # One process queue of the topic is dropped (OFFSET_ILLEGAL), another one begins.
+            await until(lambda: consumer.state.generation > 2)
+            await send(cluster, "new")
+            await until(lambda: len(got) == 2)
+        assert keys_of(got) == ["old", "new"]
+
+    run(tmp_path, scene)
+
+
+def test_what_is_no_subscription_is_the_users_error() -> None:
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        return ConsumeStatus.CONSUME_SUCCESS
+
+    async def make() -> None:
+        PushConsumer("127.0.0.1:9876", GROUP, {TOPIC: "||"}, listen)
+
+    with pytest.raises(UserError, match="subscribes to nothing"):
+        asyncio.run(make())
