@@ -1,38 +1,46 @@
 """`{sequence} FILE.toml`: a scenario drawn as a sequence diagram.
 
-The scenario, TLC's counterexample as `mqspec check MODEL --trace PROPERTY --scenario FILE`
-wrote it, says what happened; the TOML file beside it says only how each action is drawn: who
-has a lane, and from where to where an action goes, in words with the parameters in braces.
+The scenario, a counterexample of TLC's that was replayed on the reference, says what happened:
+actions, their parameters and what changed. The TOML file beside it says only how each action is
+drawn: at whose lane, to which other lane, in what words. Words take parameters in braces.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqdocs.markup import paragraph, text
 from mqdocs.sequence import Diagram, Row, draw
 from mqrules import Scenario, UserError
-from mqrules.schema import decode
 from mqrules.scenario import Step
+from mqrules.schema import decode
+
+_KEY = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """How an action is drawn."""
+    """How an action is drawn.
+
+    `values` names values of the state after it, by path: `offsetTable[queue]`, where a key
+    that is a parameter's name stands for the parameter. What `sends` is drawn to the row at
+    which it leaves the channel, and what an action `loses` never arrives.
+    """
 
     lane: str
-    label: str
+    says: str
     to: str | None = None
-    sends: str | None = None  # the message's name; it arrives where an action receives it
-    receives: str | None = None
+    sends: bool = False
+    loses: bool = False
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +49,14 @@ class Picture:
 
     scenario: str  # file name, beside this one
     title: str
-    lanes: Mapping[str, str]
+    lanes: Mapping[str, str]  # in order, id to title
     actions: Mapping[str, Drawn]
+    channel: str = ""  # the variable that holds what is on its way
     bad: tuple[int, ...] = ()  # the steps that the diagram is drawn for, from 1
 
 
 class SequenceDirective(SphinxDirective):
-    """The diagram, and its steps in words for those who would rather read."""
+    """The diagram, and its steps in words."""
 
     required_arguments = 1
 
@@ -62,19 +71,59 @@ class SequenceDirective(SphinxDirective):
         except (OSError, ValueError, UserError) as error:
             raise self.error(f"{path.name}: {error}") from None
         drawing = nodes.raw("", draw(diagram), format="html")
-        caption = nodes.caption("", diagram.title)
-        figure = nodes.container("", drawing, classes=["wide", "sequence"])
-        return [figure, paragraph(*text(caption.astext()))]
+        title = nodes.paragraph("", "", nodes.emphasis("", diagram.title), classes=["caption"])
+        return [nodes.container("", drawing, classes=["wide"]), title]
 
 
 def read(path: Path) -> tuple[Picture, Scenario]:
-    """A picture and its scenario. Raises UserError where either is wrong."""
+    """A picture and its scenario. Raises OSError or UserError where either is wrong."""
     picture = decode(Picture, tomllib.loads(path.read_text(encoding="utf-8")), path.name)
     data = json.loads(path.with_name(picture.scenario).read_text(encoding="utf-8"))
     return picture, decode(Scenario, data, picture.scenario)
 
 
 def diagram_of(picture: Picture, scenario: Scenario) -> Diagram:
-    """Raises ValueError for an action that the picture does not know."""
-    EOF
-    raise NotImplementedError
+    """Draw each step. Raises ValueError for one that the picture cannot draw."""
+    rows: list[Row] = []
+    on_their_way: dict[str, int] = {}  # what was sent, to the row that sent it
+    state: dict[str, Any] = {}
+    for number, step in enumerate(scenario.steps):
+        drawn = picture.actions.get(step.action)
+        if drawn is None:
+            raise ValueError(f"step {number + 1}: how is {step.action} drawn?")
+        state |= step.state
+        channel = {json.dumps(item, sort_keys=True) for item in state.get(picture.channel, ())}
+        sent = channel - on_their_way.keys()
+        row = _row(drawn, step, state, number, bad=number + 1 in picture.bad)
+        rows.append(row if sent or not drawn.sends else replace(row, to=None))
+        for item in on_their_way.keys() - channel:
+            sender = on_their_way.pop(item)
+            if not drawn.loses:
+                rows[sender] = replace(rows[sender], arrives=number)
+        on_their_way |= dict.fromkeys(sent, number)
+    return Diagram(picture.title, dict(picture.lanes), tuple(rows))
+
+
+def _row(drawn: Drawn, step: Step, state: Mapping[str, Any], number: int, *, bad: bool) -> Row:
+    words = dict(step.parameters)
+    for name, path in drawn.values.items():
+        words[name] = _value(path, state, words)
+    lane, says, to = (_filled(t, words, step) for t in (drawn.lane, drawn.says, drawn.to or ""))
+    arrives = number if to and not drawn.sends else None
+    return Row(lane, says, to or None, arrives, bad)
+
+
+def _filled(template: str, words: Mapping[str, object], step: Step) -> str:
+    try:
+        return template.format_map(words)
+    except (LookupError, TypeError):
+        raise ValueError(f"{step.action}: {template!r} cannot be filled with {words}") from None
+
+
+def _value(path: str, state: Mapping[str, Any], parameters: Mapping[str, object]) -> object:
+    """The value at `variable[key][key]`; of a list, its items in words."""
+    variable, *keys = _KEY.findall(path)
+    found: Any = state
+    for key in (variable, *(str(parameters.get(key, key)) for key in keys)):
+        found = found[key]
+    return ", ".join(map(str, found)) if isinstance(found, list) else found

@@ -12,9 +12,7 @@ _RULE = re.compile(r"(?<![\w`-])[A-Z]+-\d{3}\b(?!`)")
 _ACTION = re.compile(r"(?<![\w`])([A-Z]\w+)!([A-Z]\w+)")
 
 
-def link(
-    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
-) -> None:
+def link(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Make links of the ids in a docstring, in place. One that is not there fails the build."""
     modules = set(module_names())
 

@@ -15,7 +15,7 @@ _RULE_ID = re.compile(r"\b[A-Z]+-\d{3}\b")
 
 def reference(kind: str, target: str, docname: str, text: str = "") -> pending_xref:
     """A link to an object of ours; one that is not there fails the build."""
-    link = pending_xref(
+    return pending_xref(
         "",
         nodes.literal("", text or target, classes=["xref", kind]),
         refdomain="std",
@@ -25,7 +25,6 @@ def reference(kind: str, target: str, docname: str, text: str = "") -> pending_x
         refwarn=True,
         refdoc=docname,
     )
-    return link
 
 
 def linked(text: str, docname: str) -> list[nodes.Node]:

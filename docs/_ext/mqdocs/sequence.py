@@ -10,10 +10,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import atan2, degrees
 
-_LANE, _MARGIN, _HEAD, _LINE = 210, 44, 46, 16  # widths and heights, in px
+_LANE, _MARGIN, _HEAD, _LINE = 220, 44, 46, 16  # widths and heights, in px
 _GAP = 22  # between the rows' texts
-_WRAP = 30  # characters that a lane's width holds
+_WRAP = 32  # characters that a lane's width holds
 _BAD = "var(--color-problematic, #b30000)"
 _PAPER = "var(--color-background-primary, #ffffff)"
 
@@ -74,11 +75,16 @@ def draw(diagram: Diagram) -> str:
         f'<desc id="{name}-desc">{escape(" ".join(diagram.described()))}</desc>',
         *_lanes(diagram.lanes, middles, height),
     ]
+    # All lines before all words, so that the words' halo keeps them readable.
     for number, row in enumerate(diagram.rows):
-        parts += [
-            f'<text x="8" y="{tops[number] + 4}" opacity="0.6">{number + 1}</text>',
-            *(_message(row, number, tops, middles) if row.to else _mark(row, number, tops, middles)),
-        ]
+        parts += (
+            _message(row, tops[number], tops, middles)
+            if row.to
+            else _mark(row, tops[number], middles)
+        )
+    for number, row in enumerate(diagram.rows):
+        parts.append(f'<text x="8" y="{tops[number] + 4}" opacity="0.6">{number + 1}</text>')
+        parts += _words(row, tops[number], middles)
     return "\n".join([*parts, "</svg>"])
 
 
@@ -108,46 +114,39 @@ def _lanes(lanes: dict[str, str], middles: dict[str, int], height: int) -> Itera
         yield f'<text x="{x}" y="22" text-anchor="middle" font-weight="600">{escape(title)}</text>'
 
 
-def _mark(row: Row, number: int, tops: Sequence[int], middles: dict[str, int]) -> Iterator[str]:
-    x, y = middles[row.lane], tops[number]
-    lines = _wrapped(row)
-    yield f'<circle cx="{x}" cy="{y}" r="4.5"{_tone(row)}/>'
-    first = y + 4 - _LINE * (len(lines) - 1) // 2
-    # Words left of the last lane's line would leave the picture on its right.
-    last = x == max(middles.values())
-    anchor, side = ("end", x - 11) if last and len(middles) > 1 else ("start", x + 11)
-    yield from _words(lines, side, first, anchor, row)
+def _mark(row: Row, y: int, middles: dict[str, int]) -> Iterator[str]:
+    yield f'<circle cx="{middles[row.lane]}" cy="{y}" r="4.5"{_tone(row)}/>'
 
 
-def _message(row: Row, number: int, tops: Sequence[int], middles: dict[str, int]) -> Iterator[str]:
-    assert row.to is not None
-    x1, x2, y1 = middles[row.lane], middles[row.to], tops[number]
-    lost = row.arrives is None
+def _message(row: Row, y1: int, tops: Sequence[int], middles: dict[str, int]) -> Iterator[str]:
+    x1, x2 = middles[row.lane], middles[row.to or row.lane]
     y2 = y1 if row.arrives is None else tops[row.arrives]
-    if lost:
+    if row.arrives is None:
         x2 = x1 + (x2 - x1) * 2 // 3
     paint = _BAD if row.bad else "currentColor"
-    forward = 1 if x2 > x1 else -1
     yield (
-        f'<line x1="{x1}" y1="{y1}" x2="{x2 - forward * 4}" y2="{y2}" '
-        f'stroke="{paint}" stroke-width="1.5"/>'
+        f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" '
+        f'style="stroke: {paint}" stroke-width="1.5"/>'
     )
-    if lost:
-        yield (
-            f'<path d="M{x2 - 5} {y2 - 5} l10 10 m0 -10 l-10 10" '
-            f'stroke="{paint}" stroke-width="2" fill="none"/>'
-        )
+    if row.arrives is None:
+        cross = f"M{x2 - 5} {y2 - 5} l10 10 m0 -10 l-10 10"
+        yield f'<path d="{cross}" style="stroke: {paint}" stroke-width="2" fill="none"/>'
     else:
-        back = x2 - forward * 9
-        yield f'<path d="M{x2} {y2} L{back} {y2 - 4.5} L{back} {y2 + 4.5} Z"{_tone(row)}/>'
-    lines = _wrapped(row)
-    # Beside the sender, where one that arrives late has not yet fallen far.
-    centre = (x1 + x2) // 2 if y1 == y2 else x1 + forward * _LANE // 2
-    yield from _words(lines, centre, y1 - 7 - _LINE * (len(lines) - 1), "middle", row)
+        angle = round(degrees(atan2(y2 - y1, x2 - x1)))
+        head = f'd="M{x2} {y2} l-10 -4.5 v9 Z" transform="rotate({angle} {x2} {y2})"'
+        yield f"<path {head}{_tone(row)}/>"
 
 
-def _words(lines: Sequence[str], x: int, first: int, anchor: str, row: Row) -> Iterator[str]:
-    # The halo keeps lines that pass behind from striking the words through.
+def _words(row: Row, y: int, middles: dict[str, int]) -> Iterator[str]:
+    """Above a message's line, near its sender; beside a mark, where the picture has room."""
+    lines, x = _wrapped(row), middles[row.lane]
+    if row.to:
+        forward = 1 if middles[row.to] > x else -1
+        anchor, x, first = "middle", x + forward * _LANE // 2, y - 7 - _LINE * (len(lines) - 1)
+    else:
+        last = len(middles) > 1 and x == max(middles.values())
+        anchor, x = ("end", x - 11) if last else ("start", x + 11)
+        first = y + 4 - _LINE * (len(lines) - 1) // 2
     fill = f"; fill: {_BAD}" if row.bad else ""
     yield (
         f'<text text-anchor="{anchor}" paint-order="stroke" stroke-width="5" '
