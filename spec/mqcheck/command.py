@@ -47,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
         return _run_file(Path(args.models[0]), console)
     chosen = _choose(args)
     if args.list:
-        console.print(_listing(chosen))
+        for model in chosen:
+            console.print(_listing(model))
         return 0
     if args.trace:
         return _show_trace(chosen, args.trace, args.scenario, console)
@@ -100,17 +101,11 @@ def _line(result: Result) -> str:
     return f"[green]ok[/] {check.model.name}: {names} {verdict}"
 
 
-def _listing(chosen: list[Model]) -> Table:
-    table = Table(show_lines=True)
-    table.add_column("model", no_wrap=True)
-    table.add_column("tier")
-    table.add_column("for")
-    table.add_column("checks", no_wrap=True)
-    for model in chosen:
-        holds = [f"{name} holds" for name in model.holds]
-        breaks = [f"{name} must break" for name in model.breaks]
-        table.add_row(model.name, model.tier.value, model.about, "\n".join(holds + breaks))
-    return table
+def _listing(model: Model) -> str:
+    lines = [f"[bold]{model.name}[/] ({model.tier.value})", f"  {model.about}"]
+    lines += [f"  holds: {', '.join(model.holds)}"] if model.holds else []
+    lines += [f"  must break: {', '.join(model.breaks)}"] if model.breaks else []
+    return "\n".join(lines)
 
 
 def _show_trace(chosen: list[Model], name: str, file: Path | None, console: Console) -> int:
