@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,7 +18,7 @@ from mqspec.core.record import Host, Record
 from mqspec.core.response import Refusal
 from mqspec.service import clock_ms
 from mqspec.transport import Connection
-from mqspec.wire.bodies import decode_batch
+from mqspec.wire.bodies import BatchMessage, decode_batch
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import HeaderError, boolean, integer, text
 
@@ -90,50 +89,54 @@ def _send(
         random=random.randrange(1 << 31),
     )
     # All is read before anything is done: no topic comes to be for what cannot be read.
-    as_sent = Record(
-        topic=send.topic,
-        body=request.body,
-        properties=send.properties.encode(),
-        flag=integer(request, names.flag),
-        sys_flag=integer(request, names.sys_flag),
-        born_timestamp=integer(request, names.born_timestamp),
-        born_host=_host(connection.peer),
-        store_host=broker.store_host,
-        reconsume_times=integer(request, names.reconsume_times, 0),
-    )
-    batch = decode_batch(request.body) if send.is_batch else None
+    flag, sys_flag = integer(request, names.flag), integer(request, names.sys_flag)
+    born_timestamp = integer(request, names.born_timestamp)
+    reconsume_times = integer(request, names.reconsume_times, 0)
+    is_batch = send.is_batch
+    messages = decode_batch(request.body) if is_batch else [BatchMessage(request.body, flag=flag)]
+
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
         return request.response(queue_id.code, queue_id.remark, _ALWAYS)
+
     cluster = broker.config.cluster_name
-    fields = dict(_ALWAYS)
-    if batch is None:
-        stamped = stamp_properties(send.properties, cluster, broker.next_unique_key())
-        fields["transactionId"] = stamped.unique_key
-        records = [replace(as_sent, queue_id=queue_id, properties=stamped.properties.encode())]
-    else:
-        records = [
-            replace(
-                as_sent,
-                queue_id=queue_id,
+    unique_key = "" if is_batch else broker.next_unique_key()
+    stamped = [
+        stamp_properties(
+            f"{message.properties.decode(errors='replace')}\x02{send.properties}",
+            cluster,
+            unique_key,
+        )
+        for message in messages
+    ]
+    put = broker.store.put_batch(
+        [
+            Record(
+                topic=send.topic,
                 body=message.body,
+                properties=stamp.properties.encode(errors="replace"),
+                queue_id=queue_id,
                 flag=message.flag,
-                properties=stamp_properties(
-                    message.properties.decode(errors="replace") + send.properties, cluster
-                ).properties.encode(),
+                sys_flag=sys_flag,
+                born_timestamp=born_timestamp,
+                born_host=_host(connection.peer),
+                store_host=broker.store_host,
+                reconsume_times=reconsume_times,
             )
-            for message in batch
+            for message, stamp in zip(messages, stamped, strict=True)
         ]
-    put = broker.store.put_batch(records)
+    )
     if put.status in PUT_REFUSALS:
         refusal = PUT_REFUSALS[put.status]
         return request.response(refusal.code, refusal.remark, _ALWAYS)
-    fields |= {
+    fields = _ALWAYS | {
         "msgId": ",".join(put.message_ids),
         "queueId": str(queue_id),
         "queueOffset": str(put.queue_offset),
     }
+    if not is_batch:
+        fields["transactionId"] = stamped[0].unique_key
     return request.response(PUT_CODES[put.status], ext_fields=fields)
 
 

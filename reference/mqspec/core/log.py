@@ -48,6 +48,10 @@ DELAY_LEVELS_S = (1, 5, 10, 30, *(60 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 DELAY_LEVELS_S += (3600, 7200)
 
 
+_TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
+_NOT_INDEXED = (int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
+
+
 class PutStatus(StrEnum):
     """How a put ended (PutMessageStatus.java, 5.3.3). The message is stored where it is
     PUT_OK or FLUSH_DISK_TIMEOUT."""
@@ -196,7 +200,7 @@ def check_message(
 
 def is_indexed(sys_flag: int) -> bool:
     """Whether a record enters a ConsumeQueue: prepared and rollback ones do not."""
-    return sys_flag & SysFlag.ROLLBACK not in (SysFlag.PREPARED, SysFlag.ROLLBACK)
+    return sys_flag & _TRANSACTION_TYPE not in _NOT_INDEXED
 
 
 def unit_tags_code(topic: Topic, properties: bytes, store_timestamp: int) -> int:

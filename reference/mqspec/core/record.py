@@ -59,6 +59,9 @@ TOPIC_BYTES_MAX = 0x7FFF
 PROPERTIES_BYTES_MAX = 0x7FFF
 BLANK_BYTES_MIN = 8  # a segment always keeps room for its closing blank
 
+# As plain integers: operators of IntFlag cost more than the rest of a record.
+_BORN_HOST_V6, _STORE_HOST_V6 = int(SysFlag.BORN_HOST_V6), int(SysFlag.STORE_HOST_V6)
+
 _HEAD = Struct(">iIiiiqqiq")  # totalSize .. bornTimestamp
 _PORT = Struct(">i")
 _I64 = Struct(">q")
@@ -147,9 +150,9 @@ def encode_record(record: Record) -> bytearray:
             f"properties of {len(record.properties)} bytes, at most {PROPERTIES_BYTES_MAX}"
         )
     v1 = len(topic) <= V1_TOPIC_BYTES_MAX
-    sys_flag = record.sys_flag & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)
-    sys_flag |= SysFlag.BORN_HOST_V6 if len(record.born_host.address) == 16 else 0
-    sys_flag |= SysFlag.STORE_HOST_V6 if len(record.store_host.address) == 16 else 0
+    sys_flag = record.sys_flag & ~(_BORN_HOST_V6 | _STORE_HOST_V6)
+    sys_flag |= _BORN_HOST_V6 if len(record.born_host.address) == 16 else 0
+    sys_flag |= _STORE_HOST_V6 if len(record.store_host.address) == 16 else 0
     after_size = (
         record.born_host.address,
         _PORT.pack(record.born_host.port),
@@ -183,7 +186,7 @@ def place(
     """Write an encoded record's place into it, as append does under the log's lock."""
     _PLACE.pack_into(encoded, _PLACE_AT, queue_offset, physical_offset)
     (sys_flag,) = _PORT.unpack_from(encoded, _SYS_FLAG_AT)
-    born_host_bytes = 16 if sys_flag & SysFlag.BORN_HOST_V6 else 4
+    born_host_bytes = 16 if sys_flag & _BORN_HOST_V6 else 4
     _I64.pack_into(encoded, _HEAD.size + born_host_bytes + _PORT.size, store_timestamp)
 
 
@@ -217,9 +220,9 @@ def _decode(data: bytes, v1: bool, check_crc: bool) -> Record | Bad:
     (_, _, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp) = (
         _HEAD.unpack_from(data)
     )
-    born_host, at = _host(data, _HEAD.size, sys_flag & SysFlag.BORN_HOST_V6)
+    born_host, at = _host(data, _HEAD.size, sys_flag & _BORN_HOST_V6)
     (store_timestamp,) = _I64.unpack_from(data, at)
-    store_host, at = _host(data, at + _I64.size, sys_flag & SysFlag.STORE_HOST_V6)
+    store_host, at = _host(data, at + _I64.size, sys_flag & _STORE_HOST_V6)
     reconsume_times, prepared_transaction_offset, body_bytes = _TAIL.unpack_from(data, at)
     at += _TAIL.size
     topic_at = at + body_bytes
