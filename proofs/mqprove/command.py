@@ -1,5 +1,9 @@
 """Prove theorems about the reference's own code, for every number of queues and members.
 
+mqspec prove                                 all theorems
+mqspec prove --theorem averagely-disjoint    one of them
+mqspec prove --mutants                       and test the theorems on mutants of the code
+
 Each theorem is proved by Z3 about the functions that the reference runs, or fails with a
 counterexample in numbers. Some are expected to fail: they show what a precondition is for.
 """
@@ -7,10 +11,15 @@ counterexample in numbers. Some are expected to fail: they show what a precondit
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from rich.console import Console
+from rich.markup import escape
+
+from mqprove.mutants import Fate, judge, mutants
 from mqprove.prover import Proof, prove
-from mqprove.theorems import THEOREMS
+from mqprove.theorems import AVG, THEOREMS
 from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
 from mqspec.core import allocation
 
@@ -19,44 +28,73 @@ HELP = "prove theorems about the code that runs"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--theorem", metavar="NAME", help="only this one")
-    parser.add_argument(
-        "--evidence", metavar="FILE", type=Path, help="write evidence as JSON lines"
-    )
+    parser.add_argument("--mutants", action="store_true", help="try them on mutants of averagely")
+    parser.add_argument("--evidence", metavar="FILE", type=Path, help="write evidence records")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prove; 1 where a theorem does not come out as expected."""
-    chosen = [t for t in THEOREMS if args.theorem in (None, t.name)]
+    """Prove; 1 where a theorem does not come out as expected, or a mutant survives."""
+    console = Console(highlight=False)
+    chosen = [theorem for theorem in THEOREMS if args.theorem in (None, theorem.name)]
     if not chosen:
         names = ", ".join(theorem.name for theorem in THEOREMS)
-        raise UserError("--theorem", f"no theorem {args.theorem!r}", f"there are: {names}")
+        raise UserError("--theorem", f"no theorem {args.theorem!r}", f"there are {names}")
     proofs = []
     for theorem in chosen:
-        proof = prove(theorem, allocation)
-        proofs.append(proof)
-        mark = "ok  " if proof.as_expected else "FAIL"
-        print(f"{mark}  {theorem.name:32}  {proof.seconds:5.2f} s  {proof.outcome}", flush=True)
+        proofs.append(prove(theorem, allocation))
+        console.print(_line(proofs[-1]), soft_wrap=True)
     if args.evidence:
-        write_evidence(args.evidence, [e for proof in proofs for e in evidence(proof)])
-    return 0 if all(proof.as_expected for proof in proofs) else 1
+        write_evidence(args.evidence, evidence(proofs))
+    failed = sum(not proof.as_expected for proof in proofs)
+    console.print(f"{len(proofs)} theorems, {failed} failed")
+    survivors = _try_mutants(console) if args.mutants else 0
+    return 1 if failed or survivors else 0
 
 
-def evidence(proof: Proof) -> list[Evidence]:
-    """What a proof says of each of its rules."""
-    expected = Verdict.HELD if proof.theorem.holds else Verdict.REFUTED
-    return [
-        Evidence(
-            rule=rule,
-            kind=EvidenceKind.PROVED,
-            subject=proof.theorem.name,
-            verdict=expected if proof.as_expected else Verdict.VIOLATED,
-            detail={
-                "statement": proof.theorem.statement,
-                "outcome": proof.outcome,
-                "goals": proof.goals,
-                "paths": proof.paths,
-            },
-        )
-        for rule in proof.theorem.rules
-    ]
+def evidence(proofs: Iterable[Proof]) -> Iterator[Evidence]:
+    """What each proof says of each of its rules."""
+    for proof in proofs:
+        expected = Verdict.HELD if proof.theorem.holds else Verdict.REFUTED
+        for rule in proof.theorem.rules:
+            yield Evidence(
+                rule=rule,
+                kind=EvidenceKind.PROVED,
+                subject=proof.theorem.name,
+                verdict=expected if proof.as_expected else Verdict.VIOLATED,
+                detail={
+                    "statement": proof.theorem.statement,
+                    "outcome": proof.outcome,
+                    "bounds": "none: every number of queues and members",
+                    "goals": proof.goals,
+                    "paths": proof.paths,
+                },
+            )
+
+
+def _line(proof: Proof) -> str:
+    mark = "[green]ok[/]    " if proof.as_expected else "[red]FAILED[/]"
+    expected = "" if proof.theorem.holds else ", as expected"
+    outcome = f"{proof.theorem.statement} -- {proof.outcome}{expected}"
+    return f"{mark} {proof.theorem.name:36} {proof.seconds:4.1f} s  {escape(outcome)}"
+
+
+def _try_mutants(console: Console) -> int:
+    """Judge every mutant of averagely; how many survive."""
+    theorems = [t for t in THEOREMS if t.strategy == AVG and t.holds and not t.empty]
+    fates = []
+    for mutant in mutants(allocation, allocation.average_slice, allocation.averagely):
+        fates.append(judge(mutant, allocation, theorems))
+        console.print(_fate_line(fates[-1]), soft_wrap=True)
+    killed = sum(bool(fate.killed_by) for fate in fates)
+    equivalent = sum(fate.equivalent for fate in fates)
+    console.print(f"{len(fates)} mutants, {killed} killed, {equivalent} proved equivalent")
+    return sum(fate.survived for fate in fates)
+
+
+def _fate_line(fate: Fate) -> str:
+    if fate.survived:
+        return f"[red]SURVIVED[/] {escape(fate.mutant.name)}"
+    what = f"by {fate.killed_by}" if fate.killed_by else "equivalent, by proof"
+    return f"[green]ok[/] {escape(fate.mutant.name)}: {escape(what)}"

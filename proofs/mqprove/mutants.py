@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import ModuleType
 
 from mqprove.group import AnyGroup, Obligation
 from mqprove.prover import Statement, Theorem, refute, valid
+from mqprove.symbolic import NotUnderstoodError
 from mqrules import UserError
 
 
@@ -39,7 +40,7 @@ class Fate:
         return not (self.killed_by or self.equivalent)
 
 
-def mutants(module: ModuleType, *functions: FunctionType) -> Iterator[Mutant]:
+def mutants(module: ModuleType, *functions: Callable[..., object]) -> Iterator[Mutant]:
     """Every first-order mutant of these functions that cosmic-ray makes without arguments."""
     try:
         from cosmic_ray.mutating import mutate_code
@@ -53,36 +54,38 @@ def mutants(module: ModuleType, *functions: FunctionType) -> Iterator[Mutant]:
         for name, operator in plain.items():
             occurrence = 0
             while mutated := mutate_code(source, operator, occurrence):
-                line = _difference(source, mutated)
-                yield Mutant(
-                    f"{name.removeprefix('core/')}: {line}", _load(module, source, mutated)
-                )
+                yield mutate(name.removeprefix("core/"), module, source, mutated)
                 occurrence += 1
 
 
-def _difference(source: str, mutated: str) -> str:
-    known = set(source.splitlines())
-    return "; ".join(line.strip() for line in mutated.splitlines() if line not in known)
-
-
-def _load(module: ModuleType, source: str, mutated: str) -> ModuleType:
+def mutate(made_by: str, module: ModuleType, source: str, mutated: str) -> Mutant:
+    """The module with a piece of its source replaced."""
     text = inspect.getsource(module)
-    assert text.count(source) == 1, "the function is not in the module as it stands"
-    mutant = ModuleType(module.__name__)
+    if text.count(source) != 1:
+        raise ValueError(f"{module.__name__} does not have this source once")
+    changed = ModuleType(module.__name__)
     with warnings.catch_warnings():
         # A mutant may compare with `is`: Python warns of it, and that is the mutation.
         warnings.simplefilter("ignore", SyntaxWarning)
-        exec(compile(text.replace(source, mutated), module.__name__, "exec"), mutant.__dict__)
-    return mutant
+        exec(compile(text.replace(source, mutated), module.__name__, "exec"), changed.__dict__)
+    known = set(source.splitlines())
+    lines = [line.strip() for line in mutated.splitlines() if line not in known]
+    return Mutant(f"{made_by}: {'; '.join(lines)}", changed)
 
 
-def judge(mutant: Mutant, original: ModuleType, theorems: list[Theorem]) -> Fate:
-    """Try the theorems on a mutant; if all seem to hold, prove it equivalent."""
-    for theorem in theorems:
-        if counterexample := refute(Statement.of(theorem, mutant.module)):
-            return Fate(mutant, killed_by=f"{theorem.name}: {counterexample}")
-    strategy = theorems[0].strategy
-    return Fate(mutant, equivalent=equivalent(original, mutant.module, strategy))
+def judge(mutant: Mutant, original: ModuleType, theorems: Sequence[Theorem]) -> Fate:
+    """Try the theorems on a mutant; if all seem to hold, prove it equivalent.
+
+    A mutant that has no symbolic meaning (it loops on its input, say) survives.
+    """
+    try:
+        for theorem in theorems:
+            if counterexample := refute(Statement.of(theorem, mutant.module)):
+                return Fate(mutant, killed_by=f"{theorem.name}: {counterexample}")
+        strategy = theorems[0].strategy
+        return Fate(mutant, equivalent=equivalent(original, mutant.module, strategy))
+    except NotUnderstoodError:
+        return Fate(mutant)
 
 
 def equivalent(original: ModuleType, mutant: ModuleType, strategy: str) -> bool:

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 
 import z3
 
-PATHS_MAX = 64  # of one call: more means that the code loops on a symbolic number
+PATHS_MAX = 64  # of one call: more, or more decisions on one of them, mean that the
+DECISIONS_MAX = 64  # code loops on a symbolic number
 BRANCH_MS_MAX = 2_000  # for Z3 to say whether a branch is possible; no answer: it may be
 
 Term: TypeAlias = z3.ArithRef
@@ -95,6 +96,8 @@ class _Run:
 
     def decide(self, condition: z3.BoolRef) -> bool:
         step = len(self.decisions)
+        if step == DECISIONS_MAX:
+            raise NotUnderstoodError(f"more than {DECISIONS_MAX} decisions")
         if step < len(self.given):
             decision = self.given[step]
         else:
@@ -152,6 +155,16 @@ def _flipped(operation: Operation) -> Operation:
     return lambda left, right: operation(right, left)
 
 
+def _compare(operation: Operation) -> Operation:
+    def compare(left: Term, right: Term) -> z3.BoolRef:
+        if left.is_real() or right.is_real():
+            # Z3's reals do not round as floats do: an answer here could be wrong.
+            raise NotUnderstoodError("a comparison of floats")
+        return operation(left, right)
+
+    return compare
+
+
 def _divisor(value: Term) -> Term:
     if decide(value == 0):
         raise ZeroDivisionError("division by zero")
@@ -161,7 +174,7 @@ def _divisor(value: Term) -> Term:
 def _floordiv(left: Term, right: Term) -> Term:
     right = _divisor(right)
     if left.is_real() or right.is_real():
-        return z3.ToReal(z3.ToInt(left / right))
+        raise NotUnderstoodError("a floor division of floats")
     # Z3 rounds so that the rest is not negative; Python rounds down. Equal for a divisor > 0.
     return left / right if certain(right > 0) else z3.If(right > 0, left / right, -left / -right)
 
@@ -205,7 +218,7 @@ def _pow(left: Term, right: Term) -> Term:
 
 
 class Number:
-    """An int of Python's, or what a true division makes of two, as a Z3 term."""
+    """An int of Python's as a Z3 term; a real term stands for a float that came of a division."""
 
     __slots__ = ("term",)
     __hash__ = None  # type: ignore[assignment]  # as object's stub wants a function here
@@ -230,7 +243,7 @@ class Number:
 
 
 _COMPARISONS: dict[str, Operation] = {
-    name: getattr(operator, name) for name in ("lt", "le", "gt", "ge", "eq", "ne")
+    name: _compare(getattr(operator, name)) for name in ("lt", "le", "gt", "ge", "eq", "ne")
 }
 _OPERATIONS: dict[str, Operation] = {
     "add": operator.add,

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
 import z3
 
 from mqprove.group import Group
-from mqprove.prover import prove
+from mqprove.mutants import mutate
+from mqprove.prover import Theorem, prove
 from mqprove.theorems import THEOREMS
+from mqrules import EvidenceKind, Verdict, read_evidence, rules
+from mqspec.cli import main
 from mqspec.core import allocation
 
 DISJOINT = next(theorem for theorem in THEOREMS if theorem.name == "averagely-disjoint")
 
 
-def test_averagely_is_disjoint_for_every_size() -> None:
-    proof = prove(DISJOINT, allocation)
-    assert proof.proved
-    assert proof.paths == 6  # three ways through averagely, for each of two members
+@pytest.mark.parametrize("theorem", THEOREMS, ids=lambda theorem: theorem.name)
+def test_every_theorem_comes_out_as_expected(theorem: Theorem) -> None:
+    proof = prove(theorem, allocation)
+    assert proof.as_expected, proof.outcome
+    assert proof.paths > 0
 
 
-def test_without_unique_ids_there_is_a_counterexample() -> None:
-    proof = prove(replace(DISJOINT, unique=False), allocation)
-    assert not proof.proved
-    assert proof.counterexample is not None
-    assert "ids=" in proof.counterexample
+def test_averagely_is_run_along_each_of_its_paths() -> None:
+    assert prove(DISJOINT, allocation).paths == 6  # three ways, for each of two members
+
+
+def test_without_unique_ids_the_counterexample_is_real() -> None:
+    counterexample = prove(replace(DISJOINT, unique=False), allocation).counterexample
+    assert counterexample is not None
+    assert "ids=['id0', 'id0'" in counterexample
 
 
 def test_a_false_claim_is_refuted_with_numbers() -> None:
@@ -34,4 +43,40 @@ def test_a_false_claim_is_refuted_with_numbers() -> None:
     proof = prove(replace(DISJOINT, claim=nobody_takes_more_than_three), allocation)
     assert not proof.proved
     assert proof.counterexample is not None
-    assert "takes [" in proof.counterexample
+    assert proof.counterexample.startswith("n=4 c=1 i=0: member i=0 takes [0, 1, 2, 3]")
+
+
+def test_a_claim_about_nothing_is_refused() -> None:
+    def of_a_number_below_none(group: Group) -> z3.BoolRef:
+        return group.number("k", below=z3.IntVal(0)) == 7
+
+    with pytest.raises(AssertionError, match="contradict"):
+        prove(replace(DISJOINT, claim=of_a_number_below_none), allocation)
+
+
+def test_the_checks_before_a_strategy_are_proved_too() -> None:
+    """Breaking `allocate` itself, around the arithmetic, is noticed."""
+    unchecked = mutate("by hand", allocation, "return current_cid in cid_all", "return True")
+    stranger = next(t for t in THEOREMS if t.name == "stranger-takes-nothing")
+    assert not prove(stranger, unchecked.module).proved
+
+
+def test_evidence_names_rules_that_need_it(tmp_path: Path) -> None:
+    path = tmp_path / "evidence.jsonl"
+    assert main(["prove", "--evidence", str(path)]) == 0
+    records = read_evidence(path)
+    assert {record.kind for record in records} == {EvidenceKind.PROVED}
+    held = {record.rule for record in records if record.verdict is Verdict.HELD}
+    refuted = {record.rule for record in records if record.verdict is Verdict.REFUTED}
+    assert refuted == {"ALLOC-014"}
+    needing = {
+        rule.id
+        for rule in rules().values()
+        if EvidenceKind.PROVED in rule.needs and rule.id.startswith("ALLOC")
+    }
+    assert held | refuted == needing
+
+
+def test_an_unknown_theorem_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prove", "--theorem", "nonsense"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
