@@ -15,7 +15,9 @@ from typing import Final, TypeAlias
 from mqspec.wire.codec import Decoder, Flag, FrameError, RemotingCommand, encode
 from mqspec.wire.codes import ResponseCode
 
+CLOSE_MS: Final = 2_000  # how long a server that ends waits for peers to take their answers
 IDLE_MS: Final = 120_000  # a server closes a connection that is silent both ways for so long
+ANSWERS_AT_ONCE: Final = 32  # frames that a write is put together of: fewer calls, no long waits
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +136,9 @@ class Connection(asyncio.Protocol):
                     self._resolve(command)
                 elif (frame := self._serve(command)) is not None:
                     answers.append(frame)
+                    if len(answers) == ANSWERS_AT_ONCE:
+                        self._write(b"".join(answers))
+                        answers.clear()
         except FrameError as error:
             bad = error
         if answers:
@@ -253,12 +258,19 @@ class Server:
         self._listener = await loop.create_server(self._accept, host, port)
 
     async def close(self) -> None:
-        """Stop listening and close every connection, once what was sent is out."""
+        """Stop listening and close every connection, once what was sent is out; a peer that
+        does not take it in time is cut off."""
         self._listener.close()
         open_now = tuple(self.connections)
         for connection in open_now:
             connection.close()
-        await asyncio.gather(*(connection.wait_closed() for connection in open_now))
+        closed = asyncio.gather(*(connection.wait_closed() for connection in open_now))
+        try:
+            await asyncio.wait_for(asyncio.shield(closed), CLOSE_MS / 1000)
+        except TimeoutError:
+            for connection in open_now:
+                connection.abort()
+            await closed
         await self._listener.wait_closed()
 
     def _accept(self) -> Connection:
