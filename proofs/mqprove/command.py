@@ -1,11 +1,12 @@
 """Prove theorems about the reference's own code, for every number of queues and members.
 
-mqspec prove                                 all theorems
+mqspec prove                                 all theorems and contracts
 mqspec prove --theorem averagely-disjoint    one of them
 mqspec prove --mutants                       and test the theorems on mutants of the code
 
 Each theorem is proved by Z3 about the functions that the reference runs, or fails with a
 counterexample in numbers. Some are expected to fail: they show what a precondition is for.
+CrossHair then confirms contracts of the arithmetic alone, over all paths.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from mqprove.contracts import CONTRACTS, Confirmation, confirm, name_of
 from mqprove.mutants import Fate, judge, mutants
 from mqprove.prover import Proof, prove
 from mqprove.theorems import AVG, THEOREMS
@@ -35,20 +37,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prove; 1 where a theorem does not come out as expected, or a mutant survives."""
+    """Prove; 1 where one does not come out as expected, or a mutant survives."""
     console = Console(highlight=False)
-    chosen = [theorem for theorem in THEOREMS if args.theorem in (None, theorem.name)]
-    if not chosen:
-        names = ", ".join(theorem.name for theorem in THEOREMS)
-        raise UserError("--theorem", f"no theorem {args.theorem!r}", f"there are {names}")
-    proofs = []
-    for theorem in chosen:
+    wanted = args.theorem
+    theorems = [theorem for theorem in THEOREMS if wanted in (None, theorem.name)]
+    chosen = [contract for contract in CONTRACTS if wanted in (None, name_of(contract))]
+    if not theorems and not chosen:
+        names = ", ".join([*(t.name for t in THEOREMS), *map(name_of, CONTRACTS)])
+        raise UserError("--theorem", f"no theorem {wanted!r}", f"there are {names}")
+    proofs, confirmations = [], []
+    for theorem in theorems:
         proofs.append(prove(theorem, allocation))
         console.print(_line(proofs[-1]), soft_wrap=True)
+    for contract in chosen:
+        confirmations.append(confirm(contract))
+        console.print(_contract_line(confirmations[-1]), soft_wrap=True)
     if args.evidence:
-        write_evidence(args.evidence, evidence(proofs))
+        write_evidence(args.evidence, [*evidence(proofs), *confirmed(confirmations)])
     failed = sum(not proof.as_expected for proof in proofs)
-    console.print(f"{len(proofs)} theorems, {failed} failed")
+    failed += sum(not confirmation.confirmed for confirmation in confirmations)
+    console.print(f"{len(proofs)} theorems, {len(confirmations)} contracts, {failed} failed")
     survivors = _try_mutants(console) if args.mutants else 0
     return 1 if failed or survivors else 0
 
@@ -73,11 +81,31 @@ def evidence(proofs: Iterable[Proof]) -> Iterator[Evidence]:
             )
 
 
+def confirmed(confirmations: Iterable[Confirmation]) -> Iterator[Evidence]:
+    """What each contract says of each of its rules."""
+    for confirmation in confirmations:
+        for rule in CONTRACTS[confirmation.contract]:
+            yield Evidence(
+                rule=rule,
+                kind=EvidenceKind.CONFIRMED,
+                subject=name_of(confirmation.contract),
+                verdict=Verdict.HELD if confirmation.confirmed else Verdict.VIOLATED,
+                detail={"outcome": confirmation.message},
+            )
+
+
 def _line(proof: Proof) -> str:
     mark = "[green]ok[/]    " if proof.as_expected else "[red]FAILED[/]"
     expected = "" if proof.theorem.holds else ", as expected"
     outcome = f"{proof.theorem.statement} -- {proof.outcome}{expected}"
     return f"{mark} {proof.theorem.name:36} {proof.seconds:4.1f} s  {escape(outcome)}"
+
+
+def _contract_line(confirmation: Confirmation) -> str:
+    mark = "[green]ok[/]    " if confirmation.confirmed else "[red]FAILED[/]"
+    name = name_of(confirmation.contract)
+    said = escape(confirmation.message)
+    return f"{mark} {name:36} {confirmation.seconds:4.1f} s  CrossHair: {said}"
 
 
 def _try_mutants(console: Console) -> int:

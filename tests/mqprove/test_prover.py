@@ -65,9 +65,11 @@ def test_evidence_names_rules_that_need_it(tmp_path: Path) -> None:
     path = tmp_path / "evidence.jsonl"
     assert main(["prove", "--evidence", str(path)]) == 0
     records = read_evidence(path)
-    assert {record.kind for record in records} == {EvidenceKind.PROVED}
-    held = {record.rule for record in records if record.verdict is Verdict.HELD}
-    refuted = {record.rule for record in records if record.verdict is Verdict.REFUTED}
+    confirmed = {record.rule for record in records if record.kind is EvidenceKind.CONFIRMED}
+    assert confirmed == {"ALLOC-001", "ALLOC-002", "ALLOC-003"}
+    proved = [record for record in records if record.kind is EvidenceKind.PROVED]
+    held = {record.rule for record in proved if record.verdict is Verdict.HELD}
+    refuted = {record.rule for record in proved if record.verdict is Verdict.REFUTED}
     assert refuted == {"ALLOC-014"}
     needing = {
         rule.id
