@@ -12,8 +12,10 @@ only written survives (RECOV-010), or that the index has a record once (RECOV-01
 
 Where Apache 5.3.3 breaks a promise the reference keeps it:
 
-- a ConsumeQueue of nothing but blank units hides every later record of its queue there;
-  here blank units are no units (RECOV-007);
+- old records stay behind the end that recovery gives the log there, and the next recovery
+  may walk into them; here nothing stays (RECOV-008);
+- a ConsumeQueue of nothing but blank units hides every later record of its queue there; here
+  blank units are no units;
 - a queue whose ConsumeQueue was lost misses its first record there after a clean start,
   which compares with `>`, and with the greatest end of all queues; here a gap sends the walk
   back to the first segment (RECOV-006). A queue that was lost wholly, and has no record in

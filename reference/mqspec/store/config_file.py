@@ -31,7 +31,7 @@ class ConfigFile:
         where there is no `.bak` either. Keys that are integers are read as strings.
 
         Raises UserError where `.bak` is needed and damaged too: a broker that started all the
-        same would have forgotten everything (RECOV-021).
+        same would have forgotten everything, and 5.3.3 does not start either.
         """
         content = _read(self.path)
         if content is not None:

@@ -1,0 +1,4 @@
+---- MODULE MC_RecoveryLostQueue ----
+(* Recovery of a store that lost a ConsumeQueue. *)
+EXTENDS Recovery
+====

@@ -1,0 +1,4 @@
+---- MODULE MC_RecoverySyncFlush ----
+(* Recovery under the assumptions of its ideals. *)
+EXTENDS Recovery
+====

@@ -1,0 +1,4 @@
+---- MODULE MC_RecoveryTwice ----
+(* Recovery, twice in a row. *)
+EXTENDS Recovery
+====
