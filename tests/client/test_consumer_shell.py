@@ -11,10 +11,12 @@ from scene import GROUP, QUICK, TOPIC, ask, create_topic, run, taking, until
 
 from mqrules import Event, EventKind, UserError
 from mqspec.client.consumer import ConsumeStatus, PushConsumer
+from mqspec.client.instance import AnswerError, int_field
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
+from mqspec.transport import Connection, serve
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
 
@@ -224,3 +226,25 @@ def test_what_is_no_subscription_is_the_users_error() -> None:
 
     with pytest.raises(UserError, match="subscribes to nothing"):
         asyncio.run(make())
+
+
+def test_answers_that_are_none_are_logged_and_asked_for_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def garbage(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        return request.response(body=b"{")
+
+    async def scene() -> None:
+        server = await serve("127.0.0.1", 0, garbage)
+        address = f"127.0.0.1:{server.port}"
+        async with PushConsumer(address, GROUP, {TOPIC: "*"}, taking([]), QUICK) as consumer:
+            assert not consumer.queues
+        await server.close()
+
+    asyncio.run(scene())
+    assert f"the route of {TOPIC} stays as it was: not JSON" in caplog.text
+
+
+def test_an_answer_without_its_number_is_an_error() -> None:
+    with pytest.raises(AnswerError, match="no number offset"):
+        int_field(RemotingCommand(0, {"offset": "x"}), "offset")

@@ -16,6 +16,12 @@ from mqspec.client.message import Message
 from mqspec.client.producer import Producer
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
+from mqspec.core.metadata import Perm
+from mqspec.core.route import BrokerData, QueueData, TopicRouteData
+from mqspec.transport import Connection, RequestTimeoutError, serve
+from mqspec.wire.bodies import to_body
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
 
 
 def test_messages_go_round_the_queues_of_all_brokers(tmp_path: Path) -> None:
@@ -88,3 +94,37 @@ def test_a_nameserver_that_is_not_there_is_the_users_error() -> None:
 def test_what_is_not_an_address_is_the_users_error(text: str) -> None:
     with pytest.raises(UserError, match="write it as HOST:PORT"):
         Address.parse(text)
+
+
+def test_a_send_without_an_answer_may_have_been_carried_out() -> None:
+    events: list[Event] = []
+
+    async def scene() -> None:
+        address = ""
+
+        def swallow(_: Connection, request: RemotingCommand) -> RemotingCommand | None:
+            match request.code:
+                case RequestCode.GET_BROKER_CLUSTER_INFO:
+                    return request.response()
+                case RequestCode.GET_ROUTEINFO_BY_TOPIC:
+                    route = TopicRouteData(
+                        (QueueData("b", 1, 1, Perm.READ | Perm.WRITE),),
+                        (BrokerData("C", "b", {0: address}),),
+                    )
+                    return request.response(body=to_body(route, standard=True))
+                case _:
+                    return None
+
+        server = await serve("127.0.0.1", 0, swallow)
+        address = f"127.0.0.1:{server.port}"
+        recorder = Recorder("run", "producer", events.append)
+        async with Producer(address, recorder=recorder) as producer:
+            with pytest.raises(RequestTimeoutError):
+                await producer.send(Message(TOPIC, b"x"), timeout_ms=50)
+            with pytest.raises(UnreachableError, match="before the first try"):
+                await producer.send(Message(TOPIC, b"x"), timeout_ms=0)
+        await server.close()
+
+    asyncio.run(scene())
+    outcomes = [event.outcome for event in events]
+    assert outcomes == [Outcome.INVOKED, Outcome.UNKNOWN, Outcome.INVOKED, Outcome.FAILED]

@@ -22,6 +22,7 @@ from mqspec.client.instance import (
     POLL_NAME_SERVER_INTERVAL_MS,
     BrokerError,
     ClientInstance,
+    int_field,
     succeeded,
 )
 from mqspec.client.message import MessageExt
@@ -223,13 +224,16 @@ class PushConsumer:
         return request.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
     async def _heartbeat(self) -> None:
+        await self._announce(self._version_ms)
+
+    async def _announce(self, version_ms: int) -> None:
         subscriptions = tuple(
             bodies.SubscriptionData(
                 topic=data.topic,
                 sub_string=data.sub_string,
                 tags_set=tuple(sorted(data.tags_set)),
                 code_set=tuple(sorted(data.code_set)),
-                sub_version=self._version_ms,
+                sub_version=version_ms,
             )
             for data in self._subscriptions.values()
         )
@@ -275,9 +279,10 @@ class PushConsumer:
             self._record(EventKind.REVOKE, **self._at(mq))
         started = [await self._start_on(mq) for mq in outcome.added]
         if outcome.removed or any(started):
-            # Brokers answer pulls of a newer version than their heartbeat's with 25.
-            self._version_ms = _wall_ms()
-            await self._heartbeat()
+            # Pulls take the new version after brokers know it: before, they are answered 25.
+            version_ms = _wall_ms()
+            await self._announce(version_ms)
+            self._version_ms = version_ms
         return outcome.balanced and all(started)
 
     def _queues_of(self, topic: Topic) -> tuple[MessageQueue, ...] | None:
@@ -293,7 +298,7 @@ class PushConsumer:
         )
         try:
             response = succeeded(await self._instance.invoke(random.choice(brokers), request))
-            return tuple(filter(None, bodies.loads(response.body)["consumerIdList"]))
+            return bodies.from_body(bodies.ConsumerList, response.body).ids
         except NOT_ANSWERED as error:
             log.warning("%s: the list of members is not known: %s", self.group, error)
             return None
@@ -339,7 +344,7 @@ class PushConsumer:
         response = await self._instance.invoke(mq.broker_name, request)
         if response.code == ResponseCode.QUERY_NOT_FOUND:
             return NOT_FOUND
-        return int(succeeded(response).ext_fields["offset"])
+        return int_field(succeeded(response), "offset")
 
     # Pull
 
@@ -358,11 +363,10 @@ class PushConsumer:
                 status = pull_status(response.code)
                 if status is PullStatus.FAILED:
                     raise BrokerError(response)
+                await self._pulled(mq, generation, status, response)
             except NOT_ANSWERED as error:
                 log.warning("%s: %s: %s", self.group, mq, error)
                 status = PullStatus.FAILED
-            else:
-                await self._pulled(mq, generation, status, response)
             await sleep_ms(PULL_AGAIN_DELAY_MS.get(status, 0))
 
     def _pull_request(self, mq: MessageQueue, offset: int) -> RemotingCommand:
@@ -391,7 +395,7 @@ class PushConsumer:
     ) -> None:
         if status is PullStatus.FLOW_CONTROL:
             return
-        next_offset = int(response.ext_fields["nextBeginOffset"])
+        next_offset = int_field(response, "nextBeginOffset")
         if status is PullStatus.OFFSET_ILLEGAL:
             await self._start_anew(mq, generation, next_offset)
             return

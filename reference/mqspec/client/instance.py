@@ -22,7 +22,7 @@ from mqspec.transport import (
     connect,
     refuse,
 )
-from mqspec.wire.bodies import from_body
+from mqspec.wire.bodies import BodyError, from_body
 from mqspec.wire.codec import RemotingCommand, next_opaque
 from mqspec.wire.codes import RequestCode, ResponseCode
 
@@ -47,8 +47,12 @@ class UnreachableError(ClientError):
     """There is no connection to the broker: nothing was sent."""
 
 
-NOT_ANSWERED = (ClientError, ConnectionLostError, RequestTimeoutError)
-"""How a request may fail; of the last two, it may have been carried out."""
+class AnswerError(Exception):
+    """The answer lacks what an answer to this request has."""
+
+
+NOT_ANSWERED = (ClientError, AnswerError, BodyError, ConnectionLostError, RequestTimeoutError)
+"""How a request may fail; but for ClientError, it may have been carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ class ClientInstance:
         for route in self.routes.values():
             for data in route.broker_datas:
                 if data.broker_name == name and MASTER_ID in data.broker_addrs:
-                    return await self._connection(Address.parse(data.broker_addrs[MASTER_ID]))
+                    return await self._connection(_told(data.broker_addrs[MASTER_ID]))
         raise UnreachableError(f"{name}: no route names its master")
 
     async def _connection(self, address: Address) -> Connection:
@@ -205,3 +209,18 @@ def succeeded(response: RemotingCommand) -> RemotingCommand:
     if response.code != ResponseCode.SUCCESS:
         raise BrokerError(response)
     return response
+
+
+def int_field(response: RemotingCommand, name: str) -> int:
+    """A field that is a number. Raises AnswerError where there is none."""
+    try:
+        return int(response.ext_fields[name])
+    except (KeyError, ValueError):
+        raise AnswerError(f"no number {name} in {dict(response.ext_fields)!r:.80}") from None
+
+
+def _told(address: str) -> Address:
+    try:
+        return Address.parse(address)
+    except UserError as error:  # not the user's this time
+        raise UnreachableError(str(error)) from None

@@ -17,6 +17,7 @@ from mqspec.client.instance import (
     ClientError,
     ClientInstance,
     UnreachableError,
+    int_field,
 )
 from mqspec.client.message import UNIQ_KEY, Message
 from mqspec.client.recorder import Recorder, nowhere
@@ -79,8 +80,8 @@ class Producer:
     async def send(self, message: Message, timeout_ms: int = SEND_TIMEOUT_MS) -> SendResult:
         """Send one message, on up to three queues, in `timeout_ms` together.
 
-        Raises BrokerError where a broker refuses it, ClientError where none was reached, and
-        ConnectionLostError or RequestTimeoutError where it may be stored or not.
+        Raises BrokerError where a broker refuses it, UnreachableError where none was reached,
+        and any other of NOT_ANSWERED where it may be stored or not.
         """
         about: dict[str, Any] = {
             "topic": message.topic,
@@ -127,15 +128,19 @@ class Producer:
                 return SendResult(
                     response.code,
                     queue,
-                    int(response.ext_fields["queueOffset"]),
+                    int_field(response, "queueOffset"),
                     properties[UNIQ_KEY],
-                    response.ext_fields["msgId"],
+                    response.ext_fields.get("msgId", ""),
                 )
             failures.append(BrokerError(response))
             if response.code not in RETRY_RESPONSE_CODES:
                 break
         # One try without an answer leaves it open whether the message is stored.
-        raise max(failures, key=lambda error: not isinstance(error, ClientError))
+        raise max(
+            failures,
+            key=lambda error: not isinstance(error, ClientError),
+            default=UnreachableError("the time was over before the first try"),
+        )
 
     async def _update_routes(self) -> None:
         await self._instance.update_routes(tuple(self._instance.routes))

@@ -181,6 +181,18 @@ class HeartbeatData:
     without_sub: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ConsumerList:
+    """The answer to request 38; an id may come twice, and be null (GROUP-002)."""
+
+    consumer_id_list: tuple[str | None, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Those that are ids."""
+        return tuple(filter(None, self.consumer_id_list))
+
+
 # Bodies as dataclasses.
 
 

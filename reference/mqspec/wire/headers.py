@@ -22,21 +22,28 @@ def text(request: RemotingCommand, name: str) -> str:
 
 
 def integer(request: RemotingCommand, name: str, default: int | None = None) -> int:
-    """A number; without a default it must be there. Raises HeaderError."""
+    """A Java int; without a default it must be there. Raises HeaderError."""
+    return _number(request, name, default, 32)
+
+
+def long(request: RemotingCommand, name: str, default: int | None = None) -> int:
+    """A Java long; without a default it must be there. Raises HeaderError."""
+    return _number(request, name, default, 64)
+
+
+def _number(request: RemotingCommand, name: str, default: int | None, bits: int) -> int:
     value = request.ext_fields.get(name)
     if value is None:
         if default is None:
             raise HeaderError(f"the field {name} is missing")
         return default
     try:
-        return int(value)
+        number = int(value)
     except ValueError:
         raise HeaderError(f"the field {name} is {value!r:.40}, not a number") from None
-
-
-def optional_integer(request: RemotingCommand, name: str) -> int | None:
-    """A number that may be missing. Raises HeaderError."""
-    return integer(request, name) if name in request.ext_fields else None
+    if number >> bits - 1 not in (0, -1):
+        raise HeaderError(f"the field {name} is {value:.40}, which {bits} bits do not hold")
+    return number
 
 
 def boolean(request: RemotingCommand, name: str, default: bool = False) -> bool:
