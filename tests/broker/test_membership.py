@@ -128,8 +128,8 @@ def test_the_check_of_an_expression(tmp_path: Path) -> None:
         async with broker_peer(tmp_path / "store") as peer:
             for body, code in (
                 (b"", 0),
-                (b'{"subscriptionData":{"expressionType":"TAG"}}', 0),
-                (b'{"subscriptionData":{"expressionType":"SQL92"}}', 1),
+                (b'{"subscriptionData":{"topic":"T","expressionType":"TAG"}}', 0),
+                (b'{"subscriptionData":{"topic":"T","expressionType":"SQL92"}}', 1),
                 (b"[]", 1),
             ):
                 answer = await peer.ask(RequestCode.CHECK_CLIENT_CONFIG, body)

@@ -224,8 +224,14 @@ def test_a_port_in_use(tmp_path: Path, option: str) -> None:
     assert not (tmp_path / "store" / "abort").exists()
 
 
-def test_an_address_that_is_not_of_this_machine(tmp_path: Path) -> None:
-    assert "192.0.2.1" in refused(tmp_path / "store", "--host", "192.0.2.1")
+@pytest.mark.parametrize("host", ["192.0.2.1", "0.0.0.0", "no such host"])
+def test_a_host_that_is_not_of_this_machine(tmp_path: Path, host: str) -> None:
+    assert host in refused(tmp_path / "store", "--host", host)
+
+
+def test_a_host_may_be_a_name(tmp_path: Path) -> None:
+    with served(tmp_path / "store", "--host", "localhost") as running:
+        assert running.address("broker-a")[0] == "127.0.0.1"
 
 
 def test_a_directory_that_is_no_store(tmp_path: Path) -> None:

@@ -215,4 +215,4 @@ class Broker:
         self._files.persist_offsets(self.offsets, clock_ms())
 
     async def _register(self) -> None:
-        await self._registrar.register(self.metadata)
+        await self._registrar.register_again(self.metadata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mqspec.core import group
@@ -11,12 +12,20 @@ from mqspec.core.response import ResponseCode
 from mqspec.core.subscription import TAG
 from mqspec.service import clock_ms
 from mqspec.transport import Connection
-from mqspec.wire.bodies import BodyError, ConsumerData, HeartbeatData, dumps, from_body, loads
+from mqspec.wire import bodies
+from mqspec.wire.bodies import BodyError, ConsumerData, HeartbeatData, dumps, from_body
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedConfig:
+    """What the body of request 46 holds, as far as it is looked at."""
+
+    subscription_data: bodies.SubscriptionData | None = None
 
 
 def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -105,10 +114,8 @@ def get_consumer_list_by_group(
 
 def check_client_config(_: Broker, __: Connection, request: RemotingCommand) -> RemotingCommand:
     """46. Of expressions only tags are understood (SUBS-009)."""
-    body = loads(request.body) if request.body else {}
-    wanted = body.get("subscriptionData") or {}
-    expression_type = wanted.get("expressionType", TAG)
-    if expression_type == TAG:
+    wanted = from_body(CheckedConfig, request.body).subscription_data if request.body else None
+    if wanted is None or wanted.expression_type == TAG:
         return request.response()
-    remark = f"The broker does not support consumer to filter message by {expression_type}"
+    remark = f"The broker does not support consumer to filter message by {wanted.expression_type}"
     return request.response(ResponseCode.SYSTEM_ERROR, remark)

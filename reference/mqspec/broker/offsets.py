@@ -10,7 +10,7 @@ from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey
 from mqspec.store.message_store import Boundary
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import boolean, integer, optional_integer, text
+from mqspec.wire.headers import boolean, integer, long, text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -37,11 +37,12 @@ def update_consumer_offset(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """15. A consumer sends it one-way."""
+    fields = request.ext_fields
     event = CommitOffset(
-        request.ext_fields.get("consumerGroup"),
+        fields.get("consumerGroup"),
         text(request, "topic"),
-        optional_integer(request, "queueId"),
-        optional_integer(request, "commitOffset"),
+        integer(request, "queueId") if "queueId" in fields else None,
+        long(request, "commitOffset") if "commitOffset" in fields else None,
     )
     step = offset_commit.update_consumer_offset(
         broker.offsets,
@@ -65,7 +66,7 @@ def search_offset_by_timestamp(
     offset = broker.store.offset_by_time(
         text(request, "topic"),
         integer(request, "queueId"),
-        integer(request, "timestamp"),
+        long(request, "timestamp"),
         Boundary.UPPER if is_upper else Boundary.LOWER,
     )
     return request.response(ext_fields={"offset": str(offset)})

@@ -15,7 +15,7 @@ from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue
 from mqspec.service import clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import integer, text
+from mqspec.wire.headers import integer, long, text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -38,13 +38,13 @@ def pull_message(
         group=text(request, "consumerGroup"),
         topic=text(request, "topic"),
         queue_id=integer(request, "queueId"),
-        queue_offset=integer(request, "queueOffset"),
+        queue_offset=long(request, "queueOffset"),
         max_msg_nums=integer(request, "maxMsgNums"),
         sys_flag=integer(request, "sysFlag"),
-        commit_offset=integer(request, "commitOffset", 0),
-        suspend_timeout_ms=integer(request, "suspendTimeoutMillis", 0),
+        commit_offset=long(request, "commitOffset", 0),
+        suspend_timeout_ms=long(request, "suspendTimeoutMillis", 0),
         subscription=request.ext_fields.get("subscription", ALL),
-        sub_version=integer(request, "subVersion", 0),
+        sub_version=long(request, "subVersion", 0),
         expression_type=request.ext_fields.get("expressionType", TAG),
         consumer=connection.peer,
     )

@@ -45,6 +45,13 @@ class Registrar:
         fields = self._fields | {"bodyCrc32": "0", "compressed": "false"}
         await self._ask(RemotingCommand(RequestCode.REGISTER_BROKER, fields, body))
 
+    async def register_again(self, metadata: MetadataState) -> None:
+        """Register, or say in the log why not; the next time comes."""
+        try:
+            await self.register(metadata)
+        except UserError as error:
+            log.warning("%s", error)
+
     def register_soon(self, metadata: MetadataState) -> None:
         """Register once what is being done now is done; changes meanwhile go along."""
         if self._soon is None or self._soon.done():
@@ -63,10 +70,7 @@ class Registrar:
         version = None
         while version != metadata.topic_data_version:
             version = metadata.topic_data_version
-            try:
-                await self.register(metadata)
-            except UserError as error:
-                log.warning("%s", error)
+            await self.register_again(metadata)
 
     async def _ask(self, request: RemotingCommand) -> None:
         try:

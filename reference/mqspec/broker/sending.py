@@ -20,7 +20,7 @@ from mqspec.service import clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BatchMessage, decode_batch
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import HeaderError, boolean, integer, text
+from mqspec.wire.headers import HeaderError, boolean, integer, long, text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -90,7 +90,7 @@ def _send(
     )
     # All is read before anything is done: no topic comes to be for what cannot be read.
     flag, sys_flag = integer(request, names.flag), integer(request, names.sys_flag)
-    born_timestamp = integer(request, names.born_timestamp)
+    born_timestamp = long(request, names.born_timestamp)
     reconsume_times = integer(request, names.reconsume_times, 0)
     is_batch = send.is_batch
     messages = decode_batch(request.body) if is_batch else [BatchMessage(request.body, flag=flag)]

@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import signal
+import socket
 import sys
+from ipaddress import ip_address
 from pathlib import Path
 
 from mqrules import UserError
@@ -24,7 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The options, with the real ports as defaults."""
     parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
     parser.add_argument("--store", type=Path, required=True, metavar="DIR", help="the messages")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="the address to listen on, which clients are told"
+    )
     parser.add_argument(
         "--nameserver-port", type=_port, default=9876, metavar="PORT", help="0: any free one"
     )
@@ -64,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("--segment-size", f"{args.segment_size} bytes", "choose a positive one")
     config = ClusterConfig(
         store=args.store,
-        host=args.host,
+        host=_address(args.host),
         nameserver_port=args.nameserver_port,
         broker_port=args.broker_port,
         brokers=args.brokers,
@@ -73,6 +77,16 @@ def run(args: argparse.Namespace) -> int:
     )
     asyncio.run(_serve(config))
     return 0
+
+
+def _address(host: str) -> str:
+    try:
+        address = socket.gethostbyname(host)
+    except OSError as error:
+        raise UserError("--host", f"{host}: {error.strerror}", "name one of this machine") from None
+    if ip_address(address).is_unspecified:
+        raise UserError("--host", f"clients cannot be told {host}", "name one of this machine")
+    return address
 
 
 async def _serve(config: ClusterConfig) -> None:

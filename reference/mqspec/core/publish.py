@@ -97,8 +97,13 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
         return Step(made.changes, result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
     retry = _check_retry(state, config, event, now_ms)
     changes = (*made.changes, *retry.changes)
-    queue_id = event.queue_id if event.queue_id >= 0 else event.random % topic.write_queue_nums
-    return Step(changes, result=retry.result or _check_properties(config, event) or queue_id)
+    refusal = retry.result or _check_properties(config, event)
+    if refusal or event.queue_id >= 0:
+        return Step(changes, result=refusal or event.queue_id)
+    if topic.write_queue_nums <= 0:
+        remark = f"topic[{event.topic}] has no queue to choose"
+        return Step(changes, result=Refusal(ResponseCode.SYSTEM_ERROR, remark))
+    return Step(changes, result=event.random % topic.write_queue_nums)
 
 
 def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms: int) -> Step:
@@ -119,8 +124,11 @@ def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms
 def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
     if event.is_batch:
         # What stands in the messages of a batch is not heeded, what stands beside them is.
-        delayed = int(decode_properties(event.properties).get("DELAY", "0")) > 0
-        return _ILLEGAL if delayed else None
+        level = decode_properties(event.properties).get("DELAY", "0")
+        try:
+            return _ILLEGAL if int(level) > 0 else None
+        except ValueError:
+            return Refusal(ResponseCode.SYSTEM_ERROR, f"DELAY is {level:.40}, not a number")
     if "TRAN_MSG\x01true" in event.properties:
         remark = f"the broker[{config.host}] sending transaction message is forbidden"
         return Refusal(ResponseCode.NO_PERMISSION, remark)

@@ -11,7 +11,7 @@ from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, to_body
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
-from mqspec.wire.headers import boolean, integer, text
+from mqspec.wire.headers import boolean, integer, long, text
 from mqspec.wire.registration import body_crc, decode_registration
 
 if TYPE_CHECKING:
@@ -35,11 +35,11 @@ def register_broker(
         cluster=fields.get("clusterName", ""),
         broker_name=fields.get("brokerName", ""),
         address=fields.get("brokerAddr", ""),
-        broker_id=integer(request, "brokerId"),
+        broker_id=long(request, "brokerId"),
         channel=connection,
         topics=registration.topics,
         data_version=registration.data_version,
-        timeout_ms=integer(request, "heartbeatTimeoutMillis", route.BROKER_EXPIRED_MS),
+        timeout_ms=long(request, "heartbeatTimeoutMillis", route.BROKER_EXPIRED_MS),
         enable_acting_master=boolean(request, "enableActingMaster"),
     )
     step = server.carry(route.register_broker(server.state, event, clock_ms()))
@@ -57,7 +57,7 @@ def unregister_broker(
     at = route.BrokerAddr(fields.get("clusterName", ""), fields.get("brokerAddr", ""))
     server.carry(
         route.unregister_broker(
-            server.state, at, fields.get("brokerName", ""), integer(request, "brokerId", 0)
+            server.state, at, fields.get("brokerName", ""), long(request, "brokerId", 0)
         )
     )
     return request.response()
