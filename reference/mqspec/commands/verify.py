@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         tuple(e.problem for e in ended if e.problem),
     )
     report.write(output)
-    console.print(terminal(report))
+    console.print(terminal(report, console.width))
     for line in report.failures():
         console.print(f"[bold red]FAILED[/] {line}", soft_wrap=True)
     page = output / "report.html"

@@ -10,18 +10,30 @@ from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment
+from rich import box
 from rich.table import Table
 
 from mqrules.evidence import EvidenceKind, Verdict
 from mqrules.matrix import Matrix, Row
+from mqrules.rule import Kind
 from mqrules.schema import SCHEMA_VERSION, encode
 
-_MARKS = {
+# How a verdict is shown: in the terminal, and as a class of the page.
+_SHOWN = {
     Verdict.HELD: ("[green]✓[/]", "held"),
-    Verdict.REFUTED: ("[green]✗ found[/]", "refuted"),
-    Verdict.DEVIATES: ("[yellow]deviates[/]", "deviates"),
-    Verdict.VIOLATED: ("[bold red]VIOLATED[/]", "violated"),
+    Verdict.REFUTED: ("[green]cex[/]", "refuted"),
+    Verdict.DEVIATES: ("[yellow]dev[/]", "deviates"),
+    Verdict.UNDECIDABLE: ("[yellow]open[/]", "open"),
+    Verdict.NOT_CLAIMED: ("[yellow]n/c[/]", "open"),
+    Verdict.BLOCKED: ("[yellow]blocked[/]", "open"),
+    Verdict.NOT_RUN: ("[yellow]not run[/]", "open"),
+    Verdict.VIOLATED: ("[bold red]✗[/]", "violated"),
 }
+LEGEND = (
+    "✓ held, ✗ violated, gap: needed and not there, cex: an ideal's expected counterexample, "
+    "dev: deviates as listed, open: undecidable, n/c: not claimed; and how many records"
+)
+_ROOM_FOR_TEXT = 120  # columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +58,33 @@ class Report:
         (folder / "report.html").write_text(_html(self), encoding="utf-8")
 
 
-def terminal(report: Report) -> Table:
-    """The matrix as a table: a rule a row, a kind of evidence a column."""
-    table = Table(title=f"Evidence for {report.target}", title_justify="left", pad_edge=False)
-    table.add_column("rule", no_wrap=True)
-    table.add_column("level", no_wrap=True)
-    for kind in EvidenceKind:
-        table.add_column(kind.value, justify="center", no_wrap=True)
-    table.add_column("says", overflow="ellipsis", no_wrap=True, ratio=1)
+def terminal(report: Report, width: int) -> Table:
+    """The matrix as a table for `width` columns: a rule a row, a kind of evidence a column."""
+    table = Table(
+        title=f"Evidence for {report.target}",
+        caption=LEGEND,
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for name in ("rule", "level", *EvidenceKind):
+        table.add_column(str(name), no_wrap=True)
+    if width >= _ROOM_FOR_TEXT:
+        table.add_column("says", overflow="ellipsis", no_wrap=True, ratio=1)
     for row in report.matrix.rows:
-        cells = [_mark(row, kind) for kind in EvidenceKind]
-        rule_id = f"[bold red]{row.rule.id}[/]" if row.fails_build else row.rule.id
-        level = row.rule.level.value if row.rule.level.value != "none" else "ideal"
-        table.add_row(rule_id, level, *cells, row.rule.text)
+        rule = row.rule
+        rule_id = f"[bold red]{rule.id}[/]" if row.fails_build else rule.id
+        level = "ideal" if rule.kind is Kind.IDEAL else rule.level.value
+        cells = [rule_id, level, *(_mark(row, kind) for kind in EvidenceKind), rule.text]
+        table.add_row(*cells[: len(table.columns)])
     return table
 
 
 def _mark(row: Row, kind: EvidenceKind) -> str:
     if cell := row.cells.get(kind):
-        count = f" {len(cell.records)}" if len(cell.records) > 1 else ""
-        return _MARKS.get(cell.verdict, (f"[yellow]{cell.verdict.value}[/]", ""))[0] + count
+        return f"{_SHOWN[cell.verdict][0]} {len(cell.records)}"
     return "[red]gap[/]" if kind in row.gaps else ""
 
 
@@ -119,7 +138,7 @@ def _html(report: Report) -> str:
     return template.render(
         report=report,
         kinds=list(EvidenceKind),
-        css={verdict: _MARKS.get(verdict, ("", "open"))[1] for verdict in Verdict},
+        css={verdict: css for verdict, (_, css) in _SHOWN.items()},
         totals=Counter(_standing(row) for row in report.matrix.rows),
     )
 
