@@ -26,6 +26,7 @@ from mqrules.matrix import matrix
 from mqspec.report import Report, terminal
 
 HELP = "run all of it, and show the evidence matrix"
+MQSPEC = (sys.executable, "-m", "mqspec.cli")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -93,11 +94,9 @@ def _run_stage(stage: Stage, output: Path, console: Console) -> Ended:
     evidence.unlink(missing_ok=True)
     started = time.monotonic()
     console.print(f"{stage.name} …")
-    command = [sys.executable, "-m", "mqspec.cli", stage.name, *stage.arguments]
+    command = [*MQSPEC, stage.name, *stage.arguments, "--evidence", str(evidence)]
     with log.open("wb") as stream:
-        done = subprocess.run(
-            [*command, "--evidence", str(evidence)], stdout=stream, stderr=subprocess.STDOUT
-        )
+        done = subprocess.run(command, stdout=stream, stderr=subprocess.STDOUT)
     seconds = time.monotonic() - started
     problem = ""
     if done.returncode or not evidence.exists():

@@ -1,0 +1,89 @@
+"""`mqspec verify` must say no: a stage that fails, a MUST without its evidence."""
+
+from __future__ import annotations
+
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from mqrules import Evidence, Level, Verdict, rules, write_evidence
+from mqspec import cli
+from mqspec.commands import verify
+
+# Stands in for mqspec: writes the evidence that was prepared for the stage, or fails.
+STUB = """
+import pathlib, shutil, sys
+stage, evidence = sys.argv[1], pathlib.Path(sys.argv[-1])
+prepared = pathlib.Path(__file__).with_name(stage + ".jsonl")
+if not prepared.exists():
+    sys.exit(f"{stage} broke down")
+shutil.copy(prepared, evidence)
+"""
+
+
+@pytest.fixture
+def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which every stage finds evidence that closes all rules between them."""
+    stub = tmp_path / "stub.py"
+    stub.write_text(STUB)
+    monkeypatch.setattr(verify, "MQSPEC", (sys.executable, str(stub)))
+    records = [
+        Evidence(rule=rule.id, kind=kind, subject="prepared", verdict=Verdict.HELD)
+        for rule in rules().values()
+        for kind in rule.needs
+    ]
+    for number, name in enumerate(("check", "prove", "conform", "audit")):
+        write_evidence(tmp_path / f"{name}.jsonl", records[number::4])
+    return tmp_path
+
+
+def run(stages: Path) -> int:
+    return cli.main(["verify", "--output", str(stages / "out")])
+
+
+def test_all_evidence_there_is_exit_0_and_four_reports(stages: Path) -> None:
+    assert run(stages) == 0
+    data = json.loads((stages / "out" / "report.json").read_text())
+    assert data["failures"] == []
+    assert [entry["rule"]["id"] for entry in data["rules"]] == list(rules())
+    suite = ElementTree.parse(stages / "out" / "junit.xml").getroot()
+    assert suite.get("failures") == "0"
+    assert int(suite.get("tests", "0")) == sum(len(rule.needs) for rule in rules().values())
+
+
+def test_the_page_is_one_file_that_asks_for_no_other(stages: Path) -> None:
+    run(stages)
+    page = (stages / "out" / "report.html").read_text()
+    assert 'id="ALLOC-001"' in page
+    assert "http" not in page
+    assert "src=" not in page
+
+
+def test_a_must_without_evidence_fails_and_is_named(
+    stages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    must = next(rule for rule in rules().values() if rule.level is Level.MUST)
+    for path in stages.glob("*.jsonl"):
+        kept = [line for line in path.read_text().splitlines() if must.id not in line]
+        path.write_text("".join(line + "\n" for line in kept))
+    assert run(stages) == 1
+    assert f"FAILED {must.id}: not" in capsys.readouterr().out
+    suite = ElementTree.parse(stages / "out" / "junit.xml").getroot()
+    assert suite.get("failures") == str(len(must.needs))
+
+
+def test_a_stage_that_breaks_down_fails_and_says_why(
+    stages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (stages / "audit.jsonl").unlink()
+    assert run(stages) == 1
+    assert "FAILED audit ended with 1: audit broke down" in capsys.readouterr().out
+
+
+def test_evidence_of_an_earlier_run_does_not_count(stages: Path) -> None:
+    assert run(stages) == 0
+    (stages / "prove.jsonl").unlink()
+    assert run(stages) == 1
