@@ -92,6 +92,8 @@ def run_tlc(
             str(toolchain.java()),
             *(_THOROUGH_JVM if thorough else _QUICK_JVM),
             f"-DTLA-Library={folders}",
+            # Its standard modules are unpacked there, and runs would take each other's away.
+            f"-Djava.io.tmpdir={scratch}",
             *("-cp", str(toolchain.tlc_jar()), "tlc2.TLC", "-tool"),
             *("-workers", str(workers), "-metadir", scratch, "-config", "run.cfg"),
             module.stem,
