@@ -148,6 +148,7 @@ class OffsetCommitWorld(World):
     """OffsetCommit: consumers, and one broker with its file."""
 
     actions: ClassVar = {
+        "SendMessage": ("queue",),
         "AddMessageQueue": ("member", "queue"),
         "PullMessage": ("member", "queue"),
         "ProcessConsumeResult": ("member", "queue", "offset"),
@@ -161,10 +162,19 @@ class OffsetCommitWorld(World):
         "CrashMember": ("member",),
     }
 
-    def __init__(self, members: Iterable[str], queues: Iterable[int], max_offset: int) -> None:
+    def __init__(
+        self,
+        members: Iterable[str],
+        queues: Iterable[int],
+        max_offset: int,
+        sent_before: int,
+        policy: group.ConsumeFromWhere,
+    ) -> None:
         self.consumers = {m: offset_commit.ConsumerState() for m in members}
         self.queues = tuple(queues)
-        self.max_offset = max_offset
+        self.policy = policy
+        self.offset_end = max_offset
+        self.max_offset = dict.fromkeys(self.queues, sent_before)
         self.offsets = offset_commit.OffsetState()
         self.file = json.dumps(offset_commit.persist(self.offsets))
         self.network: set[tuple[str, int, int]] = set()
@@ -176,7 +186,7 @@ class OffsetCommitWorld(World):
         return {
             "member": self.consumers,
             "queue": self.queues,
-            "offset": range(self.max_offset),
+            "offset": range(self.offset_end),
             "commit": sorted(self.network),
         }[name]
 
@@ -191,11 +201,16 @@ class OffsetCommitWorld(World):
             "network": _records(self.network),
             "orphans": _records(self.orphans),
             "crashed": frozenset(self.crashed),
+            "maxOffset": FrozenDict(self.max_offset),
             "consumed": _function(
                 self.queues,
-                lambda q: _function(range(self.max_offset), lambda o: self.consumed[q, o]),
+                lambda q: _function(range(self.offset_end), lambda o: self.consumed[q, o]),
             ),
         }
+
+    def send_message(self, queue: int) -> None:
+        require(self.max_offset[queue] < self.offset_end)
+        self.max_offset[queue] += 1
 
     def add_message_queue(self, member: str, queue: int) -> None:
         state, mq = self._running(member), _message_queue(queue)
@@ -206,15 +221,18 @@ class OffsetCommitWorld(World):
             self.offsets, _offset_key(queue), set_zero_if_not_found=False, queue_is_young=False
         )
         stored = offset_commit.NOT_FOUND if answer.offset is None else answer.offset
-        policy = group.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-        where = rebalance.compute_pull_from_where(policy, TOPIC, stored)
-        start = stored if where is rebalance.PullFrom.STORED else 0
+        begin = {
+            rebalance.PullFrom.STORED: stored,
+            rebalance.PullFrom.ZERO: 0,
+            rebalance.PullFrom.MAX_OFFSET: self.max_offset[queue],
+        }
+        start = begin[rebalance.compute_pull_from_where(self.policy, TOPIC, stored)]
         apply(state, offset_commit.add_message_queue(state, mq, start, stored, 0).changes)
 
     def pull_message(self, member: str, queue: int) -> None:
         state, mq = self._running(member), _message_queue(queue)
         held = self._held(state, mq)
-        require(held.next_offset < self.max_offset)
+        require(held.next_offset < self.max_offset[queue])
         pulled = offset_commit.Pulled(
             mq, held.generation, held.next_offset + 1, 0, (held.next_offset,)
         )
@@ -291,7 +309,8 @@ class OffsetCommitWorld(World):
     ) -> None:
         consumed = offset_commit.Consumed(mq, generation, (offset,))
         apply(state, offset_commit.process_consume_result(state, consumed).changes)
-        self.consumed[mq.queue_id, offset] += 1
+        # The model counts no further than `more than once`.
+        self.consumed[mq.queue_id, offset] = min(self.consumed[mq.queue_id, offset] + 1, 2)
 
     def _carry(self, member: str, step: CoreStep) -> None:
         apply(self.consumers[member], step.changes)
@@ -493,7 +512,17 @@ def world_of(model: Model) -> World | None:
     if any(given.get(name) == value for name, value in _OTHER_PROTOCOLS.items()):
         return None
     if "MaxOffset" in given:
-        return OffsetCommitWorld(sorted(given["Members"]), given["Queues"], given["MaxOffset"])
+        last, first = (
+            group.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+            group.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        )
+        return OffsetCommitWorld(
+            sorted(given["Members"]),
+            given["Queues"],
+            given["MaxOffset"],
+            given["SentBefore"],
+            last if given["FromLast"] else first,
+        )
     if "MqAll" in given:
         places = {m: place for place, m in enumerate(sorted(given["Members"]), start=1)}
         return RebalanceWorld(

@@ -19,9 +19,9 @@
 (* progress that rides on a pull, which is one more PersistAll.            *)
 (*                                                                         *)
 (* Not in the core, being the environment: offsetFile, network, orphans,   *)
-(* crashed, moves, brokerCrashes; LoseCommit, CrashMember; and             *)
+(* crashed, moves, brokerCrashes, maxOffset; LoseCommit, CrashMember; and  *)
 (* FinishOrphan, which is ProcessConsumeResult of a process queue that was *)
-(* dropped.  Ghosts: consumed, chances.                                    *)
+(* dropped.  Ghosts: begun, consumed.                                      *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets
 
@@ -29,6 +29,8 @@ CONSTANTS
     Members,           \* the members of the group
     Queues,            \* the queues of the topic
     MaxOffset,         \* the messages of each queue are 0..MaxOffset-1
+    SentBefore,        \* how many of them are there before the group starts
+    FromLast,          \* whether a group begins at the end where nothing is stored
     MaxMoves,          \* how often a queue is taken from a member that runs
     MaxMemberCrashes,
     MaxBrokerCrashes,
@@ -48,11 +50,12 @@ VARIABLES
     crashed,           \* the members that are gone
     moves,             \* how many moves there have been
     brokerCrashes,     \* how many there have been
-    consumed,          \* queue -> offset -> how often it was consumed
-    chances            \* queue -> offset -> process queues that began at or below it
+    maxOffset,         \* queue -> how many messages it has
+    begun,             \* queue -> where the group began on it, or None
+    consumed           \* queue -> offset -> how often it was consumed; 2 is more than once
 
 vars == <<processQueueTable, offsetStore, offsetTable, offsetFile, network, orphans,
-          crashed, moves, brokerCrashes, consumed, chances>>
+          crashed, moves, brokerCrashes, maxOffset, begun, consumed>>
 
 Offsets == 0..MaxOffset-1
 Progress == 0..MaxOffset
@@ -73,8 +76,9 @@ TypeOK ==
     /\ crashed \subseteq Members
     /\ moves \in 0..MaxMoves
     /\ brokerCrashes \in 0..MaxBrokerCrashes
-    /\ consumed \in [Queues -> [Offsets -> Nat]]
-    /\ chances \in [Queues -> [Offsets -> Nat]]
+    /\ maxOffset \in [Queues -> Progress]
+    /\ \A q \in Queues : begun[q] = None \/ begun[q] \in Progress
+    /\ consumed \in [Queues -> [Offsets -> 0..2]]
 
 Init ==
     /\ processQueueTable = [m \in Members |-> [q \in Queues |-> None]]
@@ -86,18 +90,28 @@ Init ==
     /\ crashed = {}
     /\ moves = 0
     /\ brokerCrashes = 0
+    /\ maxOffset = [q \in Queues |-> SentBefore]
+    /\ begun = [q \in Queues |-> None]
     /\ consumed = [q \in Queues |-> [o \in Offsets |-> 0]]
-    /\ chances = [q \in Queues |-> [o \in Offsets |-> 0]]
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
-(* A member starts on a queue, at the offset that the broker has stored,   *)
-(* or at the beginning.  Somebody else may hold it still: that is one of   *)
-(* the moves.                                                              *)
+(* A message is sent.                                                      *)
+(***************************************************************************)
+SendMessage(q) ==
+    /\ maxOffset[q] < MaxOffset
+    /\ maxOffset' = [maxOffset EXCEPT ![q] = @ + 1]
+    /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, offsetFile, network, orphans,
+                   crashed, moves, brokerCrashes, begun, consumed>>
+
+(***************************************************************************)
+(* A member starts on a queue, at the offset that the broker has stored;   *)
+(* where there is none at the beginning or, as the group's policy says, at *)
+(* the end.  Somebody else may hold it still: that is one of the moves.    *)
 (***************************************************************************)
 AddMessageQueue(m, q) ==
     LET stored == offsetTable[q]
-        start  == IF stored = None THEN 0 ELSE stored
+        start  == IF stored # None THEN stored ELSE IF FromLast THEN maxOffset[q] ELSE 0
     IN  /\ m \in Running
         /\ ~Holds(m, q)
         /\ IF \E n \in Running : Holds(n, q)
@@ -106,9 +120,9 @@ AddMessageQueue(m, q) ==
         /\ processQueueTable' = [processQueueTable EXCEPT
             ![m][q] = [nextOffset |-> start, msgTreeMap |-> {}]]
         /\ offsetStore' = [offsetStore EXCEPT ![m][q] = stored]
-        /\ chances' = [chances EXCEPT
-            ![q] = [o \in Offsets |-> IF o >= start THEN @[o] + 1 ELSE @[o]]]
-        /\ UNCHANGED <<offsetTable, offsetFile, network, orphans, crashed, brokerCrashes, consumed>>
+        /\ begun' = [begun EXCEPT ![q] = IF @ = None THEN start ELSE @]
+        /\ UNCHANGED <<offsetTable, offsetFile, network, orphans, crashed, brokerCrashes,
+                       maxOffset, consumed>>
 
 (***************************************************************************)
 (* The next message enters the process queue.                              *)
@@ -117,11 +131,11 @@ PullMessage(m, q) ==
     LET next == processQueueTable[m][q].nextOffset
     IN  /\ m \in Running
         /\ Holds(m, q)
-        /\ next < MaxOffset
+        /\ next < maxOffset[q]
         /\ processQueueTable' = [processQueueTable EXCEPT
             ![m][q].nextOffset = next + 1, ![m][q].msgTreeMap = @ \cup {next}]
         /\ UNCHANGED <<offsetStore, offsetTable, offsetFile, network, orphans,
-                       crashed, moves, brokerCrashes, consumed, chances>>
+                       crashed, moves, brokerCrashes, maxOffset, begun, consumed>>
 
 (***************************************************************************)
 (* A message is finished.  Progress is the smallest one that is not, or    *)
@@ -137,9 +151,9 @@ ProcessConsumeResult(m, q, o) ==
         /\ processQueueTable' = [processQueueTable EXCEPT ![m][q].msgTreeMap = rest]
         /\ offsetStore' = [offsetStore EXCEPT
             ![m][q] = IF old # None /\ progress < old THEN old ELSE progress]
-        /\ consumed' = [consumed EXCEPT ![q][o] = @ + 1]
+        /\ consumed' = [consumed EXCEPT ![q][o] = IF @ = 0 THEN 1 ELSE 2]
         /\ UNCHANGED <<offsetTable, offsetFile, network, orphans,
-                       crashed, moves, brokerCrashes, chances>>
+                       crashed, moves, brokerCrashes, maxOffset, begun>>
 
 (***************************************************************************)
 (* A message is finished, and its process queue was dropped meanwhile.     *)
@@ -148,9 +162,9 @@ FinishOrphan(m, q, o) ==
     /\ m \in Running
     /\ [member |-> m, queue |-> q, offset |-> o] \in orphans
     /\ orphans' = orphans \ {[member |-> m, queue |-> q, offset |-> o]}
-    /\ consumed' = [consumed EXCEPT ![q][o] = @ + 1]
+    /\ consumed' = [consumed EXCEPT ![q][o] = IF @ = 0 THEN 1 ELSE 2]
     /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, offsetFile, network,
-                   crashed, moves, brokerCrashes, chances>>
+                   crashed, moves, brokerCrashes, maxOffset, begun>>
 
 (***************************************************************************)
 (* Every 5 s a member reports its progress on each queue that it holds.    *)
@@ -168,7 +182,7 @@ PersistAll(m) ==
         /\ reported # {}
         /\ Send({Commit(m, q) : q \in reported})
         /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, offsetFile, orphans,
-                       crashed, moves, brokerCrashes, consumed, chances>>
+                       crashed, moves, brokerCrashes, maxOffset, begun, consumed>>
 
 (***************************************************************************)
 (* A queue is taken away: dropped, and reported for the last time.  What   *)
@@ -188,7 +202,8 @@ RemoveUnnecessaryMessageQueue(m, q) ==
         /\ offsetStore' = [offsetStore EXCEPT ![m][q] = None]
         /\ Send(IF offsetStore[m][q] = None \/ Handover = "clean" THEN {} ELSE {Commit(m, q)})
         /\ orphans' = orphans \cup {[member |-> m, queue |-> q, offset |-> o] : o \in tree}
-        /\ UNCHANGED <<offsetTable, offsetFile, crashed, brokerCrashes, consumed, chances>>
+        /\ UNCHANGED <<offsetTable, offsetFile, crashed, brokerCrashes, maxOffset,
+                       begun, consumed>>
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
@@ -200,7 +215,7 @@ UpdateConsumerOffset(commit) ==
     /\ network' = network \ {commit}
     /\ offsetTable' = [offsetTable EXCEPT ![commit.queue] = commit.offset]
     /\ UNCHANGED <<processQueueTable, offsetStore, offsetFile, orphans,
-                   crashed, moves, brokerCrashes, consumed, chances>>
+                   crashed, moves, brokerCrashes, maxOffset, begun, consumed>>
 
 (***************************************************************************)
 (* A commit does not arrive.                                               *)
@@ -209,16 +224,18 @@ LoseCommit(commit) ==
     /\ commit \in network
     /\ network' = network \ {commit}
     /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, offsetFile, orphans,
-                   crashed, moves, brokerCrashes, consumed, chances>>
+                   crashed, moves, brokerCrashes, maxOffset, begun, consumed>>
 
 (***************************************************************************)
-(* Every 5 s the broker writes its table to the file.                      *)
+(* Every 5 s the broker writes its table to the file.  That matters only   *)
+(* to a crash that is still to come.                                       *)
 (***************************************************************************)
 Persist ==
+    /\ brokerCrashes < MaxBrokerCrashes
     /\ offsetFile # offsetTable
     /\ offsetFile' = offsetTable
     /\ UNCHANGED <<processQueueTable, offsetStore, offsetTable, network, orphans,
-                   crashed, moves, brokerCrashes, consumed, chances>>
+                   crashed, moves, brokerCrashes, maxOffset, begun, consumed>>
 
 (***************************************************************************)
 (* The broker is killed, starts, and loads the file.                       *)
@@ -228,7 +245,7 @@ Load ==
     /\ brokerCrashes' = brokerCrashes + 1
     /\ offsetTable' = offsetFile
     /\ UNCHANGED <<processQueueTable, offsetStore, offsetFile, network, orphans,
-                   crashed, moves, consumed, chances>>
+                   crashed, moves, maxOffset, begun, consumed>>
 
 (***************************************************************************)
 (* A member is gone, with all that it had in memory.                       *)
@@ -240,7 +257,8 @@ CrashMember(m) ==
     /\ processQueueTable' = [processQueueTable EXCEPT ![m] = [q \in Queues |-> None]]
     /\ offsetStore' = [offsetStore EXCEPT ![m] = [q \in Queues |-> None]]
     /\ orphans' = {task \in orphans : task.member # m}
-    /\ UNCHANGED <<offsetTable, offsetFile, network, moves, brokerCrashes, consumed, chances>>
+    /\ UNCHANGED <<offsetTable, offsetFile, network, moves, brokerCrashes, maxOffset,
+                   begun, consumed>>
 
 -----------------------------------------------------------------------------
 Next ==
@@ -254,6 +272,7 @@ Next ==
     \/ \E m \in Members, q \in Queues, o \in Offsets :
         \/ ProcessConsumeResult(m, q, o)
         \/ FinishOrphan(m, q, o)
+    \/ \E q \in Queues : SendMessage(q)
     \/ \E commit \in network :
         \/ UpdateConsumerOffset(commit)
         \/ LoseCommit(commit)
@@ -264,12 +283,13 @@ Next ==
 (* A queue that nobody holds gets an owner (Rebalance, Converges), an      *)
 (* owner goes on pulling, and its listener goes on finishing messages.     *)
 (* Nothing is asked of commits: for every message to be consumed none of   *)
-(* them need ever arrive.                                                  *)
+(* them need ever arrive.  All messages are sent in the end.               *)
 (***************************************************************************)
 Unowned(q) == \A m \in Running : ~Holds(m, q)
 
 Fairness ==
     \A q \in Queues :
+        /\ WF_vars(SendMessage(q))
         /\ WF_vars(Unowned(q) /\ \E m \in Members : AddMessageQueue(m, q))
         /\ \A m \in Members :
             /\ WF_vars(PullMessage(m, q))
@@ -278,18 +298,21 @@ Fairness ==
 Spec == Init /\ [][Next]_vars /\ Fairness
 
 -----------------------------------------------------------------------------
-Finished(q) == {o \in Offsets : consumed[q][o] > 0}
 Below(offset) == {o \in Offsets : o < offset}
+
+\* Consumed, or from before a group that began at the end began.
+Done(q) ==
+    {o \in Offsets : consumed[q][o] > 0} \cup (IF begun[q] = None THEN {} ELSE Below(begun[q]))
 
 (***************************************************************************)
 (* OFFSET-002.  Whatever was committed, and is on its way, in memory or in *)
 (* the file, all below it has been consumed.                               *)
 (***************************************************************************)
 CommittedIsConsumed ==
-    /\ \A commit \in network : Below(commit.offset) \subseteq Finished(commit.queue)
+    /\ \A commit \in network : Below(commit.offset) \subseteq Done(commit.queue)
     /\ \A q \in Queues :
-        /\ offsetTable[q] # None => Below(offsetTable[q]) \subseteq Finished(q)
-        /\ offsetFile[q] # None => Below(offsetFile[q]) \subseteq Finished(q)
+        /\ offsetTable[q] # None => Below(offsetTable[q]) \subseteq Done(q)
+        /\ offsetFile[q] # None => Below(offsetFile[q]) \subseteq Done(q)
 
 (***************************************************************************)
 (* OFFSET-001.  What an owner will not pull any more is consumed, or it    *)
@@ -298,13 +321,27 @@ CommittedIsConsumed ==
 NothingSkipped ==
     \A m \in Running, q \in Queues : Holds(m, q) =>
         Below(processQueueTable[m][q].nextOffset)
-            \subseteq Finished(q) \cup processQueueTable[m][q].msgTreeMap
+            \subseteq Done(q) \cup processQueueTable[m][q].msgTreeMap
 
 (***************************************************************************)
-(* OFFSET-005.  A message is consumed at most once for each process queue  *)
-(* that began at or below it.                                              *)
+(* OFFSET-005.  A process queue begins at what is stored, and from there   *)
+(* each message enters it once: so what is repeated is repeated by another *)
+(* process queue, and was not below what was stored when that one began.   *)
 (***************************************************************************)
-RepeatsInWindow == \A q \in Queues, o \in Offsets : consumed[q][o] <= chances[q][o]
+BeginsAtStored(m, q) ==
+    ~Holds(m, q) /\ Holds(m, q)' =>
+        /\ processQueueTable'[m][q].msgTreeMap = {}
+        /\ offsetTable[q] # None => processQueueTable'[m][q].nextOffset = offsetTable[q]
+
+GoesOn(m, q) ==
+    Holds(m, q) /\ Holds(m, q)' =>
+        LET before == processQueueTable[m][q]
+            after  == processQueueTable'[m][q]
+        IN  \A o \in after.msgTreeMap \ before.msgTreeMap :
+                before.nextOffset <= o /\ o < after.nextOffset
+
+RepeatsInWindow ==
+    [][\A m \in Members, q \in Queues : BeginsAtStored(m, q) /\ GoesOn(m, q)]_vars
 
 (***************************************************************************)
 (* OFFSET-003.  While a member keeps a queue its progress never goes back. *)
@@ -321,9 +358,15 @@ DroppedNeverCommits ==
     [][\A commit \in network' \ network : Holds(commit.member, commit.queue)]_vars
 
 (***************************************************************************)
+(* The three together, so that the graph is walked once.                   *)
+(***************************************************************************)
+OwnersKeepOrder == RepeatsInWindow /\ OwnProgressNeverGoesBack /\ DroppedNeverCommits
+
+(***************************************************************************)
 (* OFFSET-007.                                                             *)
 (***************************************************************************)
-EveryMessageConsumed == Running # {} ~> (Running = {} \/ \A q \in Queues : Finished(q) = Offsets)
+EveryMessageConsumed ==
+    Running # {} ~> (Running = {} \/ \A q \in Queues : Done(q) = Offsets)
 
 (***************************************************************************)
 (* Ideals: OFFSET-004 and OFFSET-008.                                      *)
@@ -336,8 +379,8 @@ NoRepeat == \A q \in Queues, o \in Offsets : consumed[q][o] <= 1
 
 (***************************************************************************)
 (* Broken, to show that the model is not empty: all of a queue does come   *)
-(* to be written to the file, and two members do hold a queue at once.     *)
+(* to be stored, and two members do hold a queue at once.                  *)
 (***************************************************************************)
-NeverAllCommitted == \A q \in Queues : offsetFile[q] # MaxOffset
+NeverAllCommitted == \A q \in Queues : offsetTable[q] # MaxOffset
 NeverTwoOwners == \A q \in Queues : Cardinality({m \in Running : Holds(m, q)}) <= 1
 =============================================================================
