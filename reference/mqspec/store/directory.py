@@ -24,7 +24,10 @@ class StoreDirectory:
     def check(self) -> None:
         """Raise UserError where the path cannot be a store. Changes nothing."""
         if self.root.is_dir():
-            names = {path.name for path in self.root.iterdir()}
+            try:
+                names = {path.name for path in self.root.iterdir()}
+            except OSError as error:
+                raise _unusable(self.root, error) from None
             if names and not names & _KNOWN:
                 raise UserError(
                     str(self.root),
@@ -47,9 +50,7 @@ class StoreDirectory:
             self.root.mkdir(parents=True, exist_ok=True)
             lock = (self.root / "lock").open("ab")
         except OSError as error:
-            raise UserError(
-                str(self.root), f"cannot be written: {error.strerror}", "name another directory"
-            ) from None
+            raise _unusable(self.root, error) from None
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError:
@@ -67,3 +68,7 @@ class StoreDirectory:
             self._lock.close()
             self._lock = None
             _ours.discard(self.root.resolve())
+
+
+def _unusable(root: Path, error: OSError) -> UserError:
+    return UserError(str(root), f"cannot be used: {error.strerror}", "name another directory")

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import mmap
 import os
+from itertools import pairwise
 from pathlib import Path
 
 from mqrules import UserError
 
 NAME_DIGITS = 20
+
+
+def sync_directory(directory: Path) -> None:
+    """Return when the names of the files in a directory are on disk."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class MappedFileQueue:
@@ -18,6 +28,7 @@ class MappedFileQueue:
         self.directory = directory
         self.file_size = file_size
         self._files: dict[int, mmap.mmap] = {}  # by the position of the first byte
+        self._has_new_file = False  # whose name is not on disk yet
 
     def check(self) -> None:
         """Raise UserError where a file cannot be one of this array. Changes nothing."""
@@ -29,13 +40,20 @@ class MappedFileQueue:
                 raise UserError(
                     str(path), f"its name is not a multiple of {self.file_size}", remedy
                 )
-        for path in self._whole():
+        whole = self._whole()
+        for path in whole:
             if (length := path.stat().st_size) != self.file_size:
                 raise UserError(
                     str(path),
                     f"a file of {length} bytes, expected {self.file_size}",
                     "open the store with the file size that it was written with, or restore "
                     "the file from a copy",
+                )
+        for path, following in pairwise(whole):
+            missing = int(path.name) + self.file_size
+            if int(following.name) != missing:
+                raise UserError(
+                    str(self._path(missing)), "the file is missing", "restore it from a copy"
                 )
 
     def load(self) -> None:
@@ -77,6 +95,9 @@ class MappedFileQueue:
                 first = max(begin - start, 0)
                 first -= first % mmap.ALLOCATIONGRANULARITY
                 file.flush(first, min(end - start, self.file_size) - first)
+        if self._has_new_file:
+            sync_directory(self.directory)
+            self._has_new_file = False
 
     def truncate(self, end: int) -> None:
         """Remove files that start at `end` or behind it, and zero what follows it in its file,
@@ -113,6 +134,7 @@ class MappedFileQueue:
         path = self._path(start)
         with path.open("xb") as file:
             file.truncate(self.file_size)
+        self._has_new_file = True
         return self._map(path)
 
     def _map(self, path: Path) -> mmap.mmap:

@@ -34,6 +34,7 @@ from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.consume_queue import ConsumeQueue
 from mqspec.store.directory import StoreDirectory
+from mqspec.store.mapped_file import sync_directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,8 @@ class MessageStore:
         self._directory.take()
         report = self._recover()
         (self.root / "abort").write_text(str(os.getpid()))
+        # Or a crash would look like a clean stop, and too much would be trusted.
+        sync_directory(self.root)
         return report
 
     def close(self) -> None:
@@ -165,18 +168,19 @@ class MessageStore:
             return PutResult(PutStatus.MESSAGE_ILLEGAL)
         now = max(self._clock_ms(), self._written_at)
         position, queue_offset, _ = step.result
-        message_ids = []
+        message_ids, dispatches = [], []
         for i, (message, data) in enumerate(zip(messages, encoded, strict=True)):
             offset = queue_offset + i if indexed else 0
             place(data, offset, position, now)
             code = log.unit_tags_code(message.topic, message.properties, now)
             unit = Unit(position, len(data), code)
             dispatch = Dispatch(queue, offset, indexed, unit, now)
-            self._pending.append((dispatch, message.properties))
+            dispatches.append((dispatch, message.properties))
             message_ids.append(offset_message_id(message.store_host, position))
             position += len(data)
         self._commit_log.append(b"".join(encoded), step.result)
         apply(self._state, step.changes)
+        self._pending.extend(dispatches)
         self._written_at = now
         status = self._flush_sync() if self._config.sync_flush else PutStatus.PUT_OK
         self.reput()
