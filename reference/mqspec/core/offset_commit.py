@@ -373,5 +373,7 @@ def load(data: Mapping[str, Any]) -> OffsetState:
         if not at or not isinstance(queues, Mapping):
             raise ValueError(f"{name!r} is no topic@group with its queues")
         for queue_id, offset in queues.items():
+            if not isinstance(offset, int | str):
+                raise ValueError(f"{name!r}: {offset!r} is no offset")
             found[OffsetKey(topic, group, int(queue_id))] = int(offset)
     return OffsetState(found)
