@@ -78,7 +78,8 @@ class Matrix:
                 yield f"{row.rule.id}: not {missing}, and a MUST"
         for kill in self.kills:
             if kill.verdict is Verdict.VIOLATED:
-                yield f"{kill.rule}: the defect {kill.defect} was not noticed by {kill.subject}"
+                problem = kill.detail.get("problem", "it was not noticed")
+                yield f"{kill.rule}: the defect {kill.defect}, {kill.subject}: {problem}"
 
 
 def matrix(rules: Mapping[str, Rule], records: Iterable[Evidence]) -> Matrix:

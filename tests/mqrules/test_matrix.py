@@ -64,4 +64,4 @@ def test_a_seeded_defect_counts_for_no_rule_and_must_be_noticed() -> None:
         "ALLOC-001: not checked, proved, and a MUST"
     ]
     missed = replace(kill, verdict=Verdict.VIOLATED)
-    assert failures(*BOTH, missed) == ["ALLOC-001: the defect SameClientId was not noticed by MC"]
+    assert failures(*BOTH, missed) == ["ALLOC-001: the defect SameClientId, MC: it was not noticed"]
