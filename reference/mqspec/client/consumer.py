@@ -351,6 +351,9 @@ class PushConsumer:
     async def _pull_service(self, mq: MessageQueue, generation: int) -> None:
         await sleep_ms(FIRST_PULL_DELAY_MS)
         while (queue := held(self.state, mq, generation)) is not None:
+            # Trying counts: a queue held back, or whose broker is away, is not lost (REBAL-008).
+            tried = Pulled(mq, generation, queue.next_offset, _now_ms())
+            await self._carry_out(pull_message(self.state, tried))
             if must_wait(queue):
                 await sleep_ms(FLOW_CONTROL_DELAY_MS)
                 continue
