@@ -19,6 +19,7 @@ class ModelsDirective(SphinxDirective):
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
         if not self.arguments:
             return [self._summary()]
         wanted = self.arguments[0]
@@ -63,7 +64,7 @@ class ModelsDirective(SphinxDirective):
             depth = f"in {broken.depth} states" if broken.depth else "for ever"
             said = text(f"{depth}; " if broken.rules else depth)
             pairs.append((f"{name} is violated", said + self._rules(broken.rules)))
-        about = nodes.paragraph("", "", *linked(model.about + ".", self.env.docname))
+        about = nodes.paragraph("", "", *linked(model.about.rstrip(".") + ".", self.env.docname))
         return anchored(model.name, anchor, about, fields(pairs))
 
     def _rules(self, several: tuple[str, ...]) -> list[nodes.Node]:
@@ -74,6 +75,7 @@ class DefectsDirective(SphinxDirective):
     """Every defect of the catalogue: what it breaks, and what shows and kills it."""
 
     def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
         return [self._section(defect) for defect in defects().values()]
 
     def _section(self, defect: Defect) -> nodes.section:

@@ -32,6 +32,7 @@ class RulesDirective(SphinxDirective):
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
         wanted = self.arguments[0].split()
         chosen = [rule for rule in rules().values() if area(rule) in wanted]
         if missing := set(wanted) - {area(rule) for rule in chosen}:
@@ -88,6 +89,7 @@ class RuleAreasDirective(SphinxDirective):
     levels: ClassVar = tuple(Level)
 
     def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
         counts = Counter((area(rule), rule.level) for rule in rules().values())
         areas = dict.fromkeys(area(rule) for rule in rules().values())
         rows = [
