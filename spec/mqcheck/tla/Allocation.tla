@@ -12,12 +12,17 @@
 (* Queues are numbers, in the order in which members sort them; so are     *)
 (* client ids.  A member is a process: two may have one id.                *)
 (*                                                                         *)
-(* Modelled: averagely, averagely by circle, and consistent hashing as any *)
-(* ring at all: for each queue, the members in the order in which a walk   *)
-(* round the ring from the queue's point meets them first.                 *)
+(* Modelled: all six strategies, whatever they are configured with.  Of    *)
+(* consistent hashing this is any ring at all: for each queue, the members *)
+(* in the order in which a walk round the ring from the queue's point      *)
+(* meets them first.                                                       *)
 (* Left out: how members come to have their views, and what they own while *)
-(* some have computed and others not (Rebalance); the strategies of        *)
-(* machine rooms (MC_AllocationRooms); points of the ring that collide.    *)
+(* some have computed and others not (Rebalance); points of the ring that  *)
+(* collide; an inner strategy of the nearby one other than averagely.      *)
+(*                                                                         *)
+(* Not in the core, being the environment: cid, view, config, due, owned   *)
+(* (the core's allocate is a function, and its caller has the state);      *)
+(* Leave.  Ghosts: before.                                                 *)
 (***************************************************************************)
 EXTENDS Integers, Sequences, FiniteSets
 
@@ -30,12 +35,12 @@ CONSTANTS
 VARIABLES
     cid,     \* member -> its client id
     view,    \* member -> what it computes from; its domain: the members that are there
-    ring,    \* of consistent hashing: queue -> the ids, in the order of the ring
+    config,  \* what the strategy is configured with, see Configs
     due,     \* the members that have not yet computed from their view
     owned,   \* member -> the queues that it has taken
     before   \* member -> the queues that it had before another left; <<>>: nobody has left
 
-vars == <<cid, view, ring, due, owned, before>>
+vars == <<cid, view, config, due, owned, before>>
 
 -------------------------------------------------------------------------------
 Min(a, b) == IF a < b THEN a ELSE b
@@ -77,12 +82,33 @@ AveragelyByCircle(c, queues, cids) ==
 \* The first id of the ring, from the queue on, that is in the list.
 ConsistentHash(c, queues, cids) ==
     {q \in Range(queues) :
-        Head(SelectSeq(ring[q], LAMBDA id : id \in Range(cids))) = c}
+        Head(SelectSeq(config[q], LAMBDA id : id \in Range(cids))) = c}
+
+\* Of the queues in the rooms that are listed: equal shares, then one of the remainder each.
+ByMachineRoom(c, queues, cids) ==
+    LET near == SelectSeq(queues, LAMBDA q : q \in config)
+        index == FirstPosition(cids, c)
+        members == Len(cids)
+        share == Len(near) \div members
+        extra == IF index < Len(near) % members THEN {share * members + index} ELSE {}
+    IN  {At(near, p) : p \in (share * index)..(share * (index + 1) - 1) \cup extra}
+
+\* The queues of a room to its members; of a room without members, to all.
+MachineRoomNearby(c, queues, cids) ==
+    LET in(room) == SelectSeq(queues, LAMBDA q : config.queues[q] = room)
+        members(room) == SelectSeq(cids, LAMBDA id : config.members[id] = room)
+        own == config.members[c]
+        lonely == {room \in Range(config.queues) : members(room) = <<>>}
+    IN  Averagely(c, in(own), members(own))
+            \cup UNION {Averagely(c, in(room), cids) : room \in lonely}
 
 Take(strategy, c, queues, cids) ==
     CASE strategy = "AVG" -> Averagely(c, queues, cids)
       [] strategy = "AVG_BY_CIRCLE" -> AveragelyByCircle(c, queues, cids)
       [] strategy = "CONSISTENT_HASH" -> ConsistentHash(c, queues, cids)
+      [] strategy = "MACHINE_ROOM" -> ByMachineRoom(c, queues, cids)
+      [] strategy = "MACHINE_ROOM_NEARBY-AVG" -> MachineRoomNearby(c, queues, cids)
+      [] strategy = "CONFIG" -> config[c]
 
 -------------------------------------------------------------------------------
 (***************************************************************************)
@@ -121,8 +147,16 @@ Views(n, ids, strategy) ==
 
 Orders(ids) == {f \in [1..Cardinality(ids) -> ids] : \A i, j \in DOMAIN f : i # j => f[i] # f[j]}
 
-Rings(n, ids, strategy) ==
-    IF strategy = "CONSISTENT_HASH" THEN [1..n -> Orders(Range(ids))] ELSE {<<>>}
+Rooms == 1..2
+
+\* The ring, queue by queue; the queues whose rooms are listed; who is in which room; the lists.
+Configs(n, ids, strategy) ==
+    CASE strategy = "CONSISTENT_HASH" -> [1..n -> Orders(Range(ids))]
+      [] strategy = "MACHINE_ROOM" -> SUBSET (1..n)
+      [] strategy = "MACHINE_ROOM_NEARBY-AVG" ->
+            [queues : [1..n -> Rooms], members : [Range(ids) -> Rooms]]
+      [] strategy = "CONFIG" -> [Range(ids) -> SUBSET (1..n)]
+      [] OTHER -> {<<>>}
 
 -------------------------------------------------------------------------------
 Members == DOMAIN view
@@ -132,7 +166,7 @@ Init ==
     \E n \in 0..MaxQueues, c \in 1..MaxMembers, strategy \in Strategies :
         /\ cid \in ClientIds(c)
         /\ view \in Views(n, cid, strategy)
-        /\ ring \in Rings(n, cid, strategy)
+        /\ config \in Configs(n, cid, strategy)
         /\ due = 1..c
         /\ owned = [m \in 1..c |-> {}]
         /\ before = <<>>
@@ -151,7 +185,7 @@ Allocate(m) ==
                     THEN Take(v.strategy, cid[m], v.queues, v.cids)
                     ELSE {}
        IN  owned' = IF refused THEN owned ELSE [owned EXCEPT ![m] = taken]
-    /\ UNCHANGED <<cid, view, ring, before>>
+    /\ UNCHANGED <<cid, view, config, before>>
 
 (***************************************************************************)
 (* Member m leaves, once all have computed; the others have lists without  *)
@@ -170,7 +204,7 @@ Leave(m) ==
            /\ owned' = [o \in survivors |-> owned[o]]
            /\ due' = survivors
            /\ before' = owned
-    /\ UNCHANGED <<cid, ring>>
+    /\ UNCHANGED <<cid, config>>
 
 Next == \E m \in 1..MaxMembers : Allocate(m) \/ Leave(m)
 
@@ -192,13 +226,16 @@ TypeOK ==
 
 Settled == due = {}
 
-\* ALLOC-001, of the circle ALLOC-008, of the ring ALLOC-012: no queue has two owners.
-Disjoint ==
-    Settled => \A m, o \in Members : m # o => owned[m] \cap owned[o] = {}
+Owners(q) == {m \in Members : q \in owned[m]}
+Using(strategy) == {m \in Members : view[m].strategy = strategy}
 
-\* ALLOC-002, of the circle ALLOC-008, of the ring ALLOC-012: no queue has none.
+\* ALLOC-001; of the circle ALLOC-008, of the ring ALLOC-012, of all ALLOC-022.
+Disjoint ==
+    Settled => \A q \in Queues : Cardinality(Owners(q)) <= 1
+
+\* ALLOC-002; of the circle ALLOC-008, of the ring ALLOC-012, of all ALLOC-021.
 Cover ==
-    Settled => \A q \in Queues : \E m \in Members : q \in owned[m]
+    Settled => \A q \in Queues : Owners(q) # {}
 
 \* ALLOC-003: no member has two queues more than another.
 Balanced ==
@@ -211,13 +248,13 @@ EarlierNoLess ==
 
 \* ALLOC-005: averagely gives neighbours in the order of queues, and to the earlier the first.
 Contiguous ==
-    Settled => \A m, o \in {i \in Members : view[i].strategy = "AVG"} :
+    Settled => \A m, o \in Using("AVG") :
         /\ \A q, r \in owned[m] : q..r \subseteq owned[m]
         /\ m < o => \A q \in owned[m], r \in owned[o] : q < r
 
 \* ALLOC-009: the circle deals the queue at position p to the member at position p mod members.
 Dealt ==
-    Settled => \A m \in {i \in Members : view[i].strategy = "AVG_BY_CIRCLE"} :
+    Settled => \A m \in Using("AVG_BY_CIRCLE") :
         LET v == view[m]
         IN  v.subscribed /\ cid[m] \in Range(v.cids) =>
                 owned[m] = {q \in Range(v.queues) :
@@ -226,6 +263,35 @@ Dealt ==
 \* ALLOC-010, of the ring ALLOC-011: a queue whose owner stays keeps its owner.
 OnlyLeaversQueuesMove ==
     Settled /\ before # <<>> => \A m \in Members : before[m] \subseteq owned[m]
+
+\* ALLOC-017: of the nearby strategy every queue has one owner,
+NearbyPartitions ==
+    Settled /\ Using("MACHINE_ROOM_NEARBY-AVG") # {} =>
+        \A q \in Queues : Cardinality(Owners(q)) = 1
+
+\* ALLOC-018: who is in the queue's room, if anybody is.
+NearbyStaysInRoom ==
+    Settled => \A m \in Using("MACHINE_ROOM_NEARBY-AVG") : \A q \in owned[m] :
+        \/ config.members[cid[m]] = config.queues[q]
+        \/ \A o \in Members : config.members[cid[o]] # config.queues[q]
+
+\* ALLOC-019: of the rooms that are listed every queue has one owner, of the others none has any.
+MachineRoomTakesListed ==
+    Settled /\ Using("MACHINE_ROOM") # {} =>
+        \A q \in Queues : Cardinality(Owners(q)) = (IF q \in config THEN 1 ELSE 0)
+
+\* ALLOC-020: the configured list, whoever else has it.
+ConfigIsVerbatim ==
+    Settled => \A m \in Using("CONFIG") : owned[m] = config[cid[m]]
+
+\* The assumption under which ALLOC-021 holds of rooms.
+CoverIfAllListed ==
+    Using("MACHINE_ROOM") # {} /\ config = Queues => Cover
+
+\* The assumption under which ALLOC-021 and ALLOC-022 hold of lists.
+PartitionIfConfigured ==
+    (Using("CONFIG") # {} /\ \A q \in Queues :
+        Cardinality({m \in Members : q \in config[cid[m]]}) = 1) => Cover /\ Disjoint
 
 \* ALLOC-015: of 24 queues of 4 members, 8 change their owner when the second leaves.
 IncidentC ==

@@ -1,0 +1,4 @@
+-------------------------- MODULE MC_AllocationRooms --------------------------
+(* Allocation by rooms and by lists, whatever they are: smaller bounds.        *)
+EXTENDS Allocation
+===============================================================================
