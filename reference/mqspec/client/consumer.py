@@ -80,7 +80,7 @@ from mqspec.core.rebalance import (
 from mqspec.core.step import Step, apply
 from mqspec.core.subscription import SubscriptionError, build_subscription_data
 from mqspec.core.types import ClientId, Group, MessageQueue, Topic
-from mqspec.transport import Connection
+from mqspec.transport import Connection, refuse
 from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
@@ -216,12 +216,11 @@ class PushConsumer:
 
     # Membership
 
-    def _serve(self, _: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            self._rebalance_immediately()
-            return None
-        remark = f" request type {request.code} not supported"
-        return request.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+    def _serve(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        if request.code != RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            return refuse(connection, request)
+        self._rebalance_immediately()
+        return None
 
     async def _heartbeat(self) -> None:
         await self._announce(self._version_ms)

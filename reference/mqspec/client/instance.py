@@ -66,7 +66,7 @@ class Address:
     def parse(cls, text: str) -> Address:
         """From HOST:PORT. Raises UserError."""
         host, _, port = text.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        if not host or not port.isdecimal() or not 0 < int(port[:6]) < 65536:
             raise UserError(repr(text), "not an address", "write it as HOST:PORT")
         return cls(host.strip("[]"), int(port))
 
@@ -186,7 +186,7 @@ class ClientInstance:
         for route in self.routes.values():
             for data in route.broker_datas:
                 if data.broker_name == name and MASTER_ID in data.broker_addrs:
-                    return await self._connection(_told(data.broker_addrs[MASTER_ID]))
+                    return await self._connection(_broker_address(data.broker_addrs[MASTER_ID]))
         raise UnreachableError(f"{name}: no route names its master")
 
     async def _connection(self, address: Address) -> Connection:
@@ -219,7 +219,7 @@ def int_field(response: RemotingCommand, name: str) -> int:
         raise AnswerError(f"no number {name} in {dict(response.ext_fields)!r:.80}") from None
 
 
-def _told(address: str) -> Address:
+def _broker_address(address: str) -> Address:
     try:
         return Address.parse(address)
     except UserError as error:  # not the user's this time
