@@ -5,7 +5,7 @@ from __future__ import annotations
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqcheck.manifest import MODELS, Model, models, read_manifest
+from mqcheck.manifest import MODELS, Break, Model, models, read_manifest
 from mqdocs.markup import anchored, fields, joined, linked, reference, table, text
 from mqrules import Defect, defects
 
@@ -47,25 +47,21 @@ class ModelsDirective(SphinxDirective):
         standard.note_object("model", model.name, anchor, self.state_machine)
         counts = model.counts
         bounds = ", ".join(f"{name} = {size}" for name, size in model.config.sizes.items() if size)
-        pairs = [
-            ("Bounds", text(bounds)),
-            (
-                "Size",
-                text(
-                    f"{counts.distinct:,} distinct of {counts.states:,} states, "
-                    f"depth {counts.depth}, tier {model.tier.value}"
-                ),
-            ),
-        ]
+        size = (
+            f"{counts.distinct:,} distinct of {counts.states:,} states, "
+            f"depth {counts.depth}, tier {model.tier.value}"
+        )
+        pairs = [("Bounds", text(bounds)), ("Size", text(size))]
         if model.defect:
             pairs.append(("Defect", [reference("defect", model.defect, self.env.docname)]))
-        pairs += [(f"{name} holds", self._rules(held)) for name, held in model.holds.items()]
-        for name, broken in model.breaks.items():
-            depth = f"in {broken.depth} states" if broken.depth else "for ever"
-            said = text(f"{depth}; " if broken.rules else depth)
-            pairs.append((f"{name} is violated", said + self._rules(broken.rules)))
+        rows = [(name, "holds", held) for name, held in model.holds.items()]
+        rows += [(name, _violated(broken), broken.rules) for name, broken in model.breaks.items()]
+        properties = table(
+            ["property", "", "evidence for"],
+            (([nodes.literal("", n)], text(how), self._rules(of)) for n, how, of in rows),
+        )
         about = nodes.paragraph("", "", *linked(model.about.rstrip(".") + ".", self.env.docname))
-        return anchored(model.name, anchor, about, fields(pairs))
+        return anchored(model.name, anchor, about, fields(pairs), properties)
 
     def _rules(self, several: tuple[str, ...]) -> list[nodes.Node]:
         return joined(reference("rule", rule, self.env.docname) for rule in several)
@@ -94,3 +90,7 @@ class DefectsDirective(SphinxDirective):
                 pairs.append((name, [nodes.literal("", value)]))
         about = nodes.paragraph("", "", *linked(f"{defect.title}.", docname))
         return anchored(defect.id, anchor, about, fields(pairs))
+
+
+def _violated(broken: Break) -> str:
+    return f"violated, in {broken.depth} states" if broken.depth else "violated, for ever"

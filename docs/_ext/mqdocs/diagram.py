@@ -106,18 +106,16 @@ def diagram_of(picture: Picture, scenario: Scenario) -> Diagram:
 
 def _row(drawn: Drawn, step: Step, state: Mapping[str, Any], number: int, *, bad: bool) -> Row:
     words = dict(step.parameters)
-    for name, path in drawn.values.items():
-        words[name] = _value(path, state, words)
-    lane, says, to = (_filled(t, words, step) for t in (drawn.lane, drawn.says, drawn.to or ""))
+    try:
+        for name, path in drawn.values.items():
+            words[name] = _value(path, state, words)
+        lane, says, to = (
+            text.format_map(words) for text in (drawn.lane, drawn.says, drawn.to or "")
+        )
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"step {number + 1}, {step.action}: there is no {error}") from None
     arrives = number if to and not drawn.sends else None
     return Row(lane, says, to or None, arrives, bad)
-
-
-def _filled(template: str, words: Mapping[str, object], step: Step) -> str:
-    try:
-        return template.format_map(words)
-    except (LookupError, TypeError):
-        raise ValueError(f"{step.action}: {template!r} cannot be filled with {words}") from None
 
 
 def _value(path: str, state: Mapping[str, Any], parameters: Mapping[str, object]) -> object:

@@ -1,0 +1,6 @@
+"""The extensions of the design reference are no part of the distribution."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "_ext"))

@@ -1,0 +1,73 @@
+"""The design reference builds without a warning, and what is wrong in it fails the build."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+# A page that has all that the extensions offer, without the cost of autodoc.
+CONF = f"""
+import sys
+sys.path.insert(0, {str(DOCS / "_ext")!r})
+extensions = ["myst_parser", "mqdocs"]
+nitpicky = True
+html_theme = "basic"
+exclude_patterns = []
+mqspec_report = "report.json"
+"""
+
+
+def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", str(source), str(target)],
+        env=os.environ | {"PYTHONWARNINGS": "default"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+def test_the_design_reference_builds_without_a_warning(tmp_path: Path) -> None:
+    done = build(DOCS, tmp_path)
+    assert done.returncode == 0, done.stderr
+    pages = {str(page.relative_to(tmp_path)): page.read_text() for page in tmp_path.rglob("*.html")}
+    assert '<svg class="sequence"' in pages["incidents/progress-lost.html"]
+    assert 'id="rule-ALLOC-001"' in pages["rules/allocation.html"]
+    assert 'id="tla-OffsetCommit-PersistAll"' in pages["specs/offset-commit.html"]
+    from_elsewhere = [
+        name
+        for name, page in pages.items()
+        if 'src="http' in page or 'rel="stylesheet" href="http' in page
+    ]
+    assert from_elsewhere == []
+
+
+@pytest.mark.parametrize(
+    ("page", "complaint"),
+    [
+        ("{rule}`ALLOC-999`", "'rule' reference target not found: ALLOC-999"),
+        ("{defect}`NoSuchDefect`", "'defect' reference target not found: NoSuchDefect"),
+        ("{model}`MC_None`", "'model' reference target not found: MC_None"),
+        ("{tla}`OffsetCommit!NoSuchAction`", "target not found: OffsetCommit!NoSuchAction"),
+        ("```{rules} NONE\n```", "no rules of the area NONE"),
+        ("```{tla-module} None\n```", "no module None"),
+        ("```{models} None\n```", "module None has no manifest"),
+        ("```{sequence} none.toml\n```", "none.toml"),
+        ("```{evidence-matrix}\n```", "not a report"),
+        ("plain", "rule ALLOC-001 stands on no page"),
+    ],
+)
+def test_what_is_wrong_fails_the_build(tmp_path: Path, page: str, complaint: str) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "conf.py").write_text(CONF)
+    (source / "report.json").write_text("{}")
+    (source / "index.md").write_text(f"# Page\n\n{page}\n")
+    done = build(source, tmp_path / "target")
+    assert done.returncode != 0
+    assert complaint in done.stderr

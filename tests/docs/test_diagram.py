@@ -1,0 +1,100 @@
+"""Sequence diagrams: what is drawn of a scenario, and that the stored one is TLC's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from mqcheck.manifest import models
+from mqcheck.runner import plan, run_check
+from mqcheck.scenario import scenario_of
+from mqdocs.diagram import Drawn, Picture, diagram_of, read
+from mqdocs.sequence import Diagram, Row, draw
+from mqrules import Scenario
+from mqrules.scenario import Step
+
+INCIDENTS = Path(__file__).parents[2] / "docs" / "incidents"
+PICTURE = Picture(
+    scenario="",
+    title="Two messages",
+    lanes={"a": "Sender", "b": "Receiver"},
+    actions={
+        "Send": Drawn("a", "sends {what}", to="b", sends=True),
+        "Receive": Drawn("b", "has {all}", values={"all": "received[who]"}),
+        "Lose": Drawn("b", "hears nothing", loses=True),
+    },
+    channel="network",
+    bad=(2,),
+)
+
+
+def scenario(*steps: Step) -> Scenario:
+    return Scenario("X", "", "M", (), steps)
+
+
+def test_a_message_is_drawn_to_where_it_arrives() -> None:
+    diagram = diagram_of(
+        PICTURE,
+        scenario(
+            Step("Send", {"what": 1}, {"network": [1]}),
+            Step("Send", {"what": 2}, {"network": [1, 2]}),
+            Step("Receive", {"who": "b"}, {"network": [2], "received": {"b": [1, 3]}}),
+            Step("Lose", {}, {"network": []}),
+            Step("Send", {"what": 3}, {}),
+        ),
+    )
+    assert diagram.rows == (
+        Row("a", "sends 1", "b", arrives=2),
+        Row("a", "sends 2", "b", arrives=None, bad=True),
+        Row("b", "has 1, 3"),
+        Row("b", "hears nothing"),
+        Row("a", "sends 3"),
+    )
+    assert diagram.described()[1] == "2. Sender to Receiver, never arrives: sends 2"
+
+
+@pytest.mark.parametrize(
+    ("step", "complaint"),
+    [
+        (Step("Unknown"), "step 1: how is Unknown drawn"),
+        (Step("Send", {}, {"network": [1]}), "step 1, Send: there is no 'what'"),
+        (Step("Receive", {"who": "b"}, {}), "there is no 'received'"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(step: Step, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        diagram_of(PICTURE, scenario(step))
+
+
+def test_a_diagram_is_checked() -> None:
+    with pytest.raises(ValueError, match="no lane 'c'"):
+        Diagram("", {"a": ""}, (Row("a", "", "c", arrives=0),))
+    with pytest.raises(ValueError, match="arrives at row 5"):
+        Diagram("", {"a": ""}, (Row("a", "", "a", arrives=4),))
+
+
+def test_a_drawing_is_well_formed_and_says_what_it_shows() -> None:
+    rows = (Row("a", "<1> & more", "b", arrives=1), Row("b", "x"), Row("a", "gone", "b"))
+    svg = ElementTree.fromstring(draw(Diagram("A & B", {"a": "A", "b": "B"}, rows)))
+    space = "{http://www.w3.org/2000/svg}"
+    assert svg.findtext(f"{space}title") == "A & B"
+    assert "1. A to B: <1> & more" in (svg.findtext(f"{space}desc") or "")
+    assert svg.get("role") == "img"
+    words = ["".join(text.itertext()).strip() for text in svg.iter(f"{space}text")]
+    assert {"A", "B", "<1> & more", "x", "gone"} <= set(words)
+    height = float(svg.get("height") or 0)
+    assert all(float(line.get("y2") or 0) <= height for line in svg.iter(f"{space}line"))
+
+
+def test_the_stored_scenario_is_the_counterexample_that_tlc_finds() -> None:
+    _, stored = read(INCIDENTS / "progress-lost.toml")
+    model = models()[stored.id]
+    check = next(check for check in plan(model) if check.properties == {"NoRepeat"})
+    found = run_check(check).counterexample
+    assert found is not None
+    again = scenario_of(model, "NoRepeat", found)
+    assert again == stored, "write it again: see the page's last section"
+    assert replace(again, steps=again.steps[:-1]) != stored
