@@ -1,9 +1,9 @@
 """Running cases side by side, so that a run takes as long as its longest wait.
 
 Each case has a thread, and a few work at a time: a broker that is flooded answers that it is
-busy, which says nothing about any rule. A case that needs a restart of the broker says so and waits; once
-every case that still runs waits for a restart, the broker is restarted once for all of a
-kind.
+busy, which says nothing about any rule. A case that needs a restart of the broker says so and
+waits; once every case that still runs waits for a restart, the broker is restarted once for
+all of a kind.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from enum import Enum
 from typing import Final
 
 from mqconform.target import Lifecycle
-
 
 AT_A_TIME: Final = 24  # cases that work; those that wait for a restart do not count
 

@@ -1,0 +1,148 @@
+"""The suite says no: of a broker that is wrong in one thing, just the cases for it fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from conftest import Run, patch
+
+from mqconform import report
+from mqconform.case import Status
+from mqconform.plugin import Suite
+from mqrules import Deviation, Verdict
+from mqspec.core import group, long_polling, offset_commit, subscription
+from mqspec.core.step import Step
+from mqspec.store.message_store import MessageStore
+
+COMMIT = offset_commit.update_consumer_offset
+MEMBERS = group.consumer_id_list
+JOIN = group.register_consumer
+GET = MessageStore.get
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A function of the reference, what stands for it, and the cases that find it."""
+
+    original: Any
+    replacement: Any
+    keyword: str  # which cases are run
+    fails: set[str]
+
+
+def only_forwards(state: Any, event: offset_commit.CommitOffset, **known: bool) -> Step:
+    """A broker that keeps the greatest offset, as many believe that it does."""
+    key = (event.topic, event.group, event.queue_id)
+    kept = state.offset_table.get(key, 0)
+    offset = None if event.offset is None else max(kept, event.offset)
+    return COMMIT(state, replace(event, offset=offset), **known)
+
+
+def distinct(state: Any, name: str) -> Any:
+    """A broker that takes two connections of one id for one member."""
+    ids = MEMBERS(state, name)
+    return ids and sorted(set(ids))
+
+
+def untold(state: Any, event: Any) -> Step:
+    """A broker that tells nobody of a newcomer."""
+    return replace(JOIN(state, event), sends=())
+
+
+WRONG = {
+    "commits_only_go_forwards": Wrong(
+        COMMIT,
+        only_forwards,
+        "test_offset and not held",
+        {"the_last_offset_counts_though_it_goes_back", "a_negative_offset_is_taken_for_none"},
+    ),
+    "one_member_an_id": Wrong(
+        MEMBERS, distinct, "test_membership", {"two_connections_of_one_id_are_two_members"}
+    ),
+    "newcomers_are_not_told_of": Wrong(
+        JOIN,
+        untold,
+        "newcomer or heartbeat_makes or list_of_its_own",
+        {"a_newcomer_and_the_others_are_told", "each_broker_keeps_a_list_of_its_own"},
+    ),
+    "everything_is_wanted": Wrong(
+        subscription.is_matched_by_consume_queue,
+        lambda subscription, tags_code: True,
+        "test_subscription or stored_as",
+        {
+            "a_pull_delivers_the_tags_that_it_wants",
+            "a_pull_that_wants_none_of_the_tags_moves_on",
+            "a_tag_of_the_same_hash_passes_the_broker",
+            "an_expression_without_tags",
+            "the_newest_subscription_of_a_group_wins",
+        },
+    ),
+    "arrivals_wake_nobody": Wrong(
+        long_polling.notify_message_arriving,
+        lambda state, queue, max_offset, tags_code, now_ms: Step(result=()),
+        "held_until or outside",
+        {"a_pull_is_held_until_a_message_arrives"},
+    ),
+}
+
+
+def named(suite: Suite, status: Status) -> set[str]:
+    """The cases with a status, without `test_` and parameters."""
+    return {
+        name.removeprefix("test_").partition("[")[0]
+        for name, result in suite.results.items()
+        if result.status is status
+    }
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
+def test_just_the_cases_for_it_fail(
+    run: Run, monkeypatch: pytest.MonkeyPatch, wrong: Wrong
+) -> None:
+    patch(monkeypatch, wrong.original, wrong.replacement)
+    suite = run(wrong.keyword)
+    assert named(suite, Status.FAILED) == wrong.fails
+    assert named(suite, Status.PASSED) - wrong.fails
+    failed = [result for result in suite.results.values() if result.status is Status.FAILED]
+    assert all("> 127.0.0.1" in result.frames for result in failed)
+
+
+def test_a_lost_message_is_found(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lossy(store: MessageStore, topic: str, queue_id: int, offset: int, *more: Any) -> Any:
+        return GET(store, topic, queue_id, offset + (offset == 0), *more)
+
+    monkeypatch.setattr(MessageStore, "get", lossy)
+    suite = run("order_of_their_offsets or stored_as or bounds")
+    assert named(suite, Status.FAILED) == {"a_message_is_stored_as_it_was_sent"}
+    blocked = {"messages_are_delivered_in_the_order_of_their_offsets", "the_bounds_of_a_queue"}
+    assert named(suite, Status.BLOCKED) == blocked
+    assert report.is_failure(suite.results.values(), suite.stale)
+
+
+def test_only_passed_is_a_pass(run: Run) -> None:
+    suite = run("survive_a_clean or heartbeat_makes")
+    assert named(suite, Status.NOT_CLAIMED) == {
+        "messages_survive_a_clean_restart", "offsets_survive_a_clean_restart"}  # fmt: skip
+    records = [record for result in suite.results.values() for record in result.evidence("x")]
+    held = {record.rule for record in records if record.verdict is Verdict.HELD}
+    assert held == {"GROUP-001", "GROUP-050"}
+    assert {record.verdict for record in records} == {
+        Verdict.HELD, Verdict.NOT_CLAIMED, Verdict.NOT_RUN}  # fmt: skip
+
+
+def test_a_listed_deviation_is_one_until_it_is_stale(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "test_two_connections_of_one_id_are_two_members"
+    listed = Deviation("patched", "0", name, "GROUP-002", "one member an id", "00")
+    keyword = "two_connections or heartbeat_makes"
+    suite = run(keyword, listed)
+    assert suite.stale == [listed]
+    assert report.is_failure(suite.results.values(), suite.stale)
+    patch(monkeypatch, MEMBERS, distinct)
+    suite = run(keyword, listed)
+    assert suite.results[name].status is Status.DEVIATES
+    assert suite.stale == []
+    assert not report.is_failure(suite.results.values(), suite.stale)
