@@ -105,11 +105,13 @@ def replay(world: World, steps: Sequence[Step]) -> list[Replayed]:
 
 
 def _take(world: World, step: Step, where: str) -> tuple[World, tuple[object, ...]]:
+    if step.action not in world.actions:
+        raise ReplayError(f"{where}: the reference has no such action")
     domains = [list(world.domain(name)) for name in world.actions[step.action]]
     for parameters in product(*domains):
         trial = deepcopy(world)
         try:
-            getattr(trial, _snake_case(step.action))(*parameters)
+            getattr(trial, snake_case(step.action))(*parameters)
         except NotEnabled:
             continue
         if trial.state().items() <= step.state.items():
@@ -123,7 +125,8 @@ def _compare(state: Mapping[str, object], step: Step, where: str) -> None:
             raise ReplayError(f"{where}: {name} is {value!r}, in the model {step.state[name]!r}")
 
 
-def _snake_case(name: str) -> str:
+def snake_case(name: str) -> str:
+    """The core's name for a name of a module."""
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 

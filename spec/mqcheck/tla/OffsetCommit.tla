@@ -60,6 +60,7 @@ vars == <<processQueueTable, offsetStore, offsetTable, offsetFile, network, orph
 Offsets == 0..MaxOffset-1
 Progress == 0..MaxOffset
 ProcessQueue == [nextOffset : Progress, msgTreeMap : SUBSET Offsets]
+Commits == [member : Members, queue : Queues, offset : Progress]
 Holds(m, q) == processQueueTable[m][q] # None
 Running == Members \ crashed
 Minimum(set) == CHOOSE x \in set : \A y \in set : x <= y
@@ -71,7 +72,7 @@ TypeOK ==
     /\ \A q \in Queues :
         /\ offsetTable[q] = None \/ offsetTable[q] \in Progress
         /\ offsetFile[q] = None \/ offsetFile[q] \in Progress
-    /\ network \subseteq [member : Members, queue : Queues, offset : Progress]
+    /\ network \subseteq Commits
     /\ orphans \subseteq [member : Members, queue : Queues, offset : Offsets]
     /\ crashed \subseteq Members
     /\ moves \in 0..MaxMoves
@@ -273,7 +274,7 @@ Next ==
         \/ ProcessConsumeResult(m, q, o)
         \/ FinishOrphan(m, q, o)
     \/ \E q \in Queues : SendMessage(q)
-    \/ \E commit \in network :
+    \/ \E commit \in Commits :
         \/ UpdateConsumerOffset(commit)
         \/ LoseCommit(commit)
     \/ Persist
