@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import os
 from collections.abc import Hashable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from mqspec.broker.config_files import ConfigFiles
@@ -30,8 +30,6 @@ from mqspec.wire.codes import RequestCode
 FLUSH_COMMIT_LOG_INTERVAL_MS = 500
 FLUSH_INTERVAL_MS = 60_000  # of everything, with the checkpoint
 
-log = logging.getLogger(__name__)
-
 
 class Broker:
     """One broker, a master, with its store in a directory of its own.
@@ -53,6 +51,7 @@ class Broker:
         self.offsets = OffsetState()
         self.long_polling = LongPollingState()
         self.store = MessageStore(root, store_config or StoreConfig(), clock_ms)
+        self.store.on_arrival = self._arrived
         self.store_host: Host
         self._nameserver = nameserver
         self._port = port
@@ -60,7 +59,8 @@ class Broker:
         self._server: Server
         self._registrar: Registrar
         self._clocks: list[asyncio.Task[None]] = []
-        self._unique_keys = (f"{os.urandom(10).hex().upper()}{i:012X}" for i in itertools.count())
+        self._key_prefix = os.urandom(10).hex().upper()  # no other process has it
+        self._keys = itertools.count()
 
     @property
     def address(self) -> str:
@@ -73,22 +73,18 @@ class Broker:
         Raises UserError where the store or the port cannot be used, or the nameserver does
         not answer; nothing is left behind then.
         """
-        report = self.store.open()
-        try:
+        async with AsyncExitStack() as undo:
+            report = self.store.open()
+            undo.callback(self.store.close)
             self._load()
             handler = dispatcher(self, PROCESSORS)
             self._server = await listen(self.config.host, self._port, handler, self._closed)
+            undo.push_async_callback(self._server.close)
             self.store_host = Host.parse(self.config.host, self._server.port)
             self._registrar = Registrar(self._nameserver, self.config, self.address)
-            try:
-                await self._registrar.register(self.metadata)
-            except BaseException:
-                await self._server.close()
-                raise
-        except BaseException:
-            self.store.close()
-            raise
-        self.store.on_arrival = self._arrived
+            undo.callback(self._registrar.close)
+            await self._registrar.register(self.metadata)
+            undo.pop_all()
         self._clocks = [
             asyncio.create_task(every(interval_ms, action))
             for interval_ms, action in (
@@ -115,7 +111,7 @@ class Broker:
 
     def next_unique_key(self) -> str:
         """A key for a message whose producer gave it none."""
-        return next(self._unique_keys)
+        return f"{self._key_prefix}{next(self._keys):012X}"
 
     def carry_metadata(self, step: Step) -> Step:
         """Apply changes of topics and groups, write them to disk, and tell the nameserver."""

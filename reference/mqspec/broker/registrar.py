@@ -63,6 +63,10 @@ class Registrar:
             self._soon.cancel()
         with contextlib.suppress(UserError):
             await self._ask(RemotingCommand(RequestCode.UNREGISTER_BROKER, self._fields))
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, which says as much as to unregister."""
         if self._connection:
             self._connection.close()
 
