@@ -31,6 +31,7 @@ _DIRECTIVES = {
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Sphinx's entry point."""
+    app.setup_extension("sphinx.ext.autodoc")
     app.add_lexer("tlaplus", TLAPlusLexer)
     for name in _OBJECTS:
         app.add_object_type(name, name)
