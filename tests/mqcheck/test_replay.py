@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -71,7 +71,8 @@ def test_incident_a_replays_to_a_queue_that_nobody_owns(
     done = replay(world(model), steps)
     assert len(done) == len(steps) - 1
     owned = steps[-1].state["processQueueTable"]
-    assert set(owned.values()) == {frozenset({0, 1})}  # type: ignore[attr-defined]
+    assert isinstance(owned, Mapping)
+    assert set(owned.values()) == {frozenset({0, 1})}
 
 
 def step_of(done: list[Replayed], action: str) -> Replayed:

@@ -19,9 +19,9 @@
 (* progress that rides on a pull, which is one more PersistAll.            *)
 (*                                                                         *)
 (* Not in the core, being the environment: offsetFile, network, orphans,   *)
-(* crashed, moves, brokerCrashes, maxOffset; LoseCommit, CrashMember; and  *)
-(* FinishOrphan, which is ProcessConsumeResult of a process queue that was *)
-(* dropped.  Ghosts: begun, consumed.                                      *)
+(* crashed, moves, brokerCrashes, maxOffset; SendMessage, LoseCommit,      *)
+(* CrashMember; and FinishOrphan, which is ProcessConsumeResult of a       *)
+(* process queue that was dropped.  Ghosts: begun, consumed.               *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets
 

@@ -1,0 +1,57 @@
+"""Each module has the names of its core, and a name that is missing is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mqcheck.manifest import TLA
+from mqcheck.twins import Twin, read_twin, twins
+
+
+@pytest.mark.parametrize("twin", twins(), ids=lambda twin: twin.name)
+def test_every_variable_and_action_is_in_the_core_or_accounted_for(twin: Twin) -> None:
+    assert twin.unmatched() == []
+
+
+def group() -> Twin:
+    return read_twin("Group", (TLA / "Group.tla").read_text(encoding="utf-8"))
+
+
+def test_what_a_module_is_read_as() -> None:
+    twin = group()
+    assert twin.variables == ("consumerTable", "notices", "status", "perturbations")
+    assert {"RegisterConsumer", "ScanNotActiveChannel", "Join"} <= set(twin.actions)
+    assert "GroupTypeOK" not in twin.actions
+    assert {"notices", "LoseNotice"} <= twin.exempt
+    assert "RegisterConsumer" not in twin.exempt
+
+
+def test_a_name_that_neither_the_core_nor_the_header_has_is_found() -> None:
+    twin = group()
+    assert replace(twin, variables=("consumersTable",)).unmatched() == ["consumersTable"]
+    assert replace(twin, actions=("ExpireChannel",)).unmatched() == ["ExpireChannel"]
+    assert set(replace(twin, exempt=frozenset()).unmatched()) == {
+        "notices",
+        "status",
+        "perturbations",
+        "Join",
+        "Leave",
+        "Crash",
+        "LoseNotice",
+    }
+
+
+def test_a_module_builds_on_others() -> None:
+    rebalance = next(twin for twin in twins() if twin.name == "Rebalance")
+    assert "Group" in rebalance.builds_on
+    assert {"consumerTable", "processQueueTable"} <= set(rebalance.variables)
+    assert {"Leave", "RegisterConsumer", "DoRebalance"} <= set(rebalance.actions)
+    assert replace(rebalance, builds_on=()).unmatched() != []
+
+
+@pytest.mark.parametrize("text", ["", "---- MODULE A ----\n(* a *)\nVARIABLES a\n\nNext == TRUE\n"])
+def test_a_module_that_says_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no header|no action"):
+        read_twin("A", text)
