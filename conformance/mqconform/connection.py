@@ -47,16 +47,16 @@ class Connection:
     """
 
     def __init__(
-        self, address: Address, transcript: Transcript, deadline_s: float = DEADLINE_S
+        self, address: Address, transcript: Transcript, deadline_s: float | None = None
     ) -> None:
         self.address = address
-        self._deadline_s = deadline_s
+        self._deadline_s = DEADLINE_S if deadline_s is None else deadline_s
         self.notices: deque[Frame] = deque()
         self._transcript = transcript
         self._answers: dict[int, deque[Frame]] = {}
         self._opaques = itertools.count(1)
         self._buffer = bytearray()
-        self._socket = socket.create_connection(address, deadline_s)
+        self._socket = socket.create_connection(address, self._deadline_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def call(
@@ -67,7 +67,7 @@ class Connection:
         SYSTEM_BUSY says that the request was not worked on: it is sent again. Raises SilentError
         or ClosedError.
         """
-        deadline = time.monotonic() + self._deadline_s
+        deadline = self._deadline()
         while True:
             opaque = self.ask(request, version=version, serialize_type=serialize_type)
             answer = self.answer(opaque, deadline - time.monotonic())
@@ -90,16 +90,16 @@ class Connection:
         self.write(frame(fields, request.body, serialize_type))
         return opaque
 
-    def answer(self, opaque: int, within: float = DEADLINE_S) -> Frame:
+    def answer(self, opaque: int, within: float | None = None) -> Frame:
         """The answer to a request that was sent before. Raises as `call`."""
-        deadline = time.monotonic() + within
+        deadline = self._deadline(within)
         while not (waiting := self._answers.get(opaque)):
             self._read(deadline, f"answer to opaque {opaque}")
         return waiting.popleft()
 
     def any_answer(self) -> Frame:
         """The next answer, whatever its opaque. Raises as `call`."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = self._deadline()
         while not (waiting := [answers for answers in self._answers.values() if answers]):
             self._read(deadline, "answer")
         return waiting[0].popleft()
@@ -108,14 +108,14 @@ class Connection:
         """Put bytes on the wire, whatever they are. Raises ClosedError."""
         self._transcript.add(self.address, True, raw)
         try:
-            self._socket.settimeout(DEADLINE_S)
+            self._socket.settimeout(self._deadline_s)
             self._socket.sendall(raw)
         except OSError as error:
             raise ClosedError(f"{self.address} closed the connection: {error}") from None
 
-    def notice(self, within: float = DEADLINE_S) -> Frame:
+    def notice(self, within: float | None = None) -> Frame:
         """The next request that the server sends of its own accord. Raises as `call`."""
-        deadline = time.monotonic() + within
+        deadline = self._deadline(within)
         while not self.notices:
             self._read(deadline, "notice")
         return self.notices.popleft()
@@ -131,9 +131,9 @@ class Connection:
             return True
         return False
 
-    def is_closed(self, within: float = DEADLINE_S) -> bool:
+    def is_closed(self, within: float | None = None) -> bool:
         """Whether the server closes the connection within that time, without a word."""
-        deadline = time.monotonic() + within
+        deadline = self._deadline(within)
         try:
             self._read(deadline, "end of the connection")
         except ClosedError:
@@ -150,6 +150,9 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _deadline(self, within: float | None = None) -> float:
+        return time.monotonic() + (self._deadline_s if within is None else within)
 
     def _read(self, deadline: float, what: str) -> None:
         """Take in one more frame."""
@@ -183,9 +186,9 @@ class Connection:
         return raw
 
 
-def eventually(condition: Callable[[], bool], within: float = DEADLINE_S) -> bool:
+def eventually(condition: Callable[[], bool], within: float | None = None) -> bool:
     """Whether a condition becomes true within that time."""
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + (DEADLINE_S if within is None else within)
     pause = threading.Event()
     while not condition():
         if time.monotonic() > deadline:

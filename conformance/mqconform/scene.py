@@ -168,9 +168,18 @@ class Scene:
         return sorted(answer.json()["consumerIdList"]) if answer.code == 0 else []
 
     def restart(self, kind: Restart, damage: Callable[[], None] = lambda: None) -> None:
-        """Have the first broker restarted, and connect again. Connections of before are gone."""
+        """Have the first broker restarted, and connect again. Connections of before are gone.
+
+        `damage` runs while the broker is down; from then on queue offsets may be used again.
+        """
+
+        def damaged() -> None:
+            damage()
+            if kind is Restart.DAMAGE:
+                self.recorder.store_damaged()
+
         self._connections.close()
-        self._stage.restart(kind, damage)
+        self._stage.restart(kind, damaged)
         self._open()
 
 

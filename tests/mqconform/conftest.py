@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mqconform import connection
 from mqconform.cluster import Cluster
 from mqconform.command import run_pytest
 from mqconform.plugin import Suite
@@ -21,6 +22,7 @@ from mqrules import Deviation
 from mqspec.cluster import Cluster as ReferenceCluster
 from mqspec.cluster import ClusterConfig
 
+DEADLINE_S = 6.0  # longer than the broker's own tick of 5 s, as cases of holds need it
 Run = Callable[..., Suite]
 
 
@@ -47,8 +49,10 @@ def reference(store: Path) -> Iterator[Address]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the cases that `keyword` chooses against the reference as it is patched now."""
+
+    monkeypatch.setattr(connection, "DEADLINE_S", DEADLINE_S)
 
     def go(keyword: str, *deviations: Deviation) -> Suite:
         with reference(tmp_path / "store") as address:

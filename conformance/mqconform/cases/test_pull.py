@@ -8,7 +8,7 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import case
-from mqconform.connection import DEADLINE_S, Connection, eventually
+from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.records import parse_records
 from mqconform.requests import Request
@@ -209,4 +209,4 @@ def test_only_a_pull_at_the_end_is_held(
     topic, group = scene.topic(), scene.group()
     scene.send(topic, tag="A")
     request = requests.pull(topic, group, offset, subscription=subscription, suspend_ms=LONG_MS)
-    assert scene.broker.answer(scene.broker.ask(request), DEADLINE_S).code == code
+    assert scene.broker.answer(scene.broker.ask(request)).code == code

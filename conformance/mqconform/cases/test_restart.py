@@ -101,11 +101,7 @@ def test_a_torn_record_is_cut_off_and_its_offset_used_again(scene: Scene) -> Non
         scene.send(topic, f"message {n}".encode())
     *kept, torn = scene.read_all(topic, group)
 
-    def damage() -> None:
-        tear(scene.store, torn.physical_offset, torn.size)
-        scene.recorder.store_damaged()
-
-    scene.restart(Restart.DAMAGE, damage)
+    scene.restart(Restart.DAMAGE, lambda: tear(scene.store, torn.physical_offset, torn.size))
     assert scene.read_all(topic, group) == kept
     assert scene.send(topic, b"new").number("queueOffset") == 2
     *rest, new = scene.read_all(topic, group)
