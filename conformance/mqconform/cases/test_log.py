@@ -1,16 +1,18 @@
-"""The log, as producers and consumers see it."""
+"""The log, as producers and consumers see it, and as a crash leaves it."""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from pathlib import Path
 
 import pytest
 
 from mqconform import requests
 from mqconform.case import case
-from mqconform.records import parse_records
+from mqconform.records import Record, parse_records
 from mqconform.scene import Scene
+from mqconform.stage import Restart
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
 CRC_AT = 8  # of a record, bytes
@@ -53,3 +55,36 @@ def test_a_record_names_the_crc_of_its_body(scene: Scene, body: bytes) -> None:
     (crc,) = struct.unpack_from(">i", answer.body, CRC_AT)
     assert record.body == body
     assert crc == zlib.crc32(body) & 0x7FFFFFFF
+
+
+@case("RECOV-008", "RECOV-001", party="store", claims="restart store", after=STORED)
+def test_a_record_that_was_cut_off_stays_away(scene: Scene) -> None:
+    # By the second restart of this kind no other case has a message behind these.
+    scene.restart(Restart.DAMAGE)
+    topic, group = scene.topic(), scene.group()
+    for body in (b"kept", b"lost", b"lost" * 300, b"cut off"):
+        scene.send(topic, body)
+    kept, *lost, cut_off = scene.read_all(topic, group)
+    scene.restart(Restart.DAMAGE, lambda: blot_out(scene.store, *lost))
+    assert scene.read_all(topic, group) == [kept]
+
+    # New messages take the room of the lost ones, to the byte where the old record lies.
+    scene.send(topic, b"new")
+    _, new = scene.read_all(topic, group)
+    room = cut_off.physical_offset - (new.physical_offset + new.size)
+    scene.send(topic, b"." * (room - new.size + len(new.body)))
+    _, _, filler = records = scene.read_all(topic, group)
+    assert filler.physical_offset + filler.size == cut_off.physical_offset
+    scene.restart(Restart.KILL)
+    assert scene.max_offset(topic) == 3
+    assert scene.read_all(topic, group) == records
+
+
+def blot_out(store: Path, *records: Record) -> None:
+    """Leave zeros for records, as when their pages did not reach the disk."""
+    segments = sorted((store / "commitlog").iterdir(), key=lambda path: int(path.name))
+    for record in records:
+        segment = [path for path in segments if int(path.name) <= record.physical_offset][-1]
+        with segment.open("r+b") as file:
+            file.seek(record.physical_offset - int(segment.name))
+            file.write(bytes(record.size))
