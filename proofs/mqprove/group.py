@@ -280,6 +280,9 @@ class AnyGroup:
 
     def small(self, queues_max: int, members_max: int) -> list[z3.BoolRef]:
         """Bounds, within which the id list is spelled out, so that a model is a real group."""
+        bounds = [self.queues <= queues_max, self.members <= members_max]
+        if self.unique:
+            return bounds  # every id is at its own place, and which ids they are is all one
         places = [z3.IntVal(place) for place in range(members_max)]
         firsts = [
             z3.Implies(place < _first(_id_at(position)), _id_at(place) != _id_at(position))
@@ -288,7 +291,7 @@ class AnyGroup:
         ]
         order = [self._in_order(one, other) for one, other in combinations(places, 2)]
         order += [self._in_order(one, other) for one in places for other in self.positions]
-        return [self.queues <= queues_max, self.members <= members_max, *firsts, *order]
+        return [*bounds, *firsts, *order]
 
     def given(self, model: z3.ModelRef) -> GivenGroup:
         """The group of a model, as ordinary lists."""
@@ -296,7 +299,8 @@ class AnyGroup:
         def value(of: Term) -> int:
             return int(model.eval(of, model_completion=True).as_long())
 
-        ids = [value(_id_at(z3.IntVal(place))) for place in range(value(self.members))]
+        places = range(value(self.members))
+        ids = list(places) if self.unique else [value(_id_at(z3.IntVal(p))) for p in places]
         numbers = {name: value(number) for name, number in self.numbers.items()}
         return GivenGroup(
             self.allocation, self.strategy, value(self.queues), ids, numbers, self.empty
