@@ -25,7 +25,14 @@ HELP = "run the reference nameserver and brokers"
 def configure(parser: argparse.ArgumentParser) -> None:
     """The options, with the real ports as defaults."""
     parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
-    parser.add_argument("--store", type=Path, required=True, metavar="DIR", help="the messages")
+    parser.add_argument(
+        "--store",
+        type=Path,
+        required=True,
+        default=argparse.SUPPRESS,
+        metavar="DIR",
+        help="where the messages are; made if it is not there",
+    )
     parser.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on, which clients are told"
     )
