@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
-from mqaudit import history
+from mqaudit import history, store
+from mqaudit.check import Check
 from mqaudit.history_checks import HISTORY_CHECKS
-from mqaudit.report import AuditReport
+from mqaudit.report import AuditReport, CheckReport
 from mqaudit.session import first_line
+from mqaudit.store_checks import STORE_CHECKS
 from mqrules import UserError
 
 # A store is the directory that holds commitlog/ and consumequeue/.
@@ -46,20 +48,31 @@ def audit(
     """
     paths = [uri] if isinstance(uri, str) else list(uri)
     subject = " ".join(paths)
+    coverage: dict[str, int] = {}
+    reports: list[CheckReport] = []
+
+    def run(checks: Iterable[Check], views: Mapping[str, DataFrame]) -> None:
+        for check in checks:
+            progress(check.name)
+            reports.append(check.run(views, examples))
+        for view in views.values():
+            view.unpersist()
+
     with _spark_errors(subject):
         progress("looking for histories and stores")
         sources = find(spark, paths)
-        coverage: dict[str, int] = {}
-        reports = []
         if sources.formats:
             progress("reading the history")
             events = history.read(spark, paths, sources.formats)
             seen, torn = history.survey(events, subject)
             coverage |= seen
-            views = history.views(events, torn)
-            for check in HISTORY_CHECKS:
-                progress(check.name)
-                reports.append(check.run(views, examples))
+            run(HISTORY_CHECKS, history.views(events, torn))
+        if sources.stores:
+            progress("reading the store")
+            store.register(spark)
+            views = store.views(spark, sources.stores)
+            coverage |= store.coverage(views)
+            run(STORE_CHECKS, views)
     return AuditReport(subject, coverage, tuple(reports), target)
 
 

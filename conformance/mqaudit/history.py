@@ -127,10 +127,11 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
 
 
 def views(events: DataFrame, torn: DataFrame) -> dict[str, DataFrame]:
-    """The views by name, each over those before it."""
+    """The views by name, each over those before it. Those that many checks use are kept."""
     found = {"raw": events, "torn": torn}
     for name, query in _VIEWS.items():
-        found[name] = events.sparkSession.sql(query, args=None, **found)
+        view = events.sparkSession.sql(query, args=None, **found)
+        found[name] = view.persist() if name in _KEPT else view
     return found
 
 
@@ -149,6 +150,8 @@ def _same(left: str, right: str, columns: str) -> str:
     names = columns.split(", ")
     return " AND ".join(f"{left}.{name} = {right}.{name}" for name in names)
 
+
+_KEPT: Final = ("event", "tenured", "ownership")
 
 _VIEWS: Final[Mapping[str, str]] = {
     "event": """

@@ -1,0 +1,274 @@
+"""CommitLog segments and ConsumeQueue files, decoded with numpy into Arrow.
+
+The layouts are those of `mqspec.core.record` and of ConsumeQueue.java (5.3.3). A segment may
+be read in parts at once: a record names its own position, so that a reader that starts in the
+middle finds the first record that begins in its part.
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from struct import unpack_from
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mqspec.core.record import Magic, SysFlag
+
+Octets: TypeAlias = npt.NDArray[np.uint8]
+Whole: TypeAlias = npt.NDArray[np.int64]
+
+BATCH_ROWS: Final = 1 << 16
+UNIT_BYTES: Final = 20  # physicalOffset i64 · size i32 · tagsCode i64
+BLANK_UNIT_SIZE: Final = 0x7FFFFFFF  # of the units that fill the head of a queue
+
+_SIZE_AND_MAGIC: Final = ">iI"
+_POSITION: Final = ">q"
+_POSITION_AT: Final = 28
+_RECORD_BYTES_MIN: Final = 91  # one without topic, body and properties
+_MAGICS: Final = {int(Magic.V1), int(Magic.V2)}
+_BLANK: Final = int(Magic.BLANK)
+_V2: Final = int(Magic.V2)
+_BORN_V6: Final = int(SysFlag.BORN_HOST_V6)
+_STORE_V6: Final = int(SysFlag.STORE_HOST_V6)
+_MAGIC_BYTES: Final = tuple(magic.to_bytes(4, "big") for magic in sorted(_MAGICS))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes [start, end) of a file whose first byte is `base` of the whole log or queue."""
+
+    path: str
+    base: int
+    start: int
+    end: int
+
+
+def parts(path: Path, part_bytes: int) -> list[Part]:
+    """A file, named by the offset of its first byte, cut into parts."""
+    size = path.stat().st_size
+    return [
+        Part(str(path), int(path.name), start, min(start + part_bytes, size))
+        for start in range(0, size, part_bytes)
+    ]
+
+
+def log_batches(part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """What begins in a part of a segment: records, blanks, and places where nothing is readable.
+
+    `kind` is record, blank or unreadable; of the last two only the place is known, and of an
+    unreadable one the size is where its header is whole.
+    """
+    with Path(part.path).open("rb") as file:
+        view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    # Not closed here: the arrays below look into it, and it goes when they go.
+    octets = np.frombuffer(view, np.uint8)
+    records, others = _walk(view, octets, part)
+    for first in range(0, len(records), BATCH_ROWS):
+        rows = _Records(view, octets, part.base, records[first : first + BATCH_ROWS])
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(LOG_COLUMNS[name].of(rows), LOG_COLUMNS[name].type) for name in columns],
+            names=list(columns),
+        )
+    if others:
+        known = {
+            "kind": [kind for kind, _, _ in others],
+            "segment": [part.base] * len(others),
+            "physical_offset": [part.base + at for _, at, _ in others],
+            "size": [size for _, _, size in others],
+        }
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(known[name], LOG_COLUMNS[name].type)
+                if name in known
+                else pa.nulls(len(others), LOG_COLUMNS[name].type)
+                for name in columns
+            ],
+            names=list(columns),
+        )
+
+
+UNIT_COLUMNS: Final[Mapping[str, pa.DataType]] = {
+    "topic": pa.string(),
+    "queue_id": pa.int64(),
+    "queue_offset": pa.int64(),
+    "physical_offset": pa.int64(),
+    "size": pa.int64(),
+    "tags_code": pa.int64(),
+}
+
+
+def unit_batches(part: Part, topic: str, queue_id: int) -> Iterator[pa.RecordBatch]:
+    """The written units of a part of a ConsumeQueue file."""
+    octets = np.fromfile(part.path, np.uint8, part.end - part.start, offset=part.start)
+    layout = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+    units = octets[: len(octets) // UNIT_BYTES * UNIT_BYTES].view(layout)
+    index = (part.base + part.start) // UNIT_BYTES + np.arange(len(units))
+    written = (units["size"] > 0) & (units["size"] != BLANK_UNIT_SIZE)
+    units, index = units[written], index[written]
+    values = (
+        [topic] * len(units),
+        np.full(len(units), queue_id),
+        index,
+        *(units[field].astype(np.int64) for field in ("position", "size", "tags_code")),
+    )
+    yield pa.RecordBatch.from_arrays(
+        [pa.array(v, kind) for v, kind in zip(values, UNIT_COLUMNS.values(), strict=True)],
+        names=list(UNIT_COLUMNS),
+    )
+
+
+def _walk(
+    view: mmap.mmap, octets: Octets, part: Part
+) -> tuple[Whole, list[tuple[str, int, int | None]]]:
+    """Where records begin in the part, and what else does, as (kind, position, size)."""
+    found: list[int] = []
+    others: list[tuple[str, int, int | None]] = []
+    length = len(view)
+
+    def size_at(at: int) -> int:
+        """The size of the record at a position, 0 where there is none."""
+        if at + _RECORD_BYTES_MIN > length:
+            return 0
+        size, magic = unpack_from(_SIZE_AND_MAGIC, view, at)
+        (position,) = unpack_from(_POSITION, view, at + _POSITION_AT)
+        whole = size >= _RECORD_BYTES_MIN and at + size <= length
+        return size if magic in _MAGICS and whole and position == part.base + at else 0
+
+    def next_record(at: int) -> int:
+        """The first position from `at` on where a record begins, or the part's end."""
+        candidates = []
+        for magic in _MAGIC_BYTES:
+            hit = view.find(magic, at + 4, part.end + 4)
+            while hit >= 0 and not size_at(hit - 4):
+                hit = view.find(magic, hit + 1, part.end + 4)
+            candidates.append(hit - 4 if hit >= 0 else part.end)
+        return min(candidates)
+
+    at = part.start if part.start == 0 else next_record(part.start)
+    while at < part.end:
+        if size := size_at(at):
+            found.append(at)
+            at += size
+            continue
+        size, magic = unpack_from(_SIZE_AND_MAGIC, view, at) if at + 8 <= length else (0, 0)
+        if magic == _BLANK and at + size == length:
+            others.append(("blank", at, size))
+            break
+        after = next_record(at)
+        # What was never written is zero to the end; zeros before a record are a hole.
+        if octets[at : part.end].any():
+            others.append(("unreadable", at, None))
+        at = after
+    return np.array(found, np.int64), others
+
+
+class _Records:
+    """A batch of records of a segment; a field is decoded only when a column asks for it."""
+
+    def __init__(self, view: mmap.mmap, octets: Octets, base: int, at: Whole) -> None:
+        self._view, self._octets, self.base, self.at = view, octets, base, at
+
+    def number(self, at: Whole, code: str) -> Whole:
+        """Big-endian numbers at positions; `code` is numpy's."""
+        octets = self._octets[at[:, None] + np.arange(np.dtype(code).itemsize)]
+        return np.ascontiguousarray(octets).view(code)[:, 0].astype(np.int64)
+
+    def values(self, kind: pa.DataType, at: Whole, sizes: Whole) -> pa.Array:
+        """Strings or binaries of various sizes."""
+        offsets = np.zeros(len(sizes) + 1, np.int32)
+        np.cumsum(sizes, out=offsets[1:])
+        index = np.arange(offsets[-1]) + np.repeat(at - offsets[:-1], sizes)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self._octets[index])]
+        return pa.Array.from_buffers(kind, len(sizes), buffers)
+
+    @cached_property
+    def size(self) -> Whole:
+        return self.number(self.at, ">i4")
+
+    @cached_property
+    def sys_flag(self) -> Whole:
+        return self.number(self.at + 36, ">i4")
+
+    @cached_property
+    def stored_at(self) -> Whole:
+        """Where the store timestamp is: after the born host, of 4 or 16 bytes, and its port."""
+        return self.at + 48 + np.where(self.sys_flag & _BORN_V6, 20, 8)
+
+    @cached_property
+    def body_at(self) -> Whole:
+        return self.stored_at + 8 + np.where(self.sys_flag & _STORE_V6, 20, 8) + 16
+
+    @cached_property
+    def body_size(self) -> Whole:
+        return self.number(self.body_at - 4, ">i4")
+
+    @cached_property
+    def _topic_head(self) -> Whole:
+        """How many bytes say how long the topic is."""
+        return np.where(self.number(self.at + 4, ">u4") == _V2, 2, 1)
+
+    @cached_property
+    def topic_at(self) -> Whole:
+        return self.body_at + self.body_size + self._topic_head
+
+    @cached_property
+    def topic_size(self) -> Whole:
+        high = np.where(self._topic_head == 2, self.number(self.topic_at - 2, ">u1"), 0)
+        return 256 * high + self.number(self.topic_at - 1, ">u1")
+
+    @cached_property
+    def properties_at(self) -> Whole:
+        return self.topic_at + self.topic_size + 2
+
+    @cached_property
+    def properties_size(self) -> Whole:
+        return self.number(self.properties_at - 2, ">u2")
+
+    def crc_held(self) -> Iterator[bool]:
+        """Whether the stored CRC of each body is that of its bytes."""
+        view = memoryview(self._view)
+        stored = self.number(self.at + 8, ">i4").tolist()
+        bodies = zip(self.body_at.tolist(), self.body_size.tolist(), stored, strict=True)
+        for at, size, crc in bodies:
+            yield zlib.crc32(view[at : at + size]) & 0x7FFFFFFF == crc
+
+
+class _Column(NamedTuple):
+    type: pa.DataType
+    of: Callable[[_Records], Any]
+
+
+def _fixed(at: int, code: str) -> _Column:
+    return _Column(pa.int64(), lambda rows: rows.number(rows.at + at, code))
+
+
+LOG_COLUMNS: Final[Mapping[str, _Column]] = {
+    "kind": _Column(pa.string(), lambda rows: ["record"] * len(rows.at)),
+    "segment": _Column(pa.int64(), lambda rows: np.full(len(rows.at), rows.base)),
+    "physical_offset": _Column(pa.int64(), lambda rows: rows.base + rows.at),
+    "size": _Column(pa.int64(), lambda rows: rows.size),
+    "topic": _Column(
+        pa.string(), lambda rows: rows.values(pa.string(), rows.topic_at, rows.topic_size)
+    ),
+    "queue_id": _fixed(12, ">i4"),
+    "queue_offset": _fixed(20, ">i8"),
+    "flag": _fixed(16, ">i4"),
+    "sys_flag": _Column(pa.int64(), lambda rows: rows.sys_flag),
+    "born_timestamp_ms": _fixed(40, ">i8"),
+    "store_timestamp_ms": _Column(pa.int64(), lambda rows: rows.number(rows.stored_at, ">i8")),
+    "reconsume_times": _Column(pa.int64(), lambda rows: rows.number(rows.body_at - 16, ">i4")),
+    "body_size": _Column(pa.int64(), lambda rows: rows.body_size),
+    "crc_held": _Column(pa.bool_(), lambda rows: list(rows.crc_held())),
+    "properties": _Column(
+        pa.binary(),
+        lambda rows: rows.values(pa.binary(), rows.properties_at, rows.properties_size),
+    ),
+}
