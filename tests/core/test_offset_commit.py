@@ -278,12 +278,10 @@ def test_refused_commits_store_nothing() -> None:
     assert state.offset_table == {}
 
 
-def test_a_pending_reset_is_answered_and_ignores_commits_but_not_those_of_pulls() -> None:
-    state = OffsetState({KEY: 7}, {KEY: 2})
-    assert commit(state, 9) == Answer(SUCCESS, "Offset has been previously reset")
-    assert query(state) == Answer(SUCCESS, offset=2)
-    apply(state, commit_offset(state, KEY, 9).changes)
-    assert state.offset_table == {KEY: 9}
+def test_a_commit_that_rides_on_a_pull_is_stored_as_it_is() -> None:
+    state = OffsetState({KEY: 7})
+    apply(state, commit_offset(state, KEY, 2).changes)
+    assert state.offset_table == {KEY: 2}
 
 
 def test_the_file_has_the_real_shape_and_comes_back() -> None:
@@ -294,10 +292,6 @@ def test_the_file_has_the_real_shape_and_comes_back() -> None:
         "groupTopicMap": {"G": ["T", "U"]},
     }
     assert load(content) == state
-
-
-def test_a_pending_reset_is_not_written() -> None:
-    assert load(persist(OffsetState({KEY: 7}, {KEY: 2}))) == OffsetState({KEY: 7})
 
 
 @pytest.mark.parametrize(

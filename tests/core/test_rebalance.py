@@ -27,7 +27,6 @@ from mqspec.core.rebalance import (
     notify_consumer_ids_changed,
     rebalance_by_topic,
     rebalanced,
-    truncate_message_queue_not_my_topic,
 )
 from mqspec.core.step import Step, apply
 from mqspec.core.types import MessageQueue
@@ -102,14 +101,11 @@ def test_a_queue_not_pulled_for_two_minutes_is_dropped_and_started_on_anew(
     assert late.result.removed == late.result.added == QUEUES
 
 
-def test_other_topics_are_left_alone_until_they_are_not_subscribed_any_more(
-    alone: ConsumerState,
-) -> None:
-    step = rebalance_by_topic(alone, Member("G", "a", AVG), View("U", (), ("a",)), 0)
+def test_other_topics_are_left_alone(alone: ConsumerState) -> None:
+    other = View("U", (MessageQueue("U", "broker-a", 0),), ("a",))
+    step = rebalance_by_topic(alone, Member("G", "a", AVG), other, 0)
     assert step.changes == ()
-    assert truncate_message_queue_not_my_topic(alone, ["T"]).changes == ()
-    step = truncate_message_queue_not_my_topic(alone, ["U"])
-    assert (step.result.removed, step.sends) == (QUEUES, ())  # and nothing is reported
+    assert step.result.added == other.mq_all
 
 
 def test_it_is_due_at_once_then_after_twenty_seconds_then_after_a_notice() -> None:

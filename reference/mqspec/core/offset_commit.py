@@ -271,8 +271,7 @@ class OffsetKey(NamedTuple):
 class OffsetState:
     """A broker's ConsumerOffsetManager."""
 
-    offset_table: dict[OffsetKey, int] = field(default_factory=dict)  # goes to the file
-    reset_offset_table: dict[OffsetKey, int] = field(default_factory=dict)  # in memory only
+    offset_table: dict[OffsetKey, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +299,7 @@ def update_consumer_offset(
     """OffsetCommit!UpdateConsumerOffset. What arrives last is stored as it is: backwards,
     negative, beyond the end, for a queue that does not exist (OFFSET-010, OFFSET-011).
 
-    Result: the Answer. While a reset is pending, success is answered and nothing stored.
+    Result: the Answer.
     """
     group = "null" if event.group is None else event.group
     if not group_exists or event.group is None:
@@ -312,17 +311,11 @@ def update_consumer_offset(
     if event.offset is None:
         return Step(result=Answer(INVALID_PARAMETER, f"Offset is null, topic is {event.topic}"))
     key = OffsetKey(event.topic, event.group, event.queue_id)
-    if key in state.reset_offset_table:
-        return Step(result=Answer(SUCCESS, "Offset has been previously reset"))
     return Step((Change("offset_table", key, event.offset),), result=Answer(SUCCESS))
 
 
 def commit_offset(state: OffsetState, key: OffsetKey, offset: int) -> Step:
-    """A commit that rides on a pull: unlike request 15 it is stored over a pending reset too.
-
-    A pull that fails a check commits nothing (observed.md §D); the shell calls this only for
-    the answers FOUND, NOT_FOUND, RETRY_IMMEDIATELY and OFFSET_MOVED.
-    """
+    """A commit that rides on a pull, unless the pull fails a check (seen on 5.3.3)."""
     return Step((Change("offset_table", key, offset),))
 
 
@@ -335,7 +328,7 @@ def query_consumer_offset(
     unless the request forbids it: whatever the group's policy says, it starts at the beginning
     (OFFSET-013).
     """
-    stored = state.reset_offset_table.get(key, state.offset_table.get(key, NOT_FOUND))
+    stored = state.offset_table.get(key, NOT_FOUND)
     if stored >= 0:
         return Answer(SUCCESS, offset=stored)
     if not set_zero_if_not_found:

@@ -21,7 +21,7 @@ from mqspec.core.offset_commit import (
     ConsumerState,
     remove_unnecessary_message_queue,
 )
-from mqspec.core.step import REMOVED, Change, Step
+from mqspec.core.step import Change, Step
 from mqspec.core.types import ClientId, Group, MessageQueue, Topic, string_order
 
 WAIT_INTERVAL_MS: Final = 20_000  # between two rebalances of a balanced member
@@ -165,13 +165,4 @@ def update_process_queue_table(
         tuple(change for step in steps for change in step.changes),
         tuple(send for step in steps for send in step.sends),
         Rebalanced(balanced=True, removed=removed, added=added),
-    )
-
-
-def truncate_message_queue_not_my_topic(state: ConsumerState, topics: Sequence[Topic]) -> Step:
-    """Drop the queues of topics no longer subscribed, without reporting progress."""
-    gone = tuple(mq for mq in state.process_queue_table if mq.topic not in topics)
-    return Step(
-        tuple(Change("process_queue_table", mq, REMOVED) for mq in gone),
-        result=Rebalanced(balanced=True, removed=gone),
     )
