@@ -82,6 +82,7 @@ def fields(pairs: Iterable[tuple[str, Sequence[nodes.Node]]]) -> nodes.field_lis
             nodes.field("", nodes.field_name("", name), nodes.field_body("", paragraph(*value)))
             for name, value in pairs
         ),
+        classes=["facts"],
     )
 
 

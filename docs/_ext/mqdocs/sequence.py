@@ -68,7 +68,7 @@ def draw(diagram: Diagram) -> str:
     name = "sequence-" + "".join(c if c.isalnum() else "-" for c in diagram.title.lower())
     parts = [
         f'<svg class="sequence" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" role="img" '
+        f'width="{width}" height="{height}" style="max-width: {width}px" role="img" '
         f'aria-labelledby="{name}-title {name}-desc" fill="currentColor" '
         'font-family="var(--font-stack, sans-serif)" font-size="13">',
         f'<title id="{name}-title">{escape(diagram.title)}</title>',
