@@ -1,4 +1,4 @@
-"""What gives evidence for a rule: models, theorems, conformance cases, audit checks."""
+"""What gives evidence for a rule: models, theorems, contracts, cases, audit checks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from functools import cache
 from importlib import import_module
 
 from mqaudit.history_checks import HISTORY_CHECKS
+from mqaudit.store_checks import STORE_CHECKS
 from mqcheck.manifest import models
 from mqconform import cases
 from mqconform.case import Case
+from mqprove.contracts import CONTRACTS, name_of
 from mqprove.theorems import THEOREMS
 from mqrules import EvidenceKind
 
@@ -30,7 +32,7 @@ class Giver:
 def givers() -> dict[str, tuple[Giver, ...]]:
     """By rule. A rule that nothing gives evidence for is missing."""
     found: dict[str, list[Giver]] = defaultdict(list)
-    for source in (_models(), _theorems(), _cases(), _checks()):
+    for source in (_models(), _theorems(), _contracts(), _cases(), _checks()):
         for rule, giver in source:
             found[rule].append(giver)
     return {rule: tuple(dict.fromkeys(several)) for rule, several in found.items()}
@@ -54,6 +56,12 @@ def _theorems() -> Iterator[tuple[str, Giver]]:
             yield rule, Giver(EvidenceKind.PROVED, theorem.name, note)
 
 
+def _contracts() -> Iterator[tuple[str, Giver]]:
+    for contract, several in CONTRACTS.items():
+        for rule in several:
+            yield rule, Giver(EvidenceKind.CONFIRMED, name_of(contract))
+
+
 def _cases() -> Iterator[tuple[str, Giver]]:
     for name, case in conformance_cases():
         for rule in case.rules:
@@ -70,7 +78,7 @@ def conformance_cases() -> Iterator[tuple[str, Case]]:
 
 
 def _checks() -> Iterator[tuple[str, Giver]]:
-    for check in HISTORY_CHECKS:
+    for check in (*HISTORY_CHECKS, *STORE_CHECKS):
         yield check.promise, Giver(EvidenceKind.AUDITED, check.name)
         if check.ideal:
             yield check.ideal, Giver(EvidenceKind.AUDITED, check.name, "may be seen broken")

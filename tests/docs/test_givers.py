@@ -1,0 +1,49 @@
+"""The rules' pages name what gives evidence: all of it, of every kind, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from mqaudit.history_checks import HISTORY_CHECKS
+from mqcheck.manifest import models
+from mqdocs.givers import conformance_cases, givers
+from mqprove.theorems import THEOREMS
+from mqrules import EvidenceKind, rules
+
+WIDE = os.environ | {"COLUMNS": "300"}  # names are not cut
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _marker(request: pytest.FixtureRequest) -> None:
+    # The suite registers it for its own runs; here its modules are only read.
+    request.config.addinivalue_line("markers", "case: a conformance case")
+
+
+def subjects(kind: EvidenceKind) -> set[str]:
+    return {
+        giver.subject for of_rule in givers().values() for giver in of_rule if giver.kind is kind
+    }
+
+
+def test_only_rules_are_named() -> None:
+    assert givers().keys() <= rules().keys()
+
+
+def test_every_giver_of_every_kind_is_there() -> None:
+    named = {subject.partition(":")[0] for subject in subjects(EvidenceKind.CHECKED)}
+    assert named == {m.name for m in models().values() if any(m.holds.values()) or m.breaks}
+    assert subjects(EvidenceKind.PROVED) == {theorem.name for theorem in THEOREMS}
+    assert subjects(EvidenceKind.CONFORMS) == {name for name, _ in conformance_cases()}
+    assert subjects(EvidenceKind.AUDITED) >= {check.name for check in HISTORY_CHECKS}
+    assert subjects(EvidenceKind.CONFIRMED)
+
+
+def test_every_case_of_the_suite_is_found() -> None:
+    mqspec = [sys.executable, "-m", "mqspec.cli", "conform", "--list"]
+    done = subprocess.run(mqspec, capture_output=True, text=True, check=True, timeout=60, env=WIDE)
+    assert {name for name, _ in conformance_cases()} == set(re.findall(r"\btest_\w+", done.stdout))
