@@ -1,74 +1,22 @@
-"""A reference cluster in a thread, so that its functions can be patched from outside."""
+"""Running the suite against the reference, patched from outside."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
+from patched import run_patched
 
 from mqconform import connection
-from mqconform.cluster import Cluster
-from mqconform.command import run_pytest
 from mqconform.plugin import Suite
-from mqconform.target import Address, Target, parse_address
-from mqrules import Deviation
-from mqspec.cluster import Cluster as ReferenceCluster
-from mqspec.cluster import ClusterConfig
 
 DEADLINE_S = 6.0  # longer than the broker's own tick of 5 s, as cases of holds need it
-Run = Callable[..., Suite]
-
-
-@contextmanager
-def reference(store: Path) -> Iterator[Address]:
-    """Two reference brokers and their nameserver in this process; the nameserver's address."""
-    address: Future[Address] = Future()
-    stopping: Future[Callable[[], None]] = Future()
-
-    async def serve() -> None:
-        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
-        stopping.set_result(lambda: loop.call_soon_threadsafe(stopped.set))
-        async with ReferenceCluster(ClusterConfig(store=store, brokers=2)) as cluster:
-            address.set_result(parse_address(cluster.nameserver.address))
-            await stopped.wait()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        yield address.result(30)
-    finally:
-        stopping.result(30)()
-        thread.join()
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the cases that `keyword` chooses against the reference as it is patched now."""
-
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Suite]:
+    """Run the cases that a keyword chooses; what fails by silence does so soon."""
     monkeypatch.setattr(connection, "DEADLINE_S", DEADLINE_S)
-
-    def go(keyword: str, *deviations: Deviation) -> Suite:
-        with reference(tmp_path / "store") as address:
-            cluster = Cluster(address)
-            cluster.wait(2)
-            suite = Suite(Target("patched", "0", address), cluster, deviations)
-            run_pytest(["-k", keyword], suite)
-        return suite
-
-    return go
-
-
-def patch(monkeypatch: pytest.MonkeyPatch, function: Any, replacement: Any) -> None:
-    """Replace a function wherever mqspec has a name for it."""
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] == "mqspec":
-            for attribute, value in list(vars(module).items()):
-                if value is function:
-                    monkeypatch.setattr(module, attribute, replacement)
+    return partial(run_patched, tmp_path / "store")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from conftest import Run, patch
+from patched import patch
 
 from mqconform import report
 from mqconform.case import Status
@@ -15,6 +16,8 @@ from mqrules import Deviation, Verdict
 from mqspec.core import group, long_polling, offset_commit, subscription
 from mqspec.core.step import Step
 from mqspec.store.message_store import MessageStore
+
+Run = Callable[..., Suite]
 
 COMMIT = offset_commit.update_consumer_offset
 MEMBERS = group.consumer_id_list
