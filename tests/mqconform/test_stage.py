@@ -1,0 +1,85 @@
+"""The stage: cases side by side, and one restart for all that wait for it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from mqconform.stage import AT_A_TIME, Restart, Stage
+
+
+class Broker:
+    """A lifecycle that notes what is done to it."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def stop(self) -> None:
+        self.done.append("stop")
+
+    def kill(self) -> None:
+        self.done.append("kill")
+
+    def start(self) -> None:
+        self.done.append("start")
+
+
+def test_a_restart_is_shared_and_waits_for_all_that_run() -> None:
+    broker = Broker()
+    stage = Stage(broker, lambda: broker.done.append("ready"))
+    going = threading.Event()
+
+    def plain() -> None:
+        going.wait(10)
+        broker.done.append("plain")
+
+    def restarts() -> None:
+        stage.restart(Restart.KILL, lambda: broker.done.append("damage"))
+        stage.restart(Restart.CLEAN)
+
+    ends = stage.start({"a": restarts, "b": plain, "c": restarts}, {})
+    going.set()
+    for end in ends.values():
+        end.result(10)
+    assert broker.done == [
+        *("plain", "kill", "damage", "damage", "start", "ready"),
+        *("stop", "start", "ready"),
+    ]
+
+
+def test_more_cases_than_work_at_a_time_come_to_one_restart() -> None:
+    broker = Broker()
+    stage = Stage(broker, lambda: None)
+    cases = {str(n): lambda: stage.restart(Restart.CLEAN) for n in range(3 * AT_A_TIME)}
+    for end in stage.start(cases, {}).values():
+        end.result(10)
+    assert broker.done == ["stop", "start"]
+
+
+def test_a_restart_that_fails_is_told_to_all_that_wait() -> None:
+    class Stuck(Broker):
+        def start(self) -> None:
+            raise OSError("stuck")
+
+    stage = Stage(Stuck(), lambda: None)
+    told: list[str] = []
+
+    def case() -> None:
+        with pytest.raises(OSError, match="stuck"):
+            stage.restart(Restart.KILL)
+        told.append("told")
+
+    for end in stage.start({"a": case, "b": case}, {}).values():
+        end.result(10)
+    assert told == ["told", "told"]
+
+
+def test_a_case_comes_after_its_prerequisite() -> None:
+    stage = Stage(None, lambda: None)
+    order: list[str] = []
+    cases = {name: lambda name=name: order.append(name) for name in ("last", "middle", "first")}
+    ends = stage.start(cases, {"last": "middle", "middle": "first"})
+    for end in ends.values():
+        end.result(10)
+    assert order == ["first", "middle", "last"]

@@ -1,0 +1,104 @@
+"""Targets: addresses, target files, and what cannot be tested."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from mqconform.target import Address, free_ports, parse_address, read_target
+from mqrules import UserError
+from mqspec.cli import main
+
+COMPLETE = """
+name = "mine"
+version = "1"
+nameserver = "127.0.0.1:9876"
+stop = ["{python}", "-c", "open('{home}/stopped', 'w')"]
+kill = ["{python}", "-c", "open('{home}/killed', 'w')"]
+start = ["{python}", "-c", "open('{home}/started', 'w')"]
+store = "{home}"
+"""
+
+
+def test_a_target_file_opens_the_restart_cases(tmp_path: Path) -> None:
+    file = tmp_path / "target.toml"
+    file.write_text(COMPLETE.format(python=sys.executable, home=tmp_path))
+    target = read_target(file)
+    assert (str(target), target.nameserver) == ("mine:1", Address("127.0.0.1", 9876))
+    assert target.store == tmp_path
+    assert target.lifecycle
+    target.lifecycle.stop()
+    target.lifecycle.kill()
+    target.lifecycle.start()
+    assert {"stopped", "killed", "started"} <= {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("name = 1", "string expected"),
+        ('name = "x"', "'version' is missing"),
+        ('name = "x"\nversion = "1"\nnameserver = "x"', "not an address"),
+        ('name = "x"\nversion = "1"\nnameserver = "h:1"\nstop = ["s"]', "belong together"),
+        ("name =", "not a target file"),
+    ],
+)
+def test_a_wrong_target_file_is_refused_in_one_line(tmp_path: Path, text: str, what: str) -> None:
+    file = tmp_path / "target.toml"
+    file.write_text(text)
+    with pytest.raises(UserError, match=what) as refused:
+        read_target(file)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="not an address"):
+        parse_address(text)
+
+
+def test_free_ports_are_distinct() -> None:
+    ports = free_ports(8, below=2)
+    assert len({*ports, *(port - 2 for port in ports)}) == 16
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["nowhere"], "nowhere: not an address"),
+        ([], "target: one is needed"),
+        (["apache:4.9.7"], "apache:4.9.7: cannot be started"),
+        (["reference", "--rule", "NONE-001"], "NONE-001: no such rule"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(
+    capsys: pytest.CaptureFixture[str], words: list[str], line: str
+) -> None:
+    assert main(["conform", *words]) == 2
+    said = capsys.readouterr().err
+    assert line in said
+    assert said.count("\n") == 1
+
+
+def test_nobody_listens_there(capsys: pytest.CaptureFixture[str]) -> None:
+    (port,) = free_ports(1)
+    assert main(["conform", f"127.0.0.1:{port}"]) == 2
+    assert "no nameserver there" in capsys.readouterr().err
+
+
+def test_a_nameserver_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert main(["conform", f"127.0.0.1:{server.getsockname()[1]}"]) == 2
+    said = capsys.readouterr().err
+    assert "does not answer" in said
+    assert said.count("\n") == 1
+
+
+def test_the_list_of_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conform", "--list", "--rule", "GROUP-002"]) == 0
+    said = capsys.readouterr().out
+    assert "test_two_connections_of_one_id_are_two_members" in said
+    assert "MUST" in said
