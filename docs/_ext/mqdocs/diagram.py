@@ -48,6 +48,7 @@ class Picture:
     """How a scenario is drawn."""
 
     scenario: str  # file name, beside this one
+    property: str  # the property that it is a counterexample to
     title: str
     lanes: Mapping[str, str]  # in order, id to title
     actions: Mapping[str, Drawn]
