@@ -152,9 +152,14 @@ def _walk(
             candidates.append(hit - 4 if hit >= 0 else part.end)
         return min(candidates)
 
-    at = part.start if part.start == 0 else next_record(part.start)
-    while at < part.end:
+    # What is no record is reported by the part from whose records it is reached, even if it
+    # lies behind that part: the next one begins with the first record that it finds.
+    at = next_record(part.start) if part.start else 0
+    reached = at < part.end
+    while reached and at < length:
         if size := size_at(at):
+            if at >= part.end:
+                break
             found.append(at)
             at += size
             continue
@@ -162,11 +167,11 @@ def _walk(
         if magic == _BLANK and at + size == length:
             others.append(("blank", at, size))
             break
-        after = next_record(at)
         # What was never written is zero to the end; zeros before a record are a hole.
-        if octets[at : part.end].any():
+        after = next_record(at)
+        if after < part.end or octets[at : max(part.end, at + 8)].any():
             others.append(("unreadable", at, None))
-        at = after
+        at, reached = after, after < part.end
     return np.array(found, np.int64), others
 
 

@@ -57,7 +57,7 @@ def session(master: str = LOCAL) -> SparkSession:
     # What a query's error says reaches the user as one line, not as a log record as well.
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     try:
-        with _java_for_spark():
+        with _environment():
             return builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
         raise UserError(f"--master {master}", f"no Spark session: {error}") from None
@@ -79,7 +79,6 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()}",
-        "spark.pyspark.python": sys.executable,
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
     }
@@ -94,20 +93,22 @@ def _settings(master: str) -> dict[str, str]:
 
 
 @contextmanager
-def _java_for_spark() -> Iterator[None]:
-    """Let Spark's launcher, which only looks at JAVA_HOME, find a Java that suits it."""
+def _environment() -> Iterator[None]:
+    """What Spark only takes from the environment: its Java, and the Python of its workers.
+
+    A PYSPARK_PYTHON of the user's wins, for workers on other machines.
+    """
     home = toolchain.java_home()
     if _VECTOR_MODULE not in toolchain.java_modules(home):
         home = _shim(home)
-    before = os.environ.get("JAVA_HOME")
+    before = dict(os.environ)
     os.environ["JAVA_HOME"] = str(home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _shim(home: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,20 +75,7 @@ class Recorder:
     def place(queue: int, offset: int) -> dict[str, Any]:
         return {"topic": "T", "broker": "b", "queue_id": queue, "queue_offset": offset}
 
-
-@pytest.fixture
-def recorder() -> type[Recorder]:
-    return Recorder
-
-
-@pytest.fixture
-def saved(tmp_path: Path) -> Callable[..., str]:
-    """Writes recorders' events as JSON lines, a file a recorder, and names their directory."""
-
-    def save(*recorders: Recorder) -> str:
-        for number, recorder in enumerate(recorders):
-            lines = (json.dumps(encode(event)) + "\n" for event in recorder.events)
-            (tmp_path / f"{number}.jsonl").write_text("".join(lines), encoding="utf-8")
-        return str(tmp_path)
-
-    return save
+    def save(self, path: Path) -> None:
+        """Write the events as JSON lines."""
+        lines = (json.dumps(encode(event)) + "\n" for event in self.events)
+        path.write_text("".join(lines), encoding="utf-8")

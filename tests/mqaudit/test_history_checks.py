@@ -1,0 +1,483 @@
+"""Histories made by hand: each anomaly is found exactly, and nothing more.
+
+Every case is a run of its own, and one audit judges them all: what it finds in a run must be
+what the case expects, so that each case is also the others' clean history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+from conftest import Recorder
+from pyspark.sql import SparkSession
+
+from mqaudit import AuditReport, audit
+from mqaudit.check import Check
+from mqaudit.history_checks import (
+    HISTORY_CHECKS,
+    LOST,
+    NEVER_DELIVERED,
+    NO_OWNER,
+    OUT_OF_ORDER,
+    REPEATED,
+    TWO_OWNERS,
+    WENT_BACK,
+)
+from mqaudit.report import Judgement
+from mqrules import Event, EvidenceKind, Kind, Verdict, rules
+from mqrules.schema import encode
+
+Expected: TypeAlias = tuple[Check, str, Event]
+Case: TypeAlias = Callable[[Recorder], list[Expected]]
+
+SETTLED_S = 200
+
+
+def consumed(r: Recorder, *offsets: int, start: int | None = 0) -> list[Event]:
+    """Three messages, and a member that receives some of them."""
+    sent = [r.send(offset) for offset in range(3)]
+    r.own("a", start)
+    for offset in offsets:
+        r.receive("a", offset)
+    return sent
+
+
+def clean(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    for offset in range(3):
+        r.at("ack", "a", queue_offset=offset, message_key=f"0-{offset}")
+    r.commit("a", 3)
+    return []
+
+
+def lost(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0, 2)
+    r.commit("a", 3)
+    return [(LOST, "lost", sent[1])]
+
+
+def lost_by_the_broker_s_word(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0, 2)
+    r.at("revoke", "a")
+    r.own("a", 3)
+    return [(LOST, "lost", sent[1]), (NO_OWNER, "passing", r.events[-3])]
+
+
+def received_but_not_consumed(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0, 1, 2)
+    for offset in (0, 2):
+        r.at("ack", "a", queue_offset=offset, message_key=f"0-{offset}")
+    commit = r.commit("a", 3)
+    return [(LOST, "lost", sent[1]), (NEVER_DELIVERED, "unfinished", commit)]
+
+
+def consumed_after_the_commit(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    commit = r.commit("a", 2)
+    for offset in range(3):
+        r.at("ack", "a", queue_offset=offset, message_key=f"0-{offset}")
+    return [(NEVER_DELIVERED, "unfinished", commit)]
+
+
+def not_due_yet(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0)
+    r.commit("a", 1)
+    return [(LOST, "open", event) for event in sent[1:]]
+
+
+def passed_by_a_commit_without_answer(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0, 2)
+    r.commit("a", 3, outcome="unknown")
+    return [(LOST, "unconfirmed", sent[1])]
+
+
+def began_nobody_knows_where(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 1, 2, start=None)
+    r.commit("a", 3)
+    return [(LOST, "start", sent[0])]
+
+
+def began_later(r: Recorder) -> list[Expected]:
+    consumed(r, 1, 2, start=1)
+    r.commit("a", 3)
+    return []
+
+
+def tags(r: Recorder) -> list[Expected]:
+    r.at("subscribe", "a", tag="A || B")
+    r.send(0, tag="C")
+    missed = r.send(1, tag="B")
+    r.send(2, tag="A")
+    r.own("a", 0)
+    r.receive("a", 2)
+    r.commit("a", 3)
+    return [(LOST, "lost", missed)]
+
+
+def left_out_by_a_filter(r: Recorder) -> list[Expected]:
+    r.at("subscribe", "a", tag="A")
+    r.send(0, tag="A")
+    r.send(1, tag="C")
+    r.own("a", 0)
+    r.receive("a", 0)
+    return [(NEVER_DELIVERED, "filtered", r.commit("a", 2))]
+
+
+def offset_given_away_after_a_crash(r: Recorder) -> list[Expected]:
+    gone = r.send(0, key="gone")
+    r.write("crash", peer="b")
+    r.write("restart", peer="b")
+    r.send(0, key="new")
+    r.own("a", 0)
+    r.receive("a", 0, message_key="new")
+    r.commit("a", 1)
+    return [(LOST, "replaced", gone)]
+
+
+def member_not_recorded(r: Recorder) -> list[Expected]:
+    r.member("join", "ghost")
+    sent = consumed(r, 0, 2)
+    commit = r.commit("a", 5)
+    return [
+        (LOST, "incomplete", sent[1]),
+        (NEVER_DELIVERED, "incomplete", commit),
+        # The ghost is a member from the first event on, and may own the queue.
+        (NO_OWNER, "incomplete", r.events[0]),
+    ]
+
+
+def row_missing(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0, 2)
+    r.commit("a", 3)
+    del r.events[0]
+    return [(LOST, "incomplete", sent[1])]
+
+
+def commit_beyond(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    return [(NEVER_DELIVERED, "beyond", r.commit("a", 4))]
+
+
+def commit_went_back(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    r.commit("a", 3)
+    return [(WENT_BACK, "back", r.commit("a", 2))]
+
+
+def raw_client(r: Recorder) -> list[Expected]:
+    """A tool that was never assigned the queue may read and commit what it likes."""
+    consumed(r, 0, 1, 2)
+    r.commit("a", 3)
+    for offset in (2, 0, 2):
+        r.receive("tool", offset)
+    r.commit("tool", 9)
+    r.commit("tool", 1)
+    return []
+
+
+def repeated_after_a_crash(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    r.commit("a", 1)
+    r.member("crash", "a")
+    r.own("b", 1)
+    repeats = [r.receive("b", 1), r.receive("b", 2)]
+    r.commit("b", 3)
+    return [(REPEATED, "window", event) for event in repeats]
+
+
+def repeated_though_committed(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    r.commit("a", 3)
+    r.member("leave", "a")
+    r.own("b", 2)
+    return [(REPEATED, "stale", r.receive("b", 2))]
+
+
+def repeated_as_the_broker_lost_its_progress(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    r.commit("a", 3)
+    r.write("crash", peer="b")
+    r.member("leave", "a")
+    r.own("b", 2)
+    return [(REPEATED, "window", r.receive("b", 2))]
+
+
+def repeated_after_a_late_one_way_commit(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    r.commit("a", 2, outcome="unknown")
+    r.commit("a", 3)
+    r.member("leave", "a")
+    r.own("b", 2)
+    repeat = r.receive("b", 2)
+    back = r.commit("b", 2)
+    return [(REPEATED, "window", repeat), (WENT_BACK, "handed over", back)]
+
+
+def repeated_from_below_the_start(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    r.member("crash", "a")
+    r.own("b", 2)
+    return [(REPEATED, "below", r.receive("b", 1))]
+
+
+def repeated_to_its_owner(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    repeat = r.receive("a", 1)
+    r.commit("a", 3)
+    return [(REPEATED, "again", repeat)]
+
+
+def sent_again(r: Recorder) -> list[Expected]:
+    r.write("send", "invoked", topic="T", message_key="k")
+    r.write("send", "unknown", topic="T", message_key="k")
+    r.send(1, key="k")
+    r.own("a", 0)
+    r.receive("a", 0, message_key="k")
+    repeat = r.receive("a", 1, message_key="k")
+    r.commit("a", 2)
+    return [(REPEATED, "sent again", repeat)]
+
+
+def stored_again(r: Recorder) -> list[Expected]:
+    r.send(0, key="k")
+    r.own("a", 0)
+    r.receive("a", 0, message_key="k")
+    repeat = r.receive("a", 1, message_key="k")
+    r.commit("a", 2)
+    return [(REPEATED, "stored again", repeat)]
+
+
+def sender_not_recorded(r: Recorder) -> list[Expected]:
+    r.own("a", 0)
+    r.receive("a", 0, message_key="k")
+    return [(REPEATED, "sender", r.receive("a", 1, message_key="k"))]
+
+
+def retried(r: Recorder) -> list[Expected]:
+    """A message that was given back and comes again from the retry topic is no repeat."""
+    r.send(0)
+    r.own("a", 0)
+    r.receive("a", 0)
+    r.at("ack", "a", queue_offset=0, message_key="0-0", outcome="failed")
+    r.commit("a", 1)
+    retry = {"topic": "%RETRY%G", "queue_offset": 0, "message_key": "0-0"}
+    r.at("assign", "a", topic="%RETRY%G")
+    r.at("receive", "a", attempt=1, **retry)
+    r.at("ack", "a", **retry)
+    # The retry queue is known from its first owner on, and the group is older.
+    return [(NO_OWNER, "passing", r.events[2])]
+
+
+def out_of_order(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 2)
+    behind = r.receive("a", 1)
+    r.commit("a", 3)
+    return [(OUT_OF_ORDER, "behind", behind)]
+
+
+def two_owners(r: Recorder) -> list[Expected]:
+    r.own("a", 0)
+    second = r.at("assign", "b")
+    r.at("revoke", "a")
+    return [(TWO_OWNERS, "passing", second)]
+
+
+def two_owners_for_good(r: Recorder) -> list[Expected]:
+    r.own("a", 0)
+    second = r.at("assign", "b")
+    r.now_s += SETTLED_S
+    r.at("query_offset", "b", value=0)
+    return [(TWO_OWNERS, "settled", second)]
+
+
+def no_owner(r: Recorder) -> list[Expected]:
+    r.own("a", 0)
+    revoked = r.at("revoke", "a")
+    r.own("a", 0)
+    return [(NO_OWNER, "passing", revoked)]
+
+
+def no_owner_for_good(r: Recorder) -> list[Expected]:
+    """Incident A: the queue of the second position belongs to nobody."""
+    r.send(0, queue=1)
+    r.own("a", 0)
+    r.now_s += SETTLED_S
+    r.at("query_offset", "a", value=0)
+    return [(NO_OWNER, "settled", r.events[2])]
+
+
+def nobody_there(r: Recorder) -> list[Expected]:
+    r.own("a", 0)
+    r.member("leave", "a")
+    r.now_s += SETTLED_S
+    r.own("b", 0)
+    return []
+
+
+CASES: dict[str, Case] = {
+    case.__name__: case
+    for case in (
+        clean,
+        lost,
+        lost_by_the_broker_s_word,
+        received_but_not_consumed,
+        consumed_after_the_commit,
+        not_due_yet,
+        passed_by_a_commit_without_answer,
+        began_nobody_knows_where,
+        began_later,
+        tags,
+        left_out_by_a_filter,
+        offset_given_away_after_a_crash,
+        member_not_recorded,
+        row_missing,
+        commit_beyond,
+        commit_went_back,
+        raw_client,
+        repeated_after_a_crash,
+        repeated_though_committed,
+        repeated_as_the_broker_lost_its_progress,
+        repeated_after_a_late_one_way_commit,
+        repeated_from_below_the_start,
+        repeated_to_its_owner,
+        sent_again,
+        stored_again,
+        sender_not_recorded,
+        retried,
+        out_of_order,
+        two_owners,
+        two_owners_for_good,
+        no_owner,
+        no_owner_for_good,
+        nobody_there,
+    )
+}
+
+
+def apart(a: Recorder, b: Recorder) -> list[Expected]:
+    """Two recorders: the second owner began because the first had left."""
+    a.own("a", 0)
+    left = a.member("leave", "a")
+    b.at("assign", "b", cause=f"{a.process}/{left.seq}")
+    return []
+
+
+def unordered(a: Recorder, b: Recorder) -> list[Expected]:
+    held = a.at("assign", "a")
+    a.member("leave", "a")
+    b.at("assign", "b")
+    return [(TWO_OWNERS, "unordered", held)]
+
+
+def together(a: Recorder, b: Recorder) -> list[Expected]:
+    """Each learned that the other owned the queue before it let go."""
+    held = a.at("assign", "a")
+    second = b.at("assign", "b")
+    a.at("query_offset", "a", value=0, cause=f"{b.process}/{second.seq}")
+    b.at("query_offset", "b", value=0, cause=f"{a.process}/{held.seq}")
+    a.member("leave", "a")
+    b.member("leave", "b")
+    return [(TWO_OWNERS, "passing", held)]
+
+
+def repeated_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
+    a.send(0)
+    a.own("a", 0)
+    first = a.receive("a", 0)
+    a.member("leave", "a")
+    b.at("assign", "b", cause=f"{a.process}/{a.events[-1].seq}")
+    b.receive("b", 0)
+    b.commit("b", 1)
+    return [(REPEATED, "unordered", first)]
+
+
+PAIRS = {case.__name__: case for case in (apart, unordered, together, repeated_at_another_recorder)}
+
+Found: TypeAlias = set[tuple[str, str, str, int]]
+
+
+@pytest.fixture(scope="module")
+def judged(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[AuditReport, dict[str, Found]]:
+    """One audit of all runs, and what was to be found in each."""
+    recorders, expected = [], {}
+    for name, case in CASES.items():
+        recorder = Recorder(run=name)
+        recorders.append(recorder)
+        expected[name] = case(recorder)
+    for name, pair in PAIRS.items():
+        two = (Recorder(run=name, process="a"), Recorder(run=name, process="b"))
+        recorders.extend(two)
+        expected[name] = pair(*two)
+    directory = tmp_path_factory.mktemp("runs")
+    for number, recorder in enumerate(recorders):
+        recorder.save(directory / f"{number}.jsonl")
+    found = {
+        run: {(c.name, c.outcomes[o].why, e.process, e.seq) for c, o, e in places}
+        for run, places in expected.items()
+    }
+    return audit(spark, str(directory), examples=1000), found
+
+
+@pytest.mark.parametrize("run", [*CASES, *PAIRS])
+def test_a_run_shows_what_went_wrong_in_it_and_nothing_more(
+    judged: tuple[AuditReport, dict[str, Found]], run: str
+) -> None:
+    report, expected = judged
+    found = {
+        (check.name, finding.why, place["process"], place["seq"])
+        for check in report.checks
+        for finding in check.findings
+        for place in finding.examples
+        if place["run"] == run
+    }
+    assert found == expected[run]
+
+
+def test_counts_and_first_and_last_places(judged: tuple[AuditReport, dict[str, Found]]) -> None:
+    report, expected = judged
+    for check in report.checks:
+        for finding in check.findings:
+            assert finding.count == len(finding.examples)
+            assert finding.first == finding.examples[0]
+            assert finding.last == finding.examples[-1]
+        assert check.examined == check.held + sum(f.count for f in check.findings)
+        assert check.held > 0
+    total = sum(finding.count for check in report.checks for finding in check.findings)
+    assert total == sum(map(len, expected.values()))
+
+
+def test_every_outcome_was_seen(judged: tuple[AuditReport, dict[str, Found]]) -> None:
+    """No row of the tables is there for show."""
+    report, _ = judged
+    seen = {(c.name, f.why) for c in report.checks for f in c.findings}
+    listed = {
+        (check.name, outcome.why)
+        for check in HISTORY_CHECKS
+        for outcome in check.outcomes.values()
+        if outcome.judgement != Judgement.HELD
+    }
+    assert seen == listed
+
+
+def test_evidence_and_report(judged: tuple[AuditReport, dict[str, Found]]) -> None:
+    report, _ = judged
+    records = report.evidence()
+    assert {record.kind for record in records} == {EvidenceKind.AUDITED}
+    for record in records:
+        ideal = rules()[record.rule].kind is Kind.IDEAL
+        assert record.verdict is (Verdict.REFUTED if ideal else Verdict.VIOLATED)
+        assert record.detail["events"] == report.coverage["events"]
+    encoded: dict[str, Any] = encode(report)
+    assert [check["name"] for check in encoded["checks"]] == [c.name for c in HISTORY_CHECKS]
+
+
+def test_the_rules_of_the_table_exist() -> None:
+    for check in HISTORY_CHECKS:
+        assert rules()[check.promise].kind is not Kind.IDEAL
+        assert check.ideal is None or rules()[check.ideal].kind is Kind.IDEAL
+        for outcome in check.outcomes.values():
+            assert outcome.rule is None or outcome.rule in rules()

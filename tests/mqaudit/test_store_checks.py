@@ -1,0 +1,355 @@
+"""Stores packed by hand, apart from the reference's own code: damage is found exactly."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqaudit import AuditReport, audit
+from mqaudit.datasource import CommitLogSource
+from mqaudit.report import Judgement
+from mqaudit.segments import LOG_COLUMNS, log_batches, parts
+from mqaudit.store import register
+from mqaudit.store_checks import (
+    BEYOND,
+    CRC,
+    DENSITY,
+    INVISIBLE,
+    LOG,
+    POINTS,
+    SEGMENTS,
+    STORE_CHECKS,
+    TWICE,
+)
+from mqrules import rules
+
+SEGMENT_BYTES = 4096
+QUEUE_FILE_BYTES = 100 * 20
+
+Unit: TypeAlias = tuple[int, int, int]
+
+
+@dataclass
+class Store:
+    """A store in memory: the bytes of its log, and the units of its queues."""
+
+    log: bytearray = field(default_factory=lambda: bytearray(SEGMENT_BYTES))
+    end: int = 0
+    queues: dict[tuple[str, int], list[Unit]] = field(default_factory=dict)
+
+    def put(self, topic: str = "T", queue: int = 0, offset: int | None = None, **given: Any) -> int:
+        """Append a record, with its unit. Returns the record's position."""
+        units = self.queues.setdefault((topic, queue), [])
+        number = len(units) if offset is None else offset
+        record = self.record(topic, queue, number, self.end, **given)
+        if self.end % SEGMENT_BYTES + len(record) + 8 > SEGMENT_BYTES:
+            room = SEGMENT_BYTES - self.end % SEGMENT_BYTES
+            self.write(self.end, struct.pack(">iI", room, 0xCBD43194))
+            self.end += room
+            self.log.extend(bytes(SEGMENT_BYTES))
+            record = self.record(topic, queue, number, self.end, **given)
+        self.write(self.end, record)
+        position = self.end
+        units.append((position, len(record), 0))
+        self.end += len(record)
+        return position
+
+    @staticmethod
+    def record(
+        topic: str,
+        queue: int,
+        offset: int,
+        position: int,
+        body: bytes = b"hello",
+        sys_flag: int = 0,
+        version: int = 1,
+    ) -> bytes:
+        born = bytes(16 if sys_flag & 16 else 4) + struct.pack(">i", 1)
+        stored = bytes(16 if sys_flag & 32 else 4) + struct.pack(">i", 2)
+        magic, length = ((0xDAA320A7, ">b"), (0xDAA320AB, ">h"))[version - 1]
+        properties = b"KEYS\x01k\x02"
+        rest = (
+            struct.pack(">Iiiiqqiq", magic, zlib.crc32(body) & 0x7FFFFFFF, queue, 7, offset,
+                        position, sys_flag, 1_700_000_000_000)
+            + born + struct.pack(">q", 1_700_000_000_001) + stored
+            + struct.pack(">iqi", 3, 0, len(body)) + body
+            + struct.pack(length, len(topic)) + topic.encode()
+            + struct.pack(">h", len(properties)) + properties
+        )  # fmt: skip
+        return struct.pack(">i", len(rest) + 4) + rest
+
+    def write(self, at: int, octets: bytes) -> None:
+        self.log[at : at + len(octets)] = octets
+
+    def save(self, root: Path, abort: bool = False) -> None:
+        (root / "commitlog").mkdir(parents=True)
+        for start in range(0, len(self.log), SEGMENT_BYTES):
+            segment = self.log[start : start + SEGMENT_BYTES]
+            (root / "commitlog" / f"{start:020}").write_bytes(segment)
+        for (topic, queue), units in self.queues.items():
+            folder = root / "consumequeue" / topic / str(queue)
+            folder.mkdir(parents=True)
+            octets = b"".join(struct.pack(">qiq", *unit) for unit in units)
+            (folder / f"{0:020}").write_bytes(octets.ljust(QUEUE_FILE_BYTES, b"\0"))
+        if abort:
+            (root / "abort").touch()
+
+
+def filled() -> Store:
+    """Two queues of two topics over three segments."""
+    store = Store()
+    for number in range(40):
+        store.put("T", number % 2)
+        store.put("U", 0, body=b"x" * number, sys_flag=48, version=2)
+    return store
+
+
+Expected: TypeAlias = set[tuple[str, str, int]]
+
+
+def clean(store: Store) -> Expected:
+    return set()
+
+
+def torn_tail(store: Store) -> Expected:
+    position = store.put()
+    store.queues["T", 0].pop()
+    store.write(position + 40, bytes(store.end - position - 40))
+    store.log[position] = 1
+    return {(LOG.name, "torn", position)}
+
+
+def garbage_in_the_middle(store: Store) -> Expected:
+    position, size, _ = store.queues["T", 0][5]
+    store.write(position, b"\xff" * size)
+    return {
+        (LOG.name, "unreadable", position),
+        (DENSITY.name, "gap", store.queues["T", 0][6][0]),
+        (POINTS.name, "nowhere", position),
+    }
+
+
+def page_of_zeros(store: Store) -> Expected:
+    position, size, _ = store.queues["U", 0][5]
+    store.write(position, bytes(size))
+    return {
+        (LOG.name, "unreadable", position),
+        (DENSITY.name, "gap", store.queues["U", 0][6][0]),
+        (POINTS.name, "nowhere", position),
+    }
+
+
+def damaged_body(store: Store) -> Expected:
+    position, _, _ = store.queues["T", 1][3]
+    store.log[position + 90] ^= 1
+    return {(CRC.name, "damaged", position)}
+
+
+def no_blank(store: Store) -> Expected:
+    last = max(p for units in store.queues.values() for p, _, _ in units if p < SEGMENT_BYTES)
+    (size,) = (s for units in store.queues.values() for p, s, _ in units if p == last)
+    store.write(last + size, bytes(8))
+    return {(SEGMENTS.name, "unclosed", 0)}
+
+
+def offset_left_out(store: Store) -> Expected:
+    store.queues["T", 0].append((0, 0x7FFFFFFF, 0))  # a blank unit keeps the place
+    position = store.put("T", 0)
+    return {(DENSITY.name, "gap", position), (POINTS.name, "gap", position)}
+
+
+def offset_given_twice(store: Store) -> Expected:
+    position = store.put("T", 0, offset=3)
+    return {(DENSITY.name, "back", position), (POINTS.name, "elsewhere", position)}
+
+
+def queue_starts_again(store: Store) -> Expected:
+    position = store.put("T", 0, offset=0)
+    store.queues["T", 0].pop()
+    return {(DENSITY.name, "restart", position), (INVISIBLE.name, "invisible", position)}
+
+
+def unit_behind_the_log(store: Store) -> Expected:
+    store.queues["T", 0].append((store.end, 100, 0))
+    return {(BEYOND.name, "beyond", store.end)}
+
+
+def unit_to_nowhere(store: Store) -> Expected:
+    position, size, _ = store.queues["T", 0][2]
+    store.queues["T", 0][2] = (position + 1, size, 0)
+    return {(POINTS.name, "nowhere", position + 1), (INVISIBLE.name, "invisible", position)}
+
+
+def unit_to_another_record(store: Store) -> Expected:
+    position, _, _ = store.queues["T", 0][2]
+    other = store.queues["T", 1][2]
+    store.queues["T", 0][2] = other
+    return {
+        (POINTS.name, "elsewhere", other[0]),
+        (INVISIBLE.name, "invisible", position),
+        (TWICE.name, "again", other[0]),
+    }
+
+
+def unit_missing(store: Store) -> Expected:
+    position, _, _ = store.queues["T", 0].pop()
+    return {(INVISIBLE.name, "invisible", position)}
+
+
+def queue_missing(store: Store) -> Expected:
+    units = store.queues.pop(("U", 0))
+    return {(INVISIBLE.name, "no queue", position) for position, _, _ in units}
+
+
+def prepared_message(store: Store) -> Expected:
+    """A prepared record takes neither a queue offset nor a unit."""
+    store.put("T", 0, offset=0, sys_flag=4)
+    store.queues["T", 0].pop()
+    return set()
+
+
+def killed(store: Store) -> Expected:
+    """Not recovered yet: the log's tail was lost, and another was not dispatched."""
+    position, _, _ = store.queues["T", 1].pop()
+    store.queues["T", 0].append((store.end + 50, 100, 0))
+    gone = (store.end - 1, 1, 0)
+    store.queues["U", 0].append(gone)
+    return {
+        (INVISIBLE.name, "unrecovered", position),
+        (BEYOND.name, "unrecovered", store.end + 50),
+        (POINTS.name, "unrecovered", gone[0]),
+    }
+
+
+CASES: dict[str, Callable[[Store], Expected]] = {
+    case.__name__: case
+    for case in (
+        clean,
+        torn_tail,
+        garbage_in_the_middle,
+        page_of_zeros,
+        damaged_body,
+        no_blank,
+        offset_left_out,
+        offset_given_twice,
+        queue_starts_again,
+        unit_behind_the_log,
+        unit_to_nowhere,
+        unit_to_another_record,
+        unit_missing,
+        queue_missing,
+        prepared_message,
+        killed,
+    )
+}
+
+
+@dataclass
+class Judged:
+    report: AuditReport
+    expected: dict[str, Expected]
+    root: Path
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    """One audit of all stores, and what was to be found in each."""
+    root = tmp_path_factory.mktemp("stores")
+    expected = {}
+    for name, damage in CASES.items():
+        store = filled()
+        expected[name] = damage(store)
+        store.save(root / name, abort=name == "killed")
+    return Judged(audit(spark, str(root), examples=1000), expected, root)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_damage_is_found_and_nothing_more(judged: Judged, case: str) -> None:
+    keys = {(c.name, o.why): key for c in STORE_CHECKS for key, o in c.outcomes.items()}
+    found = {
+        (
+            check.name,
+            keys[check.name, finding.why],
+            place.get("physical_offset", place.get("segment")),
+        )
+        for check in judged.report.checks
+        for finding in check.findings
+        for place in finding.examples
+        if str(place["store"]).endswith(f"/{case}") and keys[check.name, finding.why] != "last"
+    }
+    assert found == judged.expected[case]
+
+
+def test_coverage_and_rules(judged: Judged) -> None:
+    assert judged.report.coverage["stores"] == len(CASES)
+    assert judged.report.coverage["records"] > 80 * (len(CASES) - 1)
+    seen = {(check.name, f.why) for check in judged.report.checks for f in check.findings}
+    for check in STORE_CHECKS:
+        assert check.promise in rules()
+        for outcome in check.outcomes.values():
+            assert outcome.judgement == Judgement.HELD or (check.name, outcome.why) in seen
+
+
+def test_a_segment_read_in_parts_is_the_segment(judged: Judged) -> None:
+    columns = list(LOG_COLUMNS)
+    for case in ("clean", "torn_tail", "garbage_in_the_middle"):
+        for segment in sorted((judged.root / case / "commitlog").iterdir()):
+            whole, cut = (
+                [
+                    row
+                    for part in parts(segment, part_bytes)
+                    for batch in log_batches(part, columns)
+                    for row in batch.to_pylist()
+                ]
+                for part_bytes in (SEGMENT_BYTES, 333)
+            )
+            key = "physical_offset"
+            assert sorted(whole, key=lambda r: r[key]) == sorted(cut, key=lambda r: r[key])
+            assert whole
+
+
+def test_columns_and_filters_reach_the_reader(spark: SparkSession, judged: Judged) -> None:
+    register(spark)
+    clean_store = str(judged.root / "clean")
+    log = spark.read.format(CommitLogSource.name()).option("columns", "topic,body_size")
+    frame = log.load(clean_store).where("topic = 'U'")
+    assert frame.columns == ["topic", "body_size"]
+    assert frame.selectExpr("sum(body_size)").first() == (sum(range(40)),)
+    units = spark.read.format("rocketmq-consumequeue").load(clean_store)
+    one = units.where("topic = 'T' AND queue_id = 1")
+    assert one.count() == 20
+    # What was pushed down is not filtered again, and files that cannot match are not read.
+    assert one.rdd.getNumPartitions() == 1
+    assert units.rdd.getNumPartitions() == 3
+
+
+def test_every_field_of_a_record(tmp_path: Path) -> None:
+    store = Store()
+    store.put("A" * 200, 3, offset=9, body=b"body", sys_flag=48, version=2)
+    store.save(tmp_path)
+    (part,) = parts(tmp_path / "commitlog" / f"{0:020}", SEGMENT_BYTES)
+    (row,) = [r for b in log_batches(part, list(LOG_COLUMNS)) for r in b.to_pylist()]
+    assert row == {
+        "kind": "record",
+        "segment": 0,
+        "physical_offset": 0,
+        "size": 91 + 24 + 1 + 200 + 4 + 7,
+        "topic": "A" * 200,
+        "queue_id": 3,
+        "queue_offset": 9,
+        "flag": 7,
+        "sys_flag": 48,
+        "born_timestamp_ms": 1_700_000_000_000,
+        "store_timestamp_ms": 1_700_000_000_001,
+        "reconsume_times": 3,
+        "body_size": 4,
+        "crc_held": True,
+        "properties": b"KEYS\x01k\x02",
+    }
