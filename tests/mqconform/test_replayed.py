@@ -18,15 +18,18 @@ from mqconform.frame import Frame
 from mqconform.requests import Request
 from mqconform.target import parse_address
 from mqconform.transcript import Transcript
+from mqspec.broker.broker import Broker
+from mqspec.broker.processors import PROCESSORS
 from mqspec.client import ConsumerConfig, ConsumeStatus, MessageExt, PushConsumer
 from mqspec.cluster import Cluster, ClusterConfig
-from mqspec.core import group, offset_commit
+from mqspec.core import group, offset_commit, rebalance
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.offset_commit import OffsetState
 from mqspec.core.step import Step
 
 SOUND_S = 30.0  # what a step may take where nothing is broken
 BROKEN_S = 2.0
+MIN_INTERVAL_S = 0.1  # between two rebalances
 TOPIC, GROUP = "T", "G"
 QUEUES = range(2)
 
@@ -101,7 +104,7 @@ class Group:
         await self.until(is_committed)
 
 
-async def group_over_the_wire(store: Path, deadline_s: float) -> None:
+async def group_over_the_wire(store: Path, asked: list[str], deadline_s: float) -> None:
     """Join, share, commit, release, crash, expire, restart: everything is as the rules say."""
     async with Cluster(ClusterConfig(store)) as cluster:
         members = Group(cluster, deadline_s)
@@ -121,6 +124,9 @@ async def group_over_the_wire(store: Path, deadline_s: float) -> None:
             await first.kill()
             await members.until(lambda: len(queues_of(second)) == 2)
             assert sorted(members.got) == members.sent
+            asked.clear()
+            await asyncio.sleep(6 * MIN_INTERVAL_S)
+            assert len(asked) <= 2, "nothing has changed, and yet the member rebalances on and on"
         finally:
             await first.kill()
             if second:
@@ -147,21 +153,36 @@ def come_and_go(cluster: Cluster, deadline_s: float) -> None:
         assert connection.is_closed()
 
 
-@pytest.fixture(autouse=True)
-def _members_expire_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Short times for what takes long; the groups whose member list somebody asked for."""
     monkeypatch.setattr(group, "SCAN_INTERVAL_MS", 100)
     monkeypatch.setattr(group, "CHANNEL_EXPIRED_TIMEOUT_MS", 1000)
+    monkeypatch.setattr(rebalance, "MIN_INTERVAL_MS", int(MIN_INTERVAL_S * 1000))
+    groups: list[str] = []
+    answer = PROCESSORS[requests.GET_CONSUMER_LIST_BY_GROUP]
+
+    def note(broker: Broker, connection: Any, request: Any) -> Any:
+        groups.append(request.ext_fields["consumerGroup"])
+        return answer(broker, connection, request)
+
+    monkeypatch.setitem(PROCESSORS, requests.GET_CONSUMER_LIST_BY_GROUP, note)
+    return groups
 
 
-def test_a_group_over_the_wire(tmp_path: Path) -> None:
-    asyncio.run(group_over_the_wire(tmp_path, SOUND_S))
+def test_a_group_over_the_wire(tmp_path: Path, asked: list[str]) -> None:
+    asyncio.run(group_over_the_wire(tmp_path, asked, SOUND_S))
 
 
 @pytest.mark.parametrize("function", REPLAYED, ids=lambda f: f"{f.__module__}.{f.__name__}")
 def test_without_a_function_the_group_goes_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any]
+    tmp_path: Path,
+    asked: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    function: Callable[..., Any],
 ) -> None:
-    patch(monkeypatch, function, NOTHING.get(function, lambda *args, **known: Step()))
+    nothing = NOTHING.get(function, lambda *args, **known: Step())
+    patch(monkeypatch, function, nothing)
     # However it shows: silence, a wrong answer, a queue too many, a broker that does not start.
     with pytest.raises((AssertionError, TimeoutError, KeyError, TypeError, AttributeError)):
-        asyncio.run(group_over_the_wire(tmp_path, BROKEN_S))
+        asyncio.run(group_over_the_wire(tmp_path, asked, BROKEN_S))

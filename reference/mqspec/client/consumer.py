@@ -535,5 +535,7 @@ def _wall_ms() -> int:
 
 
 async def _first(event: Coroutine[Any, Any, object], timeout_ms: int) -> None:
+    # Not wait_for: before Python 3.12 that one forgets a cancellation that comes with the event.
     with suppress(TimeoutError):
-        await asyncio.wait_for(event, timeout_ms / 1000)
+        async with asyncio.timeout(timeout_ms / 1000):
+            await event
