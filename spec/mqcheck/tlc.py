@@ -6,20 +6,19 @@ here depends on the wording of a message.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+
+from mqcheck.jvm import QUICK, THOROUGH, run_tlc_in_jvm
 from mqcheck.values import parse_state
 from mqrules import UserError
 from mqrules.scenario import Step
-from mqspec import toolchain
 
 _MESSAGE = re.compile(r"@!@!@STARTMSG (\d+):(\d) @!@!@\n(.*?)@!@!@ENDMSG \1 @!@!@", re.DOTALL)
 _STATE = re.compile(r"\d+: <(?P<action>\w+)[^>]*>\s*\n(?P<state>.*)", re.DOTALL)
@@ -33,9 +32,6 @@ _DEPTH = re.compile(r"search is (\d+)")
 _STATE_PRINTED, _STUTTERING, _BACK_TO_STATE = 2217, 2218, 2122
 _STATISTICS, _SEARCH_DEPTH = 2199, 2194
 _SEVERITY_ERROR = 1
-# A short run is mostly the start of the JVM: the quick compiler and collector halve it.
-_QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_THOROUGH_JVM = ("-XX:+UseParallelGC",)
 
 
 class Exit(IntEnum):
@@ -69,43 +65,18 @@ class TlcRun:
 
 
 def run_tlc(
-    module: Path,
-    config: str,
-    name: str,
-    library: Sequence[Path],
-    *,
-    workers: int = 1,
-    thorough: bool = False,
-    timeout_s: float | None = None,
+    module: Path, config: str, name: str, library: Sequence[Path], *, thorough: bool = False
 ) -> TlcRun:
     """Run TLC on `module` with the text of a configuration, called `name` in errors.
 
-    `library` holds the folders of other modules; everything TLC writes goes to a folder
-    of this run and with it. Raises UserError where TLC itself fails: a syntax error, an
-    unknown property, a timeout.
+    `library` holds the folders of other modules; `thorough` is for large models. Raises
+    UserError where TLC itself fails: a syntax error, an unknown property.
     """
-    with tempfile.TemporaryDirectory(prefix="mqcheck-") as scratch:
-        # TLC looks for a configuration beside the module or in the working folder only.
-        (Path(scratch) / "run.cfg").write_text(config, encoding="utf-8")
-        folders = os.pathsep.join(map(str, (module.parent.resolve(), *library)))
-        command = [
-            str(toolchain.java()),
-            *(_THOROUGH_JVM if thorough else _QUICK_JVM),
-            f"-DTLA-Library={folders}",
-            # Its standard modules are unpacked there, and runs would take each other's away.
-            f"-Djava.io.tmpdir={scratch}",
-            *("-cp", str(toolchain.tlc_jar()), "tlc2.TLC", "-tool"),
-            *("-workers", str(workers), "-metadir", scratch, "-config", "run.cfg"),
-            module.stem,
-        ]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=timeout_s, cwd=scratch
-            )
-        except subprocess.TimeoutExpired:
-            what = f"TLC did not end within {timeout_s:.0f} s"
-            raise UserError(name, what, "take smaller constants") from None
-    return parse_output(done.stdout, done.returncode, name)
+    try:
+        code, output = run_tlc_in_jvm(module, config, library, THOROUGH if thorough else QUICK)
+    except (Py4JError, OSError) as error:
+        raise UserError(name, f"Java ended under TLC: {error}", "look at its memory") from None
+    return parse_output(output, code, name)
 
 
 def parse_output(output: str, code: int, where: str) -> TlcRun:
