@@ -57,7 +57,7 @@ def test_a_record_names_the_crc_of_its_body(scene: Scene, body: bytes) -> None:
     assert crc == zlib.crc32(body) & 0x7FFFFFFF
 
 
-@case("RECOV-008", "RECOV-001", party="store", claims="restart store", after=STORED)
+@case("RECOV-008", party="store", claims="restart store", after=STORED)
 def test_a_record_that_was_cut_off_stays_away(scene: Scene) -> None:
     # By the second restart of this kind no other case has a message behind these.
     scene.restart(Restart.DAMAGE)

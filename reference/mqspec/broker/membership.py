@@ -29,7 +29,7 @@ class CheckedConfig:
 
 
 def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """34. A group that may not be is skipped, and the answer is 0 all the same (GROUP-001)."""
+    """34. A group that may not be is skipped, and the answer is 0 all the same (GROUP-051)."""
     if not request.body:
         raise BodyError("the heartbeat has no body")
     heartbeat = from_body(HeartbeatData, request.body)
