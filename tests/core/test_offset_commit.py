@@ -204,7 +204,7 @@ def test_flow_control(queue: ProcessQueue, waits: bool) -> None:
     assert must_wait(queue) is waits
 
 
-# The broker's half: observed.md §D.
+# The broker's half: observed on 5.3.3, experiment D.
 
 
 def commit(
