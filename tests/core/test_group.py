@@ -1,4 +1,4 @@
-"""Membership as Apache 5.3.3 was seen to keep it: each case is one of observed on 5.3.3, experiment E or §B."""
+"""Membership as Apache 5.3.3 was seen to keep it, in experiments over the wire."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from mqconform.frame import (
 )
 from mqconform.records import parse_records
 
-# observed on 5.3.3 M: GET_ROUTEINFO_BY_TOPIC of an unknown topic with a binary header, as it was sent.
+# GET_ROUTEINFO_BY_TOPIC of an unknown topic with a binary header, as it was sent to 5.3.3.
 BINARY_REQUEST = bytes.fromhex(
     "000000280100002400690001df0000000500000000000000000000000f0005746f706963000000044e4f5045"
 )
-# observed on 5.3.3 M: the answer to GET_MAX_OFFSET.
+# observed on 5.3.3, experiment M: the answer to GET_MAX_OFFSET.
 MAX_OFFSET_ANSWER = bytes.fromhex(
     "0000007f0000007b7b22636f6465223a302c226578744669656c6473223a7b226f6666736574223a2231227d2c22"
     "666c6167223a312c226c616e6775616765223a224a415641222c226f7061717565223a31312c2273657269616c697a"
