@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
 from mqaudit.report import CheckReport, Finding, Judgement, Place
@@ -56,8 +56,9 @@ class Check:
             .agg(F.count("*").alias("n"), F.min(place).alias("first"), F.max(place).alias("last"))
             .collect()
         )
+        shown = self._examples(judged, examples) if examples else {}
         findings = [
-            self._finding(row, self._examples(judged, row.outcome, examples))
+            self._finding(row, tuple(shown.get(row.outcome, ())))
             for row in sorted(rows, key=lambda row: list(self.outcomes).index(row.outcome))
         ]
         return CheckReport(
@@ -83,11 +84,21 @@ class Check:
             examples=examples,
         )
 
-    def _examples(self, judged: DataFrame, outcome: str, number: int) -> tuple[Place, ...]:
-        if not number or self.outcomes[outcome].judgement == Judgement.HELD:
-            return ()
-        rows = judged.where(F.col("outcome") == outcome).select(*self.places)
-        return tuple(_place(row) for row in rows.orderBy(*self.places).limit(number).collect())
+    def _examples(self, judged: DataFrame, number: int) -> dict[str, list[Place]]:
+        """The first places of each outcome that is not simply `held`."""
+        anomalies = [k for k, o in self.outcomes.items() if o.judgement != Judgement.HELD]
+        nth = F.row_number().over(Window.partitionBy("outcome").orderBy(*self.places))
+        rows = (
+            judged.where(F.col("outcome").isin(anomalies))
+            .select("outcome", F.struct(*self.places).alias("place"), nth.alias("nth"))
+            .where(F.col("nth") <= number)
+            .orderBy("outcome", "nth")
+            .collect()
+        )
+        shown: dict[str, list[Place]] = {}
+        for row in rows:
+            shown.setdefault(row.outcome, []).append(_place(row.place))
+        return shown
 
 
 def _place(row: Any) -> Place:

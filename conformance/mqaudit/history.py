@@ -12,6 +12,7 @@ from dataclasses import fields
 from functools import reduce
 from typing import Final, get_type_hints
 
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 from pyspark.sql import types as T  # noqa: N812
@@ -96,7 +97,7 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
             F.sum("seq").alias("total"),
             F.min(wrong).alias("wrong"),
         )
-        .persist()
+        .localCheckpoint()
     )
     recorders = groups.groupBy("run", "process").agg(
         F.sum("events").alias("n"),
@@ -127,11 +128,19 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
 
 
 def views(events: DataFrame, torn: DataFrame) -> dict[str, DataFrame]:
-    """The views by name, each over those before it. Those that many checks use are kept."""
+    """The views by name, each over those before it.
+
+    Those that many others use are computed once, and their queries end there: planning them
+    again inside every check would cost more than a history of a few runs.
+    """
     found = {"raw": events, "torn": torn}
     for name, query in _VIEWS.items():
         view = events.sparkSession.sql(query, args=None, **found)
-        found[name] = view.persist() if name in _KEPT else view
+        found[name] = (
+            view.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
+            if name in _COMPUTED
+            else view
+        )
     return found
 
 
@@ -151,7 +160,7 @@ def _same(left: str, right: str, columns: str) -> str:
     return " AND ".join(f"{left}.{name} = {right}.{name}" for name in names)
 
 
-_KEPT: Final = ("event", "tenured", "ownership")
+_COMPUTED: Final = ("event", "tenured", "ownership")
 
 _VIEWS: Final[Mapping[str, str]] = {
     "event": """

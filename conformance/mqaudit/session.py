@@ -86,8 +86,9 @@ def _settings(master: str) -> dict[str, str]:
         settings |= {
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.driver.host": _LOOPBACK,
-            "spark.driver.memory": "2g",
-            "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+            "spark.driver.memory": "4g",
+            # Few enough for a small history; Spark merges those that hold little.
+            "spark.sql.shuffle.partitions": "32",
         }
     return settings
 

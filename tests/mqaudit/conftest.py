@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,6 +17,15 @@ from mqrules import Event, EventKind, Outcome
 from mqrules.schema import encode
 
 SECOND = 10**9
+NUMBERS = ("seq", "time_ns", "queue_id", "queue_offset", "store_epoch", "attempt", "value")
+
+
+def table(events: Iterable[Event]) -> pa.Table:
+    """Events as Arrow, each column of its own type even where it holds nothing."""
+    names = [f.name for f in fields(Event)]
+    kinds = [pa.int64() if name in NUMBERS else pa.string() for name in names]
+    rows = [asdict(event) for event in events]
+    return pa.Table.from_pylist(rows, pa.schema(list(zip(names, kinds, strict=True))))
 
 
 @pytest.fixture(scope="session")

@@ -7,14 +7,12 @@ strewn into them at random from a fixed seed.
 from __future__ import annotations
 
 import random
-from dataclasses import asdict
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import Recorder
+from conftest import Recorder, table
 from pyspark.sql import SparkSession
 
 from mqaudit import AuditReport, audit
@@ -83,7 +81,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chance = random.Random(3)
     events = [e for i in range(RUNS) for e in a_run(f"run-{i}", chance).events]
     path = tmp_path_factory.mktemp("generated") / "history.parquet"
-    pq.write_table(pa.Table.from_pylist([asdict(event) for event in events]), path)
+    pq.write_table(table(events), path)
     return path
 
 

@@ -393,7 +393,25 @@ def repeated_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     return [(REPEATED, "unordered", first)]
 
 
-PAIRS = {case.__name__: case for case in (apart, unordered, together, repeated_at_another_recorder)}
+def committed_for_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
+    a.send(0)
+    a.own("a", 0)
+    a.receive("a", 0)
+    left = a.member("leave", "a")
+    b.at("assign", "b", cause=f"{a.process}/{left.seq}")
+    return [(NEVER_DELIVERED, "unordered", b.commit("b", 1))]
+
+
+PAIRS = {
+    case.__name__: case
+    for case in (
+        apart,
+        unordered,
+        together,
+        repeated_at_another_recorder,
+        committed_for_another_recorder,
+    )
+}
 
 Found: TypeAlias = set[tuple[str, str, str, int]]
 

@@ -1,0 +1,122 @@
+"""The command, and one clear line for whatever is no history and no store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import Recorder, table
+from pyspark.sql import SparkSession
+
+from mqaudit import audit, command
+from mqrules import UserError, read_evidence
+
+
+def recorded(*offsets: int) -> Recorder:
+    """Two messages, committed past; those of the offsets were received."""
+    r = Recorder()
+    for offset in range(2):
+        r.send(offset)
+    r.own("a", 0)
+    for offset in offsets:
+        r.receive("a", offset)
+    r.commit("a", 2)
+    return r
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    return parser.parse_args(words)
+
+
+@pytest.fixture
+def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command's session is the tests', which it must not stop."""
+    monkeypatch.setattr(spark, "stop", lambda: None)
+    monkeypatch.setattr(command, "session", lambda master: spark)
+
+
+@pytest.mark.usefixtures("shared_session")
+@pytest.mark.parametrize(("offsets", "status"), [((0, 1), 0), ((1,), 1)])
+def test_a_violated_must_is_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], offsets: tuple[int, ...], status: int
+) -> None:
+    history, evidence = tmp_path / "run.jsonl", tmp_path / "evidence.jsonl"
+    recorded(*offsets).save(history)
+    args = arguments(str(history), "--evidence", str(evidence), "--json", "--target", "apache")
+    assert command.run(args) == status
+    report: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert report["coverage"]["sent"] == 2
+    verdicts = {record.rule: record.verdict.value for record in read_evidence(evidence)}
+    assert verdicts["OFFSET-001"] == ("violated" if status else "held")
+    # Nothing was examined, so nothing is known.
+    assert verdicts["PULL-001"] == ("undecidable" if status else "held")
+    assert {record.target for record in read_evidence(evidence)} == {"apache"}
+
+
+@pytest.mark.usefixtures("shared_session")
+def test_the_report_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recorded(1).save(tmp_path / "run.jsonl")
+    command.run(arguments(str(tmp_path), "--show", "1"))
+    assert "VIOLATED OFFSET-001: committed past, and never handled" in capsys.readouterr().out
+
+
+def columns(**changed: Any) -> dict[str, Any]:
+    (event, *_) = recorded().events
+    return asdict(event) | changed
+
+
+def parquet(path: Path, without: str = "", **changed: pa.Array) -> None:
+    columns = table(recorded().events[:1])
+    for name, values in changed.items():
+        columns = columns.set_column(columns.column_names.index(name), name, values)
+    pq.write_table(columns.drop_columns([without] if without else []), path)
+
+
+def lines(path: Path, *rows: object) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def torn(path: Path) -> None:
+    parquet(path)
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "what"),
+    [
+        ("notes.txt", lambda path: path.touch(), "neither a history nor a store"),
+        ("a.parquet", torn, "Spark cannot read it"),
+        ("a.parquet", lambda path: parquet(path, without="cause"), "no column 'cause'"),
+        (
+            "a.parquet",
+            lambda path: parquet(path, seq=pa.array(["0"])),
+            "column 'seq' is of type string",
+        ),
+        ("a.jsonl", lambda path: path.write_text("{nonsense\n"), "not JSON: {nonsense"),
+        ("a.jsonl", lambda path: lines(path, columns(run=None)), "a row without 'run'"),
+        ("a.jsonl", lambda path: lines(path, columns(kind="sing")), "kind of a row: sing"),
+        ("a.jsonl", lambda path: lines(path, columns(), columns()), "stand there twice"),
+        ("a.jsonl", lambda path: path.touch(), "no events"),
+    ],
+)
+def test_what_is_no_history_is_said_in_one_line(
+    spark: SparkSession, tmp_path: Path, name: str, write: Any, what: str
+) -> None:
+    write(tmp_path / name)
+    with pytest.raises(UserError) as caught:
+        audit(spark, str(tmp_path))
+    assert what in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_path_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such path"):
+        audit(spark, str(tmp_path / "nowhere"))
