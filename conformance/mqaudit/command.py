@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
@@ -24,6 +26,8 @@ from mqrules import Level, rules, write_evidence
 from mqrules.schema import encode
 
 HELP = "find what went wrong in recorded histories and stores"
+
+_LITTLE_BYTES = 32 << 20
 
 _COLOURS = {
     Judgement.VIOLATED: "bold red",
@@ -48,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     console = Console(highlight=False)
     with Console(stderr=True, highlight=False).status("starting Spark") as status:
-        spark = session(args.master)
+        spark = session(args.master, little=_is_little(args.paths))
         try:
             report = audit(
                 spark,
@@ -67,6 +71,15 @@ def run(args: argparse.Namespace) -> int:
         _show(report, console)
     broken = {finding.rule for finding in report.violated}
     return 1 if any(rule in broken and rules()[rule].level is Level.MUST for rule in rules()) else 0
+
+
+def _is_little(paths: Sequence[str]) -> bool:
+    """Whether all of it lies on this machine, and is less than Spark is worth compiling for."""
+    roots = [Path(path) for path in paths]
+    if not all(root.exists() for root in roots):
+        return False  # a glob, or a file system of Spark's
+    files = chain(*([root] if root.is_file() else root.rglob("*") for root in roots))
+    return sum(file.stat().st_size for file in files if file.is_file()) < _LITTLE_BYTES
 
 
 def _show(report: AuditReport, console: Console) -> None:

@@ -30,7 +30,7 @@ def table(events: Iterable[Event]) -> pa.Table:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    spark = session("local[2]")
+    spark = session("local[2]", little=True)
     yield spark
     spark.stop()
 

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     # Side by side: conform mostly waits. The audit judges what conform recorded.
     lanes = (
         (Stage("check", ()),),
-        (Stage("prove", ()), conform, Stage("audit", (str(histories),))),
+        (Stage("prove", ()), conform, Stage("audit", (str(histories), "--target", args.target))),
     )
     started = time.monotonic()
     with ThreadPoolExecutor(len(lanes)) as pool:
