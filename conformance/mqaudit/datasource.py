@@ -4,14 +4,19 @@
     spark.read.format("rocketmq-commitlog").option("columns", "topic,size").load("/root/store")
     spark.read.format("rocketmq-consumequeue").load("/root/store")
 
-The path is a store's root, which every worker must see. A segment of the CommitLog is read in
-parts of `partMiB`, 64 by default; ConsumeQueue files are read whole. Of the CommitLog's columns
-(`segments.LOG_COLUMNS`) only those of the option `columns` are decoded; by default all.
-Equalities on topic and queue_id are taken over from Spark's filters.
+The paths are the roots of stores, which every worker must see. A segment of the CommitLog is
+read in parts of `partMiB`, 64 by default; ConsumeQueue files are read whole. Of the CommitLog's
+columns (`store`, and those of `segments.LOG_COLUMNS`) only those of the option `columns` are
+decoded; by default all.
+
+With the option `pushdown` equalities on topic and queue_id are left to the reader. A frame
+loaded so is for one query: Spark 4.3 keeps the partitions that its first filter left, and gives
+wrong answers to the next (seen; hence not the default).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +27,20 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
 from pyspark.sql.types import BinaryType, BooleanType, DataType, LongType, StringType, StructType
 
-from mqaudit.segments import LOG_COLUMNS, UNIT_COLUMNS, Part, log_batches, parts, unit_batches
+from mqaudit.segments import (
+    LOG_COLUMNS,
+    UNIT_COLUMNS,
+    Part,
+    log_batches,
+    parts,
+    unit_batches,
+    whole,
+)
 
 PART_MIB: Final = 64
+
+_FILE: Final = "[0-9]" * 20
+_LOG_TYPES: Final = {"store": pa.string()} | {name: c.type for name, c in LOG_COLUMNS.items()}
 
 _SPARK_TYPES: Final[Mapping[pa.DataType, DataType]] = {
     pa.string(): StringType(),
@@ -38,6 +54,7 @@ _SPARK_TYPES: Final[Mapping[pa.DataType, DataType]] = {
 class LogPartition(InputPartition):
     """A part of a segment."""
 
+    store: str
     part: Part
 
 
@@ -45,25 +62,29 @@ class LogPartition(InputPartition):
 class QueuePartition(InputPartition):
     """A file of a ConsumeQueue."""
 
+    store: str
     topic: str
     queue_id: int
     part: Part
 
 
 class _Reader(DataSourceReader):
-    """What both sources share: their path, and equalities on topic and queue_id."""
+    """What both sources share: their stores, and equalities on topic and queue_id."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.root = Path(options["path"].removeprefix("file:"))
+        paths = json.loads(options["paths"]) if "paths" in options else [options["path"]]
+        self.stores = {path: Path(path.removeprefix("file:")) for path in paths}
+        self.pushdown = options.get("pushdown", "false").lower() == "true"
         self.equal: dict[str, Any] = {}
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Keep the equalities that the reader applies itself, and give back the rest."""
         for one in filters:
-            if isinstance(one, EqualTo) and one.attribute in (("topic",), ("queue_id",)):
-                self.equal[one.attribute[0]] = one.value
-            else:
-                yield one
+            match one:
+                case EqualTo(attribute=("topic" | "queue_id" as name,)) if self.pushdown:
+                    self.equal[name] = one.value
+                case _:
+                    yield one
 
 
 class _CommitLogReader(_Reader):
@@ -73,33 +94,41 @@ class _CommitLogReader(_Reader):
         self.part_bytes = int(options.get("partMiB", PART_MIB)) << 20
 
     def partitions(self) -> Sequence[InputPartition]:
-        segments = sorted(self.root.glob("commitlog/" + "[0-9]" * 20))
-        return [LogPartition(p) for segment in segments for p in parts(segment, self.part_bytes)]
+        return [
+            LogPartition(store, part)
+            for store, root in self.stores.items()
+            for segment in sorted(root.glob("commitlog/" + _FILE))
+            for part in parts(segment, self.part_bytes)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, LogPartition)
         # Columns that only a filter needs are decoded as well, and dropped after it.
-        columns = list(dict.fromkeys([*self.columns, *self.equal]))
+        columns = [c for c in dict.fromkeys([*self.columns, *self.equal]) if c != "store"]
         for batch in log_batches(partition.part, columns):
             for name, value in self.equal.items():
                 batch = batch.filter(pc.equal(batch.column(name), value))
-            yield batch.select(list(self.columns))
+            yield _with_store(batch, partition.store).select(list(self.columns))
 
 
 class _ConsumeQueueReader(_Reader):
     def partitions(self) -> Sequence[InputPartition]:
-        files = sorted(self.root.glob("consumequeue/*/*/" + "[0-9]" * 20))
-        places = ((file.parent.parent.name, int(file.parent.name), file) for file in files)
+        places = (
+            (store, file.parent.parent.name, int(file.parent.name), file)
+            for store, root in self.stores.items()
+            for file in sorted(root.glob("consumequeue/*/*/" + _FILE))
+        )
         return [
-            QueuePartition(topic, queue_id, Part(str(file), int(file.name), 0, file.stat().st_size))
-            for topic, queue_id, file in places
+            QueuePartition(store, topic, queue_id, whole(file))
+            for store, topic, queue_id, file in places
             if self.equal.get("topic", topic) == topic
             and self.equal.get("queue_id", queue_id) == queue_id
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, QueuePartition)
-        return unit_batches(partition.part, partition.topic, partition.queue_id)
+        for batch in unit_batches(partition.part, partition.topic, partition.queue_id):
+            yield _with_store(batch, partition.store)
 
 
 class CommitLogSource(DataSource):
@@ -110,16 +139,16 @@ class CommitLogSource(DataSource):
         return "rocketmq-commitlog"
 
     def schema(self) -> StructType:
-        return _schema({name: LOG_COLUMNS[name].type for name in self._columns()})
+        return _schema({name: _LOG_TYPES[name] for name in self._columns()})
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _CommitLogReader(self.options, self._columns())
 
     def _columns(self) -> list[str]:
         wanted = self.options.get("columns")
-        names = [name.strip() for name in wanted.split(",")] if wanted else list(LOG_COLUMNS)
-        if unknown := [name for name in names if name not in LOG_COLUMNS]:
-            raise ValueError(f"no column {unknown[0]!r}; known: {', '.join(LOG_COLUMNS)}")
+        names = [name.strip() for name in wanted.split(",")] if wanted else list(_LOG_TYPES)
+        if unknown := [name for name in names if name not in _LOG_TYPES]:
+            raise ValueError(f"no column {unknown[0]!r}; known: {', '.join(_LOG_TYPES)}")
         return names
 
 
@@ -131,10 +160,14 @@ class ConsumeQueueSource(DataSource):
         return "rocketmq-consumequeue"
 
     def schema(self) -> StructType:
-        return _schema(UNIT_COLUMNS)
+        return _schema({**UNIT_COLUMNS, "store": pa.string()})
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _ConsumeQueueReader(self.options)
+
+
+def _with_store(batch: pa.RecordBatch, store: str) -> pa.RecordBatch:
+    return batch.append_column("store", pa.repeat(pa.scalar(store), batch.num_rows))
 
 
 def _schema(columns: Mapping[str, pa.DataType]) -> StructType:

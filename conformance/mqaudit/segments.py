@@ -60,6 +60,11 @@ def parts(path: Path, part_bytes: int) -> list[Part]:
     ]
 
 
+def whole(path: Path) -> Part:
+    """A file that is not cut."""
+    return Part(str(path), int(path.name), 0, path.stat().st_size)
+
+
 def log_batches(part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """What begins in a part of a segment: records, blanks, and places where nothing is readable.
 

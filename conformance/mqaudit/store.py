@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
 from mqaudit.datasource import CommitLogSource, ConsumeQueueSource
 
 # What the checks read of a record: decoding costs by the column.
-_COLUMNS: Final = "kind,segment,physical_offset,size,topic,queue_id,queue_offset,sys_flag,crc_held"
+_COLUMNS: Final = (
+    "store,kind,segment,physical_offset,size,topic,queue_id,queue_offset,sys_flag,crc_held"
+)
 
 
 def register(spark: SparkSession) -> None:
@@ -25,17 +25,12 @@ def register(spark: SparkSession) -> None:
 
 def views(spark: SparkSession, roots: Sequence[str]) -> dict[str, DataFrame]:
     """The views by name, each over those before it. `log` and `unit` are kept."""
-    logs, units, states = [], [], []
-    for root in roots:
-        store = F.lit(root).alias("store")
-        log = spark.read.format("rocketmq-commitlog").option("columns", _COLUMNS).load(root)
-        unit = spark.read.format("rocketmq-consumequeue").load(root)
-        logs.append(log.select(store, "*"))
-        units.append(unit.select(store, "*"))
-        states.append((root, (Path(root.removeprefix("file:")) / "abort").exists()))
+    log = spark.read.format(CommitLogSource.name()).option("columns", _COLUMNS)
+    unit = spark.read.format(ConsumeQueueSource.name())
+    states = [(root, (Path(root.removeprefix("file:")) / "abort").exists()) for root in roots]
     found = {
-        "log": reduce(DataFrame.unionByName, logs).persist(),
-        "unit": reduce(DataFrame.unionByName, units).persist(),
+        "log": log.load(list(roots)).persist(),
+        "unit": unit.load(list(roots)).persist(),
         "state": spark.createDataFrame(states, "store string, unrecovered boolean"),
     }
     for name, query in _VIEWS.items():

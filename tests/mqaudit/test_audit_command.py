@@ -104,7 +104,7 @@ def torn(path: Path) -> None:
         ("a.jsonl", lambda path: lines(path, columns(run=None)), "a row without 'run'"),
         ("a.jsonl", lambda path: lines(path, columns(kind="sing")), "kind of a row: sing"),
         ("a.jsonl", lambda path: lines(path, columns(), columns()), "stand there twice"),
-        ("a.jsonl", lambda path: path.touch(), "no events"),
+        ("a.parquet", lambda path: pq.write_table(table([]), path), "no events"),
     ],
 )
 def test_what_is_no_history_is_said_in_one_line(
