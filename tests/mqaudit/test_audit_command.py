@@ -40,7 +40,7 @@ def arguments(*words: str) -> argparse.Namespace:
 def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command's session is the tests', which it must not stop."""
     monkeypatch.setattr(spark, "stop", lambda: None)
-    monkeypatch.setattr(command, "session", lambda master: spark)
+    monkeypatch.setattr(command, "session", lambda master, *, little: spark)
 
 
 @pytest.mark.usefixtures("shared_session")
