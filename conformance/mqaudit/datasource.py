@@ -5,7 +5,7 @@
     spark.read.format("rocketmq-consumequeue").load("/root/store")
 
 The paths are the roots of stores, which every worker must see. A segment of the CommitLog is
-read in parts of `partMiB`, 64 by default; ConsumeQueue files are read whole. Of the CommitLog's
+read in parts of `partMiB`, 64 by default; small files are read together. Of the CommitLog's
 columns (`store`, and those of `segments.LOG_COLUMNS`) only those of the option `columns` are
 decoded; by default all.
 
@@ -20,7 +20,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,22 +50,46 @@ _SPARK_TYPES: Final[Mapping[pa.DataType, DataType]] = {
 }
 
 
-@dataclass
-class LogPartition(InputPartition):
-    """A part of a segment."""
+@dataclass(frozen=True)
+class _Log:
+    """A part of a segment of a store."""
 
     store: str
     part: Part
 
 
-@dataclass
-class QueuePartition(InputPartition):
-    """A file of a ConsumeQueue."""
+@dataclass(frozen=True)
+class _Queue:
+    """A file of a ConsumeQueue of a store."""
 
     store: str
     topic: str
     queue_id: int
     part: Part
+
+
+_Piece = TypeVar("_Piece", _Log, _Queue)
+
+
+@dataclass
+class Pieces(InputPartition, Generic[_Piece]):
+    """What one task reads."""
+
+    pieces: tuple[_Piece, ...]
+
+
+def _packed(pieces: Iterable[_Piece], bytes_max: int) -> list[InputPartition]:
+    """Pieces in tasks of about so many bytes: most files of most stores are small."""
+    packed: list[list[_Piece]] = []
+    room = 0
+    for piece in pieces:
+        size = piece.part.end - piece.part.start
+        if size > room:
+            packed.append([])
+            room = bytes_max
+        packed[-1].append(piece)
+        room -= size
+    return [Pieces(tuple(pieces)) for pieces in packed]
 
 
 class _Reader(DataSourceReader):
@@ -75,6 +99,7 @@ class _Reader(DataSourceReader):
         paths = json.loads(options["paths"]) if "paths" in options else [options["path"]]
         self.stores = {path: Path(path.removeprefix("file:")) for path in paths}
         self.pushdown = options.get("pushdown", "false").lower() == "true"
+        self.part_bytes = int(options.get("partMiB", PART_MIB)) << 20
         self.equal: dict[str, Any] = {}
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
@@ -91,44 +116,47 @@ class _CommitLogReader(_Reader):
     def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
         super().__init__(options)
         self.columns = columns
-        self.part_bytes = int(options.get("partMiB", PART_MIB)) << 20
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [
-            LogPartition(store, part)
+        pieces = (
+            _Log(store, part)
             for store, root in self.stores.items()
             for segment in sorted(root.glob("commitlog/" + _FILE))
             for part in parts(segment, self.part_bytes)
-        ]
+        )
+        return _packed(pieces, self.part_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, LogPartition)
+        assert isinstance(partition, Pieces)
         # Columns that only a filter needs are decoded as well, and dropped after it.
         columns = [c for c in dict.fromkeys([*self.columns, *self.equal]) if c != "store"]
-        for batch in log_batches(partition.part, columns):
-            for name, value in self.equal.items():
-                batch = batch.filter(pc.equal(batch.column(name), value))
-            yield _with_store(batch, partition.store).select(list(self.columns))
+        for piece in partition.pieces:
+            for batch in log_batches(piece.part, columns):
+                for name, value in self.equal.items():
+                    batch = batch.filter(pc.equal(batch.column(name), value))
+                yield _with_store(batch, piece.store).select(list(self.columns))
 
 
 class _ConsumeQueueReader(_Reader):
     def partitions(self) -> Sequence[InputPartition]:
-        places = (
-            (store, file.parent.parent.name, int(file.parent.name), file)
+        pieces = (
+            _Queue(store, file.parent.parent.name, int(file.parent.name), whole(file))
             for store, root in self.stores.items()
             for file in sorted(root.glob("consumequeue/*/*/" + _FILE))
         )
-        return [
-            QueuePartition(store, topic, queue_id, whole(file))
-            for store, topic, queue_id, file in places
-            if self.equal.get("topic", topic) == topic
-            and self.equal.get("queue_id", queue_id) == queue_id
-        ]
+        wanted = (
+            piece
+            for piece in pieces
+            if self.equal.get("topic", piece.topic) == piece.topic
+            and self.equal.get("queue_id", piece.queue_id) == piece.queue_id
+        )
+        return _packed(wanted, self.part_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, QueuePartition)
-        for batch in unit_batches(partition.part, partition.topic, partition.queue_id):
-            yield _with_store(batch, partition.store)
+        assert isinstance(partition, Pieces)
+        for piece in partition.pieces:
+            for batch in unit_batches(piece.part, piece.topic, piece.queue_id):
+                yield _with_store(batch, piece.store)
 
 
 class CommitLogSource(DataSource):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from collections.abc import Callable
@@ -11,8 +12,10 @@ from typing import Any, TypeAlias
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import EqualTo
 
 from mqaudit import AuditReport, audit
+from mqaudit.datasource import CommitLogSource, ConsumeQueueSource
 from mqaudit.report import Judgement
 from mqaudit.segments import LOG_COLUMNS, log_batches, parts
 from mqaudit.store import register
@@ -338,11 +341,28 @@ def test_columns_and_filters_reach_the_reader(spark: SparkSession, judged: Judge
     assert frame.columns == ["topic", "body_size"]
     assert frame.selectExpr("sum(body_size)").first() == (sum(range(40)),)
     units = spark.read.format("rocketmq-consumequeue").option("pushdown", True)
-    one = units.load(clean_store).where("topic = 'T' AND queue_id = 1")
-    assert one.count() == 20
-    # Files that cannot match are not read.
-    assert one.rdd.getNumPartitions() == 1
-    assert units.load(clean_store).rdd.getNumPartitions() == 3
+    assert units.load(clean_store).where("topic = 'T' AND queue_id = 1").count() == 20
+
+
+def test_files_that_a_filter_leaves_out_are_not_read(judged: Judged) -> None:
+    source = ConsumeQueueSource({"path": str(judged.root / "clean"), "pushdown": "true"})
+    reader = source.reader(source.schema())
+    others = [EqualTo(("size",), 100)]
+    filters = [EqualTo(("topic",), "T"), EqualTo(("queue_id",), 1), *others]
+    assert list(reader.pushFilters(filters)) == others
+    (partition,) = reader.partitions()
+    (piece,) = partition.pieces
+    assert piece.part.path.endswith(f"consumequeue/T/1/{0:020}")
+    assert [batch.num_rows for batch in reader.read(partition)] == [20]
+
+
+def test_small_files_are_read_together_and_large_ones_in_parts(judged: Judged) -> None:
+    paths = json.dumps([str(judged.root / name) for name in CASES])
+    for source in (CommitLogSource({"paths": paths}), ConsumeQueueSource({"paths": paths})):
+        (partition,) = source.reader(source.schema()).partitions()
+        assert len(partition.pieces) > len(CASES)
+    (segment, *_) = (judged.root / "clean" / "commitlog").iterdir()
+    assert [(p.start, p.end) for p in parts(segment, 3000)] == [(0, 3000), (3000, 4096)]
 
 
 def test_a_frame_may_be_filtered_again_and_again(spark: SparkSession, judged: Judged) -> None:
