@@ -1,8 +1,8 @@
 """Stores as Spark data sources, read in parallel as Arrow record batches.
 
     spark.dataSource.register(CommitLogSource)
-    spark.read.format("rocketmq-commitlog").option("columns", "topic,size").load("/root/store")
-    spark.read.format("rocketmq-consumequeue").load("/root/store")
+    spark.read.format("rocketmq-commitlog").option("columns", "topic,size").load("/data/store")
+    spark.read.format("rocketmq-consumequeue").load("/data/store")
 
 The paths are the roots of stores, which every worker must see. A segment of the CommitLog is
 read in parts of `partMiB`, 64 by default; small files are read together. Of the CommitLog's
