@@ -17,10 +17,9 @@ from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from mqaudit.audit import audit
-from mqaudit.report import AuditReport, Judgement, Place
+from mqaudit.report import AuditReport, Finding, Judgement, Place
 from mqaudit.session import LOCAL, session
 from mqrules import Level, rules, write_evidence
 from mqrules.schema import encode
@@ -82,25 +81,27 @@ def _is_little(paths: Sequence[str]) -> bool:
 
 
 def _show(report: AuditReport, console: Console) -> None:
-    table = Table("check", "finding", "rule", "number", "first", "last")
     for check in report.checks:
-        judged = f"{check.examined} examined" if check.examined else "nothing to examine"
-        table.add_row(check.name, f"[dim]{check.about}[/]", "", f"[dim]{judged}[/]", "", "")
+        console.print(f"[bold]{check.name}[/]: {check.about}", soft_wrap=True)
+        console.print(f"  {check.examined} examined, {check.held} held")
         for finding in check.findings:
-            places = [finding.first, finding.last]
-            table.add_row(
-                "",
-                f"[{_COLOURS[finding.judgement]}]{finding.judgement}[/]: {finding.why}",
-                finding.rule,
-                str(finding.count),
-                *map(_place, places),
-            )
+            console.print(_finding(finding), soft_wrap=True)
+            places = {"first": finding.first, "last": finding.last}
+            if finding.count == 1:
+                del places["last"]
+            for which, place in places.items():
+                console.print(f"    {which:5} {_place(place)}", soft_wrap=True, markup=False)
             for example in finding.examples:
-                table.add_row("", "", "", "", _place(example), "")
-    console.print(table)
-    console.print(", ".join(f"{number} {name}" for name, number in report.coverage.items()))
+                console.print(f"          {_place(example)}", soft_wrap=True, markup=False)
+    counts = ", ".join(f"{number} {name}" for name, number in report.coverage.items())
+    console.print(counts, soft_wrap=True)
     for finding in report.violated:
         console.print(f"[bold red]VIOLATED[/] {finding.rule}: {finding.why}", soft_wrap=True)
+
+
+def _finding(finding: Finding) -> str:
+    judgement = f"[{_COLOURS[finding.judgement]}]{finding.judgement}[/]"
+    return f"  {finding.count} {judgement} {finding.rule}: {finding.why}"
 
 
 def _place(place: Place) -> str:
