@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from conftest import Recorder, table
+from handmade import Recorder, table
 from pyspark.sql import SparkSession
 
 from mqaudit import AuditReport, audit

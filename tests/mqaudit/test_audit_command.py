@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from conftest import Recorder, table
+from handmade import Recorder, table
 from pyspark.sql import SparkSession
 
 from mqaudit import audit, command

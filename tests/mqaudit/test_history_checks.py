@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
-from conftest import Recorder
+from handmade import Recorder
 from pyspark.sql import SparkSession
 
 from mqaudit import AuditReport, audit
