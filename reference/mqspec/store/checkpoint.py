@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from struct import Struct
 
 from mqspec.core.recovery import Checkpoint
+from mqspec.store.files import DISK, Disk
 
 _FIELDS = Struct(">5q")
 _FILE_BYTES = 4096
@@ -21,9 +21,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
     return Checkpoint(*_FIELDS.unpack_from(data)) if len(data) >= _FIELDS.size else Checkpoint()
 
 
-def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+def write_checkpoint(path: Path, checkpoint: Checkpoint, disk: Disk = DISK) -> None:
     """Write it, on disk when this returns."""
-    with path.open("wb") as file:
-        file.write(_FIELDS.pack(*checkpoint).ljust(_FILE_BYTES, b"\0"))
-        file.flush()
-        os.fsync(file.fileno())
+    disk.write(path, _FIELDS.pack(*checkpoint).ljust(_FILE_BYTES, b"\0"))

@@ -8,14 +8,15 @@ from pathlib import Path
 from mqspec.core.log import Appended, Span, dispatch_of
 from mqspec.core.record import Bad, Blank, Record, decode_record, encode_blank
 from mqspec.core.recovery import Scanned, Segment
+from mqspec.store.files import DISK, Disk
 from mqspec.store.mapped_file import MappedFileQueue
 
 
 class CommitLog:
     """The segments, `segment_size` bytes each. Where records are is known by the store's state."""
 
-    def __init__(self, directory: Path, segment_size: int) -> None:
-        self._files = MappedFileQueue(directory, segment_size)
+    def __init__(self, directory: Path, segment_size: int, disk: Disk = DISK) -> None:
+        self._files = MappedFileQueue(directory, segment_size, disk)
 
     def check(self) -> None:
         """Raise UserError where the files are not those of a CommitLog."""

@@ -8,13 +8,13 @@ quoted.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from mqrules import UserError
+from mqspec.store.files import DISK, Disk
 
 _STRING_OR_INTEGER_KEY = re.compile(r'("(?:[^"\\]|\\.)*")|(-?\d+)(?=\s*:)')
 
@@ -22,8 +22,9 @@ _STRING_OR_INTEGER_KEY = re.compile(r'("(?:[^"\\]|\\.)*")|(-?\d+)(?=\s*:)')
 class ConfigFile:
     """One such file. A content is a JSON object; a file that is not one is damaged."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, disk: Disk = DISK) -> None:
         self.path = path
+        self._disk = disk
         self._bak = path.with_name(path.name + ".bak")
 
     def load(self) -> dict[str, Any]:
@@ -46,20 +47,21 @@ class ConfigFile:
                 "restore one of them from a copy, or remove both to start without",
             )
         # Or the next persist would make the damaged content the new .bak.
-        self.path.unlink(missing_ok=True)
+        if self.path.exists():
+            self._disk.remove(self.path)
         return content
 
     def persist(self, content: Mapping[str, Any]) -> None:
-        """Replace the content. Whenever the process dies, one of both files is whole."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Replace the content. It is on disk when this returns, and whenever the machine
+        crashes one of both files is whole."""
+        for renamed in self._disk.make_directory(self.path.parent):
+            self._disk.sync_directory(renamed)
         new = self.path.with_name(self.path.name + ".new")
-        with new.open("wb") as file:
-            file.write(_dump(content, "").encode())
-            file.flush()
-            os.fsync(file.fileno())
+        self._disk.write(new, _dump(content, "").encode())
         if self.path.exists():
-            self.path.replace(self._bak)
-        new.replace(self.path)
+            self._disk.replace(self.path, self._bak)
+        self._disk.replace(new, self.path)
+        self._disk.sync_directory(self.path.parent)
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ from struct import Struct
 
 from mqspec.core.log import UNIT_BYTES, Span, Unit
 from mqspec.core.recovery import BLANK_UNIT
+from mqspec.store.files import DISK, Disk
 from mqspec.store.mapped_file import MappedFileQueue
 
 _UNIT = Struct(">qiq")
@@ -22,8 +23,8 @@ FILES_SCANNED = 3  # at load, from the end: earlier files were on disk long ago
 class ConsumeQueue:
     """The files of one queue. Which of its units count is known by the store's state."""
 
-    def __init__(self, directory: Path, units_per_file: int) -> None:
-        self._files = MappedFileQueue(directory, units_per_file * UNIT_BYTES)
+    def __init__(self, directory: Path, units_per_file: int, disk: Disk = DISK) -> None:
+        self._files = MappedFileQueue(directory, units_per_file * UNIT_BYTES, disk)
         self._dirty: Span | None = None  # bytes written since the last flush
 
     def check(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mqrules import UserError
+from mqspec.store.files import DISK, Disk
 
 _KNOWN = frozenset({"abort", "checkpoint", "commitlog", "config", "consumequeue", "index", "lock"})
 
@@ -17,8 +18,9 @@ _ours: set[Path] = set()
 class StoreDirectory:
     """The directory, held from `take` to `release`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, disk: Disk = DISK) -> None:
         self.root = root
+        self._disk = disk
         self._lock: BinaryIO | None = None
 
     def check(self) -> None:
@@ -47,7 +49,8 @@ class StoreDirectory:
         if real in _ours:
             raise in_use
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
+            for renamed in self._disk.make_directory(self.root):
+                self._disk.sync_directory(renamed)
             lock = (self.root / "lock").open("ab")
         except OSError as error:
             raise _unusable(self.root, error) from None

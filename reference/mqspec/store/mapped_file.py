@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import mmap
-import os
 from itertools import pairwise
 from pathlib import Path
 
 from mqrules import UserError
+from mqspec.store.files import DISK, Disk
 
 NAME_DIGITS = 20
 
 
-def sync_directory(directory: Path) -> None:
-    """Return when the names of the files in a directory are on disk."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class MappedFileQueue:
-    """A directory of mapped files (MappedFileQueue.java, 5.3.3). Positions are in bytes."""
+    """A directory of mapped files (MappedFileQueue.java, 5.3.3). Positions are in bytes.
 
-    def __init__(self, directory: Path, file_size: int) -> None:
+    Whatever a crash takes, the files that are left follow each other, and only the last one
+    may be empty: a file is on disk before the next one is made, and gone before the one that
+    it follows.
+    """
+
+    def __init__(self, directory: Path, file_size: int, disk: Disk = DISK) -> None:
         self.directory = directory
         self.file_size = file_size
+        self._disk = disk
         self._files: dict[int, mmap.mmap] = {}  # by the position of the first byte
-        self._has_new_file = False  # whose name is not on disk yet
+        self._renamed: list[Path] = []  # directories in which names are not on disk yet
 
     def check(self) -> None:
         """Raise UserError where a file cannot be one of this array. Changes nothing."""
@@ -59,7 +56,7 @@ class MappedFileQueue:
     def load(self) -> None:
         """Map all files. An empty last file, which a crash leaves, is removed first."""
         for path in set(self._paths()) - set(self._whole()):
-            path.unlink()
+            self._disk.remove(path)
         for path in self._whole():
             self._map(path)
 
@@ -95,23 +92,21 @@ class MappedFileQueue:
                 first = max(begin - start, 0)
                 first -= first % mmap.ALLOCATIONGRANULARITY
                 file.flush(first, min(end - start, self.file_size) - first)
-        if self._has_new_file:
-            sync_directory(self.directory)
-            self._has_new_file = False
+        while self._renamed:
+            self._disk.sync_directory(self._renamed[-1])
+            self._renamed.pop()
 
     def truncate(self, end: int) -> None:
         """Remove files that start at `end` or behind it, and zero what follows it in its file,
         on disk when this returns: no old record comes back behind a new one (RECOV-008)."""
-        for start in [start for start in self._files if start >= end]:
+        for start in [start for start in reversed(self.starts) if start >= end]:
             self._files.pop(start).close()
-            self._path(start).unlink()
+            self._disk.remove(self._path(start))
+            self._disk.sync_directory(self.directory)
         if self.file_at(end) is not None:
             start = self.start_of(end)
             self._files.pop(start).close()
-            with self._path(start).open("rb+") as file:
-                file.truncate(end - start)
-                file.truncate(self.file_size)
-                os.fsync(file.fileno())
+            self._disk.clear(self._path(start), end - start)
             self._map(self._path(start))
 
     def close(self) -> None:
@@ -130,15 +125,12 @@ class MappedFileQueue:
         return self.directory / f"{start:0{NAME_DIGITS}}"
 
     def _create(self, start: int) -> mmap.mmap:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        path = self._path(start)
-        with path.open("xb") as file:
-            file.truncate(self.file_size)
-        self._has_new_file = True
-        return self._map(path)
+        if self._files:
+            last = max(self._files)
+            self.flush(last, last + self.file_size)
+        self._renamed += [self.directory, *self._disk.make_directory(self.directory)]
+        self._files[start] = self._disk.create(self._path(start), self.file_size)
+        return self._files[start]
 
-    def _map(self, path: Path) -> mmap.mmap:
-        with path.open("rb+") as file:
-            mapped = mmap.mmap(file.fileno(), self.file_size)
-        self._files[int(path.name)] = mapped
-        return mapped
+    def _map(self, path: Path) -> None:
+        self._files[int(path.name)] = self._disk.map(path, self.file_size)

@@ -34,7 +34,7 @@ from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.consume_queue import ConsumeQueue
 from mqspec.store.directory import StoreDirectory
-from mqspec.store.mapped_file import sync_directory
+from mqspec.store.files import DISK, Disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +99,20 @@ class MessageStore:
     `on_arrival` is called with each message as it becomes visible.
     """
 
-    def __init__(self, root: Path, config: StoreConfig, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        config: StoreConfig,
+        clock_ms: Callable[[], int],
+        disk: Disk = DISK,
+    ) -> None:
         self.root = root
+        self._disk = disk
         self.on_arrival: Callable[[Arrival], None] = lambda _: None
         self._config = config
         self._clock_ms = clock_ms
-        self._directory = StoreDirectory(root)
-        self._commit_log = CommitLog(root / "commitlog", config.segment_size)
+        self._directory = StoreDirectory(root, disk)
+        self._commit_log = CommitLog(root / "commitlog", config.segment_size, disk)
         self._consume_queues: dict[TopicQueue, ConsumeQueue] = {}
         self._state = LogState()
         self._pending: deque[tuple[Dispatch, bytes]] = deque()  # not yet dispatched; properties
@@ -125,11 +132,13 @@ class MessageStore:
         for consume_queue in self._consume_queues.values():
             consume_queue.check()
         self._directory.take()
-        report = self._recover()
-        (self.root / "abort").write_text(str(os.getpid()))
-        # Or a crash would look like a clean stop, and too much would be trusted.
-        sync_directory(self.root)
-        return report
+        abort = self.root / "abort"
+        abnormal = abort.exists()
+        # Before anything is written, or a crash would look like a clean stop, and too much
+        # would be trusted.
+        self._disk.write(abort, str(os.getpid()).encode())
+        self._disk.sync_directory(self.root)
+        return self._recover(abnormal)
 
     def close(self) -> None:
         """Stop cleanly: all is on disk, and the next start need not walk the log."""
@@ -137,7 +146,7 @@ class MessageStore:
         self._commit_log.close()
         for consume_queue in self._consume_queues.values():
             consume_queue.close()
-        (self.root / "abort").unlink()
+        self._disk.remove(self.root / "abort")
         self._directory.release()
 
     # Writing
@@ -226,7 +235,7 @@ class MessageStore:
         self._checkpoint = self._checkpoint._replace(
             physic_msg_timestamp=self._written_at, logics_msg_timestamp=self._dispatched_at
         )
-        write_checkpoint(self.root / "checkpoint", self._checkpoint)
+        write_checkpoint(self.root / "checkpoint", self._checkpoint, self._disk)
 
     # Reading
 
@@ -295,10 +304,9 @@ class MessageStore:
 
     # Inside
 
-    def _recover(self) -> RecoveryReport:
+    def _recover(self, abort: bool) -> RecoveryReport:
         segments = self._commit_log.load()
         self._checkpoint = read_checkpoint(self.root / "checkpoint")
-        abort = (self.root / "abort").exists()
         spans = {queue: files.load() for queue, files in self._consume_queues.items()}
         state = RecoveryState()
         log_min = segments[0].start if segments else 0
@@ -341,7 +349,7 @@ class MessageStore:
         }
 
     def _consume_queue(self, directory: Path) -> ConsumeQueue:
-        return ConsumeQueue(directory, self._config.consume_queue_units)
+        return ConsumeQueue(directory, self._config.consume_queue_units, self._disk)
 
     def _write_unit(self, dispatch: Dispatch, unit: Unit | None) -> None:
         if unit is None:

@@ -1,0 +1,71 @@
+"""Disk: all that a store does to the disk, in one place.
+
+What is written counts as on disk only behind a sync: of the file for its bytes and its size,
+of the directory for the names in it. Before, a crash of the machine may leave any of it. The
+tests of crashes put a Disk in this one's place that remembers what was synced, and lose the
+rest.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Final
+
+
+class Disk:
+    """The disk as it is. Files that are mapped are written by slices, and synced by `flush`."""
+
+    def map(self, path: Path, size: int) -> mmap.mmap:
+        """The bytes of a file of `size` bytes."""
+        with path.open("rb+") as file:
+            return mmap.mmap(file.fileno(), size)
+
+    def create(self, path: Path, size: int) -> mmap.mmap:
+        """Make a file of zeros, and map it."""
+        with path.open("xb") as file:
+            file.truncate(size)
+        return self.map(path, size)
+
+    def clear(self, path: Path, begin: int) -> None:
+        """Zero a file, which is not mapped, from a byte on; on disk when this returns."""
+        with path.open("rb+") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.truncate(begin)
+            file.truncate(size)
+            os.fsync(file.fileno())
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Make `data` the content of a file, which is made where it is missing; the content is
+        on disk when this returns."""
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o644), "rb+") as file:
+            file.write(data)
+            file.truncate()
+            os.fsync(file.fileno())
+
+    def remove(self, path: Path) -> None:
+        """Remove a file."""
+        path.unlink()
+
+    def replace(self, path: Path, target: Path) -> None:
+        """Give a file another name, whose file is removed."""
+        path.replace(target)
+
+    def make_directory(self, path: Path) -> list[Path]:
+        """Make a directory and those that it lies in. Returns the ones that have a new name
+        in them, to be synced."""
+        missing = [each for each in (path, *path.parents) if not each.exists()]
+        path.mkdir(parents=True, exist_ok=True)
+        return [each.parent for each in missing]
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when the names in a directory are on disk."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+DISK: Final = Disk()
