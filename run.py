@@ -3,6 +3,7 @@
 
     python3 run.py verify        check, prove, conform and audit; ends with the evidence matrix
     python3 run.py test          the linters, the type checker and the tests
+    python3 run.py bench         speed beside Apache RocketMQ, as ratios
     python3 run.py docs          build the design reference into build/docs
     python3 run.py setup         only set up
     python3 run.py mqspec ...    the mqspec command, set up first
@@ -30,6 +31,7 @@ JOBS = {
     "setup": [],
     "verify": [["-m", "mqspec.cli", "verify"]],
     "mqspec": [["-m", "mqspec.cli"]],
+    "bench": [["tests/bench/bench.py"]],
     "docs": [["-m", "sphinx", "-W", "-q", "-b", "html", "docs", "build/docs"]],
     "test": [
         ["-m", "ruff", "format", "--check", "--quiet", "."],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -50,25 +51,26 @@ kvConfigPath={home}/kvConfig.json
 
 
 class Apache:
-    """A nameserver and two brokers in a directory of their own.
+    """A nameserver and brokers, two at most, in a directory of their own.
 
     The first broker is the one that `stop`, `kill` and `start` mean. Leaving the context ends
-    every process.
+    every process. `jvm` are the options of each JVM.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, brokers: int = 2, jvm: Sequence[str] = _JVM) -> None:
         self.home = home
+        self._jvm = jvm
         nameserver_port, ha_a, ha_b = free_ports(3)
         broker_a, broker_b = free_ports(2, below=_VIP_OFFSET)
         self.nameserver = Address("127.0.0.1", nameserver_port)
         self._nameserver_java = _Java(
             home / "namesrv", "namesrv.NamesrvStartup",
-            _NAMESERVER.format(port=nameserver_port, home=home / "namesrv"),
+            _NAMESERVER.format(port=nameserver_port, home=home / "namesrv"), jvm,
         )  # fmt: skip
         self._brokers = [
             self._broker("broker-a", broker_a, ha_a),
             self._broker("broker-b", broker_b, ha_b),
-        ]
+        ][:brokers]
 
     def __enter__(self) -> Apache:
         with contextlib.ExitStack() as undo:
@@ -96,6 +98,12 @@ class Apache:
     def start(self) -> None:
         self._brokers[0].start()
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes that run: the nameserver's first, then the brokers'."""
+        javas = (self._nameserver_java, *self._brokers)
+        return [java.process.pid for java in javas if java.process]
+
     def _close(self) -> None:
         # Nothing of it is looked at any more: no need to wait for a clean end.
         for java in (*self._brokers, self._nameserver_java):
@@ -106,26 +114,26 @@ class Apache:
         config = _BROKER.format(
             name=name, nameserver=self.nameserver, port=port, ha_port=ha_port, store=home / "store"
         )
-        return _Java(home, "broker.BrokerStartup", config)
+        return _Java(home, "broker.BrokerStartup", config, self._jvm)
 
 
 class _Java:
     """One Java process of Apache RocketMQ."""
 
-    def __init__(self, home: Path, main_class: str, config: str) -> None:
-        self._home, self._main = home, f"org.apache.rocketmq.{main_class}"
-        self._process: subprocess.Popen[bytes] | None = None
+    def __init__(self, home: Path, main_class: str, config: str, jvm: Sequence[str]) -> None:
+        self._home, self._main, self._jvm = home, f"org.apache.rocketmq.{main_class}", jvm
+        self.process: subprocess.Popen[bytes] | None = None
         (home / "conf").mkdir(parents=True)
         (home / "conf" / "this.conf").write_text(config, encoding="utf-8")
 
     def start(self) -> None:
         classpath = os.pathsep.join(str(jar) for jar in toolchain.classpath("apache"))
         command = [
-            *(str(toolchain.java()), *_JVM, f"-Duser.home={self._home}"),
+            *(str(toolchain.java()), *self._jvm, f"-Duser.home={self._home}"),
             *("-cp", classpath, self._main, "-c", str(self._home / "conf" / "this.conf")),
         ]
         with (self._home / "out.log").open("ab") as output:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 command,
                 env={**os.environ, "ROCKETMQ_HOME": str(self._home)},
                 stdin=subprocess.DEVNULL,
@@ -134,11 +142,11 @@ class _Java:
             )
 
     def stop(self) -> None:
-        if self._process:
-            self._process.terminate()
-            self._process.wait(STOP_S)
+        if self.process:
+            self.process.terminate()
+            self.process.wait(STOP_S)
 
     def kill(self) -> None:
-        if self._process:
-            self._process.kill()
-            self._process.wait()
+        if self.process:
+            self.process.kill()
+            self.process.wait()
