@@ -25,6 +25,8 @@ HEART_BEAT = 34
 UNREGISTER_CLIENT = 35
 GET_CONSUMER_LIST_BY_GROUP = 38
 NOTIFY_CONSUMER_IDS_CHANGED = 40
+LOCK_BATCH_MQ = 41
+UNLOCK_BATCH_MQ = 42
 CHECK_CLIENT_CONFIG = 46
 REGISTER_BROKER = 103
 UNREGISTER_BROKER = 104
@@ -203,6 +205,28 @@ def topic_config(topic: str) -> Request:
 
 def consumer_list(group: str) -> Request:
     return Request(GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
+
+
+def lock(group: str, client_id: str, *queues: tuple[str, str, int]) -> Request:
+    """LOCK_BATCH_MQ: a queue is a topic, a broker's name and a queue id."""
+    return Request(LOCK_BATCH_MQ, body=_lock_body(group, client_id, queues))
+
+
+def unlock(group: str, client_id: str, *queues: tuple[str, str, int]) -> Request:
+    return Request(UNLOCK_BATCH_MQ, body=_lock_body(group, client_id, queues))
+
+
+def _lock_body(group: str, client_id: str, queues: Iterable[tuple[str, str, int]]) -> bytes:
+    data = {
+        "consumerGroup": group,
+        "clientId": client_id,
+        "onlyThisBroker": False,
+        "mqSet": [
+            {"topic": topic, "brokerName": broker, "queueId": queue_id}
+            for topic, broker, queue_id in queues
+        ],
+    }
+    return json.dumps(data).encode()
 
 
 def unregister(client_id: str, group: str) -> Request:

@@ -15,6 +15,7 @@ from mqspec.broker.pulling import HeldPull, wake
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
 from mqspec.core import group, long_polling
 from mqspec.core.group import GroupState
+from mqspec.core.lock import LockState
 from mqspec.core.log import TopicQueue
 from mqspec.core.long_polling import LongPollingState
 from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
@@ -50,6 +51,7 @@ class Broker:
         self.groups = GroupState()
         self.offsets = OffsetState()
         self.long_polling = LongPollingState()
+        self.locks = LockState()
         self.store = MessageStore(root, store_config or StoreConfig(), clock_ms)
         self.store.on_arrival = self._arrived
         self.store_host: Host

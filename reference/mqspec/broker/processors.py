@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mqspec.broker import admin, membership, offsets, pulling, sending
+from mqspec.broker import admin, locks, membership, offsets, pulling, sending
 from mqspec.service import Processor
 from mqspec.wire.codes import RequestCode
 
@@ -21,6 +21,8 @@ PROCESSORS: Final[dict[int, Processor[Broker]]] = {
     RequestCode.UNREGISTER_CLIENT: membership.unregister_client,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: membership.get_consumer_list_by_group,
     RequestCode.CHECK_CLIENT_CONFIG: membership.check_client_config,
+    RequestCode.LOCK_BATCH_MQ: locks.lock_batch_mq,
+    RequestCode.UNLOCK_BATCH_MQ: locks.unlock_batch_mq,
     RequestCode.QUERY_CONSUMER_OFFSET: offsets.query_consumer_offset,
     RequestCode.UPDATE_CONSUMER_OFFSET: offsets.update_consumer_offset,
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: offsets.search_offset_by_timestamp,

@@ -113,6 +113,7 @@ class BrokerConfig:
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
     default_topic_queue_nums: int = 8  # of TBW102
+    rebalance_lock_max_live_time_ms: int = 60_000  # system property ...lockMaxLiveTime
 
 
 @dataclass(slots=True)

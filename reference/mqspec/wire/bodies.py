@@ -193,6 +193,16 @@ class ConsumerList:
         return tuple(filter(None, self.consumer_id_list))
 
 
+@dataclass(frozen=True, slots=True)
+class LockBatchBody:
+    """The body of requests 41 and 42 (LockBatchRequestBody.java, UnlockBatchRequestBody.java)."""
+
+    consumer_group: str = ""
+    client_id: str | None = None
+    mq_set: tuple[MessageQueue, ...] = ()
+    only_this_broker: bool = False
+
+
 # Bodies as dataclasses.
 
 

@@ -1,0 +1,92 @@
+"""Locks of queues that are consumed in order: who gets one, and what they do not prevent."""
+
+from __future__ import annotations
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import Connection
+from mqconform.requests import Request
+from mqconform.scene import Scene, done, fields
+from mqconform.stage import Restart
+
+GRANTED = "test_a_lock_is_granted_to_one_member_at_a_time"
+
+Queue = tuple[str, str, int]
+
+
+def lock(broker: Connection, group: str, client_id: str, *queues: Queue) -> set[Queue]:
+    """Ask for locks; those that are granted."""
+    answer = done(broker.call(requests.lock(group, client_id, *queues)))
+    return {
+        (queue["topic"], queue["brokerName"], queue["queueId"])
+        for queue in answer.json()["lockOKMQSet"]
+    }
+
+
+def queues_of(scene: Scene, count: int) -> list[Queue]:
+    topic = scene.topic(count)
+    return [(topic, scene.broker_names[0], queue_id) for queue_id in range(count)]
+
+
+@case("LOCK-001", party="broker")
+def test_a_lock_is_granted_to_one_member_at_a_time(scene: Scene) -> None:
+    group, (a, b, c) = scene.group(), queues_of(scene, 3)
+    other = scene.connect()
+    assert lock(scene.broker, group, "one", a, b) == {a, b}
+    assert lock(other, group, "other", a, b) == set()
+    assert lock(other, group, "other", b, c) == {c}
+    assert lock(scene.broker, group, "one", c) == set()
+
+
+@case("LOCK-002", party="broker", after=GRANTED)
+def test_a_holder_gets_its_lock_again(scene: Scene) -> None:
+    group, (a, b) = scene.group(), queues_of(scene, 2)
+    assert lock(scene.broker, group, "one", a) == {a}
+    assert lock(scene.connect(), group, "one", a, b) == {a, b}
+    assert lock(scene.broker, group, "other", a, b) == set()
+
+
+@case("LOCK-003", party="broker", after=GRANTED)
+def test_only_the_holder_unlocks(scene: Scene) -> None:
+    group, (a, b) = scene.group(), queues_of(scene, 2)
+    assert lock(scene.broker, group, "one", a, b) == {a, b}
+    done(scene.broker.call(requests.unlock(group, "other", a)))
+    assert lock(scene.broker, group, "other", a) == set()
+    done(scene.broker.call(requests.unlock(group, "one", a)))
+    assert lock(scene.broker, group, "other", a, b) == {a}
+
+
+@case("LOCK-005", party="broker", after=GRANTED)
+def test_groups_do_not_see_each_others_locks(scene: Scene) -> None:
+    (a,) = queues_of(scene, 1)
+    for group in (scene.group(), scene.group()):
+        assert lock(scene.broker, group, scene.name("C"), a) == {a}
+
+
+@case("LOCK-006", party="broker")
+def test_the_names_of_a_lock_are_not_looked_up(scene: Scene) -> None:
+    nowhere = (scene.name("T"), "nowhere", 99)
+    assert lock(scene.broker, scene.name("G"), "one", nowhere) == {nowhere}
+    assert lock(scene.broker, scene.name("G"), "one") == set()
+    for code in (requests.LOCK_BATCH_MQ, requests.UNLOCK_BATCH_MQ):
+        assert scene.broker.call(Request(code)).code == 1
+
+
+@case("LOCK-007", party="broker", after=GRANTED)
+def test_a_lock_fences_nobody_off(scene: Scene) -> None:
+    group, (a,) = scene.group(), queues_of(scene, 1)
+    scene.send(a[0])
+    assert lock(scene.broker, group, "one", a) == {a}
+    other = scene.connect()
+    pulled = other.call(requests.pull(a[0], group))
+    assert fields(pulled, "nextBeginOffset") == (0, 1)
+    done(other.call(requests.commit_offset(group, a[0], 1)))
+    assert scene.committed(group, a[0]) == 1
+
+
+@case("LOCK-008", party="broker", claims="restart", after=GRANTED)
+def test_a_restart_forgets_all_locks(scene: Scene) -> None:
+    group, (a,) = scene.group(), queues_of(scene, 1)
+    assert lock(scene.broker, group, "one", a) == {a}
+    scene.restart(Restart.CLEAN)
+    assert lock(scene.broker, group, "other", a) == {a}

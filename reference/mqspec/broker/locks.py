@@ -1,0 +1,36 @@
+"""Locks of queues that are consumed in order: 41 and 42 (AdminBrokerProcessor.java, 5.3.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mqspec.core.lock import LockBatch, try_lock_batch, unlock_batch
+from mqspec.core.step import apply
+from mqspec.service import clock_ms
+from mqspec.transport import Connection
+from mqspec.wire.bodies import BodyError, LockBatchBody, dumps, from_body, to_plain
+from mqspec.wire.codec import RemotingCommand
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+
+def lock_batch_mq(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """41. What was refused is missing from the answer, whose code is 0 all the same."""
+    max_live_time_ms = broker.config.rebalance_lock_max_live_time_ms
+    step = try_lock_batch(broker.locks, _batch(request), clock_ms(), max_live_time_ms)
+    apply(broker.locks, step.changes)
+    return request.response(body=dumps({"lockOKMQSet": to_plain(step.result)}))
+
+
+def unlock_batch_mq(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """42. The answer is 0, whoever holds the queues."""
+    apply(broker.locks, unlock_batch(broker.locks, _batch(request)).changes)
+    return request.response()
+
+
+def _batch(request: RemotingCommand) -> LockBatch:
+    if not request.body:
+        raise BodyError("the batch of queues has no body")
+    body = from_body(LockBatchBody, request.body)
+    return LockBatch(body.consumer_group, body.client_id, body.mq_set)
