@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import zlib
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow
 import pytest
-from scene import TOPIC, create_topic, run, stopped
+from brokers import scripted
+from scene import TOPIC, ask, create_topic, run, stopped, until
 
 from mqrules import Event, EventKind, Outcome, UserError
-from mqspec.client.instance import Address, UnreachableError
-from mqspec.client.message import Message
-from mqspec.client.producer import Producer
+from mqspec.client.instance import Address, BrokerError, UnreachableError, succeeded
+from mqspec.client.message import Message, MessageExt
+from mqspec.client.producer import Producer, ProducerConfig
+from mqspec.client.publish import MessageError, PublishConfig
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
-from mqspec.core.metadata import Perm
-from mqspec.core.route import BrokerData, QueueData, TopicRouteData
-from mqspec.transport import Connection, RequestTimeoutError, serve
-from mqspec.wire.bodies import to_body
+from mqspec.core.producer import select_by_hash
+from mqspec.core.pull import PullSysFlag
+from mqspec.core.record import Record, SysFlag
+from mqspec.core.types import MessageQueue
+from mqspec.transport import Connection, RequestTimeoutError
+from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.codes import RequestCode
+from mqspec.wire.codes import RequestCode, ResponseCode
 
 
 def test_messages_go_round_the_queues_of_all_brokers(tmp_path: Path) -> None:
@@ -100,31 +107,212 @@ def test_a_send_without_an_answer_may_have_been_carried_out() -> None:
     events: list[Event] = []
 
     async def scene() -> None:
-        address = ""
-
-        def swallow(_: Connection, request: RemotingCommand) -> RemotingCommand | None:
-            match request.code:
-                case RequestCode.GET_BROKER_CLUSTER_INFO:
-                    return request.response()
-                case RequestCode.GET_ROUTEINFO_BY_TOPIC:
-                    route = TopicRouteData(
-                        (QueueData("b", 1, 1, Perm.READ | Perm.WRITE),),
-                        (BrokerData("C", "b", {0: address}),),
-                    )
-                    return request.response(body=to_body(route, standard=True))
-                case _:
-                    return None
-
-        server = await serve("127.0.0.1", 0, swallow)
-        address = f"127.0.0.1:{server.port}"
         recorder = Recorder("run", "producer", events.append)
-        async with Producer(address, recorder=recorder) as producer:
+        async with (
+            scripted(lambda *_: None) as server,
+            Producer(f"127.0.0.1:{server.port}", recorder=recorder) as producer,
+        ):
             with pytest.raises(RequestTimeoutError):
                 await producer.send(Message(TOPIC, b"x"), timeout_ms=50)
             with pytest.raises(UnreachableError, match="before the first try"):
                 await producer.send(Message(TOPIC, b"x"), timeout_ms=0)
-        await server.close()
 
     asyncio.run(scene())
     outcomes = [event.outcome for event in events]
     assert outcomes == [Outcome.INVOKED, Outcome.UNKNOWN, Outcome.INVOKED, Outcome.FAILED]
+
+
+async def pulled(cluster: Cluster, queue_id: int = 0) -> list[MessageExt]:
+    """What TOPIC's queue holds."""
+    fields = {
+        "consumerGroup": "readers",
+        "topic": TOPIC,
+        "queueId": queue_id,
+        "queueOffset": 0,
+        "maxMsgNums": 32,
+        "sysFlag": int(PullSysFlag.SUBSCRIPTION),
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 0,
+        "subVersion": 0,
+        "subscription": "*",
+    }
+    response = succeeded(await ask(cluster, RequestCode.PULL_MESSAGE, **fields))
+    queue = MessageQueue(TOPIC, "broker-a", queue_id)
+    return [MessageExt(record, queue) for record in decode_messages(response.body)]
+
+
+def test_a_large_body_travels_compressed(tmp_path: Path) -> None:
+    large, just_below = b"x" * 4096, b"x" * 4095
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with Producer(cluster.nameserver.address) as producer:
+            await producer.send(Message(TOPIC, large, flag=7))
+            await producer.send(Message(TOPIC, just_below))
+        compressed, plain = await pulled(cluster)
+        assert compressed.body == large
+        assert len(compressed.record.body) < 100
+        assert compressed.record.sys_flag == SysFlag.COMPRESSED | SysFlag.ZLIB
+        assert compressed.record.flag == 7
+        assert plain.record.body == just_below
+        assert plain.record.sys_flag == 0
+
+    run(tmp_path, scene)
+
+
+@pytest.mark.parametrize(("codec", "flag"), [("lz4", SysFlag.LZ4), ("zstd", SysFlag.ZSTD)])
+def test_other_clients_compressions_are_read(codec: str, flag: SysFlag) -> None:
+    sink = pyarrow.BufferOutputStream()
+    with pyarrow.CompressedOutputStream(sink, codec) as stream:
+        stream.write(b"body" * 100)
+    record = Record(TOPIC, sink.getvalue().to_pybytes(), sys_flag=SysFlag.COMPRESSED | flag)
+    assert MessageExt(record, MessageQueue(TOPIC, "b", 0)).body == b"body" * 100
+
+
+def test_old_clients_name_no_compression_and_mean_zlib() -> None:
+    record = Record(TOPIC, zlib.compress(b"body"), sys_flag=SysFlag.COMPRESSED)
+    assert MessageExt(record, MessageQueue(TOPIC, "b", 0)).body == b"body"
+
+
+def test_a_batch_is_stored_one_message_after_the_other(tmp_path: Path) -> None:
+    events: list[Event] = []
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        recorder = Recorder("run", "producer", events.append)
+        async with Producer(cluster.nameserver.address, recorder=recorder) as producer:
+            result = await producer.send_batch([Message(TOPIC, b"x", keys=key) for key in "abc"])
+            with pytest.raises(MessageError, match="one topic"):
+                await producer.send_batch([Message(TOPIC, b"x"), Message("Other", b"x")])
+        messages = await pulled(cluster)
+        assert [message.keys for message in messages] == ["a", "b", "c"]
+        assert [message.message_id for message in messages] == result.message_id.split(",")
+        ids = [message.record.message_id for message in messages]
+        assert ids == result.offset_message_id.split(",")
+
+    run(tmp_path, scene)
+    stored = [event for event in events if event.outcome is Outcome.OK]
+    assert [(event.message_key, event.queue_offset) for event in stored] == [
+        ("a", 0),
+        ("b", 1),
+        ("c", 2),
+    ]
+
+
+def test_messages_of_one_key_keep_to_one_queue(tmp_path: Path) -> None:
+    def by_key(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        return select_by_hash(queues, message.keys or "")
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 4)
+        async with Producer(cluster.nameserver.address) as producer:
+            messages = [Message(TOPIC, b"x", keys=key) for key in "abcabc"]
+            queues = [(await producer.send_orderly(each, by_key)).queue for each in messages]
+        assert queues[:3] == queues[3:]
+        assert len(set(queues)) == 3
+
+    run(tmp_path, scene)
+
+
+def test_what_is_sent_one_way_arrives(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with Producer(cluster.nameserver.address) as producer:
+            await producer.send_oneway(Message(TOPIC, b"x", keys="k"))
+            await producer.send(Message(TOPIC, b"x", keys="after"))  # on the same connection
+        assert [message.keys for message in await pulled(cluster)] == ["k", "after"]
+
+    run(tmp_path, scene)
+
+
+def test_so_many_asynchronous_sends_are_in_flight_at_most() -> None:
+    waiting: list[tuple[Connection, RemotingCommand]] = []
+
+    def keep(connection: Connection, request: RemotingCommand) -> None:
+        waiting.append((connection, request))
+
+    def answer_first() -> None:
+        connection, request = waiting.pop(0)
+        connection.send(request.response(0, ext_fields={"queueId": "0", "queueOffset": "5"}))
+
+    async def scene() -> None:
+        config = ProducerConfig(back_pressure_for_async_send_num=2)
+        async with (
+            scripted(keep) as server,
+            Producer(f"127.0.0.1:{server.port}", config=config) as producer,
+        ):
+            first, _ = [await producer.send_async(Message(TOPIC, b"x")) for _ in range(2)]
+            third = asyncio.create_task(producer.send_async(Message(TOPIC, b"x")))
+            await until(lambda: len(waiting) == 2)
+            assert not third.done()
+            answer_first()
+            assert (await first).queue_offset == 5
+            await third
+            await until(lambda: len(waiting) == 2)
+            answer_first()
+            answer_first()  # leaving waits for them
+
+    asyncio.run(scene())
+
+
+def test_a_slow_broker_is_left_alone_for_a_while() -> None:
+    asked: list[str] = []
+
+    def refuse_b(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        broker = request.ext_fields["n"]
+        asked.append(broker)
+        code = ResponseCode.SYSTEM_BUSY if broker == "b" else ResponseCode.SUCCESS
+        return request.response(code, ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene(*, avoid: bool) -> int:
+        asked.clear()
+        config = ProducerConfig(PublishConfig(send_latency_fault_enable=avoid))
+        async with (
+            scripted(refuse_b, brokers="ab") as server,
+            Producer(f"127.0.0.1:{server.port}", config=config) as producer,
+        ):
+            for _ in range(6):
+                await producer.send(Message(TOPIC, b"x"))
+        return asked.count("b")
+
+    assert asyncio.run(scene(avoid=True)) == 1
+    assert asyncio.run(scene(avoid=False)) > 1
+
+
+def test_what_a_broker_refuses_for_good_is_not_tried_again() -> None:
+    asked: list[int] = []
+
+    def illegal(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        asked.append(request.code)
+        return request.response(ResponseCode.MESSAGE_ILLEGAL, "no")
+
+    async def scene() -> None:
+        async with (
+            scripted(illegal) as server,
+            Producer(f"127.0.0.1:{server.port}") as producer,
+        ):
+            with pytest.raises(BrokerError, match="code 13: no"):
+                await producer.send(Message(TOPIC, b"x"))
+            with pytest.raises(MessageError, match="the body is empty"):
+                await producer.send(Message(TOPIC, b""))
+
+    asyncio.run(scene())
+    assert asked == [RequestCode.SEND_MESSAGE_V2]
+
+
+def test_what_is_stored_less_safely_goes_to_another_broker_on_request() -> None:
+    def late(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        code = ResponseCode.FLUSH_DISK_TIMEOUT if request.ext_fields["n"] == "a" else 0
+        return request.response(code, ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene(*, again: bool) -> set[str]:
+        config = ProducerConfig(PublishConfig(retry_another_broker_when_not_store_ok=again))
+        async with (
+            scripted(late, brokers="ab") as server,
+            Producer(f"127.0.0.1:{server.port}", config=config) as producer,
+        ):
+            results = [await producer.send(Message(TOPIC, b"x")) for _ in range(4)]
+        return {f"{result.queue.broker_name}{result.status}" for result in results}
+
+    assert asyncio.run(scene(again=False)) == {"a10", "b0"}
+    assert asyncio.run(scene(again=True)) == {"b0"}

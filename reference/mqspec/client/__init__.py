@@ -3,8 +3,15 @@
 from mqspec.client.consumer import ConsumerConfig, ConsumeStatus, Listener, PushConsumer
 from mqspec.client.instance import BrokerError, ClientError, UnreachableError
 from mqspec.client.message import Message, MessageExt
-from mqspec.client.producer import Producer, SendResult
+from mqspec.client.producer import Producer, ProducerConfig
+from mqspec.client.publish import MessageError, PublishConfig, SendResult
 from mqspec.client.recorder import Recorder
+from mqspec.client.transaction_producer import (
+    LocalTransactionState,
+    TransactionListener,
+    TransactionProducer,
+    TransactionSendResult,
+)
 
 __all__ = [
     "BrokerError",
@@ -12,11 +19,18 @@ __all__ = [
     "ConsumeStatus",
     "ConsumerConfig",
     "Listener",
+    "LocalTransactionState",
     "Message",
+    "MessageError",
     "MessageExt",
     "Producer",
+    "ProducerConfig",
+    "PublishConfig",
     "PushConsumer",
     "Recorder",
     "SendResult",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionSendResult",
     "UnreachableError",
 ]

@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
+import importlib
+import uuid
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from mqspec.core.record import COMPRESSION_TYPE, Record, SysFlag, decode_properties
 from mqspec.core.types import MessageQueue, Topic
 
-TAGS, KEYS, UNIQ_KEY = "TAGS", "KEYS", "UNIQ_KEY"  # names of properties
+# Names of properties (MessageConst.java, 5.3.3).
+TAGS, KEYS, UNIQ_KEY, WAIT = "TAGS", "KEYS", "UNIQ_KEY", "WAIT"
+DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS = "DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TRAN_MSG, PGROUP, TRANSACTION_ID = "TRAN_MSG", "PGROUP", "__transactionId__"
+RETRY_TOPIC, ORIGIN_MESSAGE_ID = "RETRY_TOPIC", "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME, MAX_RECONSUME_TIMES = "RECONSUME_TIME", "MAX_RECONSUME_TIMES"
+
+# Fields of a Message that travel as a property.
+_PROPERTIES: Final = {
+    "tags": TAGS,
+    "keys": KEYS,
+    "delay_level": DELAY,
+    "delay_time_sec": TIMER_DELAY_SEC,
+    "delay_time_ms": TIMER_DELAY_MS,
+    "deliver_time_ms": TIMER_DELIVER_MS,
+}
+
+# Libraries that read what zlib does not, by the name that pyarrow has for it.
+_CODECS: Final = {SysFlag.LZ4: "lz4", SysFlag.ZSTD: "zstd"}
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message to send."""
+    """A message to send. At most one of the delays says when it may be consumed."""
 
     topic: Topic
     body: bytes
     tags: str | None = None
     keys: str | None = None  # several are separated by spaces
     properties: Mapping[str, str] = field(default_factory=dict)
+    flag: int = 0  # the user's
+    delay_level: int | None = None  # 1 to 18: 1s 5s 10s 30s 1m .. 10m 20m 30m 1h 2h
+    delay_time_sec: int | None = None
+    delay_time_ms: int | None = None
+    deliver_time_ms: int | None = None  # since the epoch
+    wait_store_msg_ok: bool = True  # for the disk, where the broker flushes synchronously
 
     def all_properties(self) -> dict[str, str]:
-        """The properties with tags and keys among them."""
-        named = {TAGS: self.tags, KEYS: self.keys}
-        return {**self.properties, **{name: value for name, value in named.items() if value}}
+        """The properties with those that are fields here among them."""
+        named = {name: getattr(self, attribute) for attribute, name in _PROPERTIES.items()}
+        given = {name: str(value) for name, value in named.items() if value not in (None, "")}
+        return {**self.properties, **given, WAIT: str(self.wait_store_msg_ok).lower()}
 
 
 @dataclass(frozen=True)
@@ -43,18 +72,18 @@ class MessageExt:
 
     @property
     def topic(self) -> Topic:
-        """The topic that it is stored under."""
-        return self.record.topic
+        """The topic that it was sent to: of a message that comes again, not the retry topic."""
+        return self.properties.get(RETRY_TOPIC, self.record.topic)
 
     @cached_property
     def body(self) -> bytes:
-        """As it was sent. Raises ValueError for a compression other than zlib, which LZ4 and
-        ZSTD are; the reference's own producer does not compress."""
+        """As it was sent. Raises ValueError where it is compressed in a way that only a library
+        reads, LZ4 or ZSTD, and there is no pyarrow."""
         flags = self.record.sys_flag
         if not flags & SysFlag.COMPRESSED:
             return self.record.body
-        if flags & COMPRESSION_TYPE not in (0, SysFlag.ZLIB):
-            raise ValueError("a body compressed by LZ4 or ZSTD")
+        if (codec := _CODECS.get(SysFlag(flags & COMPRESSION_TYPE))) is not None:
+            return _decompress(self.record.body, codec)
         return zlib.decompress(self.record.body)
 
     @property
@@ -76,3 +105,22 @@ class MessageExt:
     def queue_offset(self) -> int:
         """Its place in the queue."""
         return self.record.queue_offset
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often it was sent back so far."""
+        return self.record.reconsume_times
+
+
+def create_unique_id() -> str:
+    """A new UNIQ_KEY: 32 hex digits, as those of other clients."""
+    return uuid.uuid4().hex.upper()
+
+
+def _decompress(body: bytes, codec: str) -> bytes:
+    try:
+        arrow = importlib.import_module("pyarrow")
+    except ModuleNotFoundError:
+        raise ValueError(f"the body is compressed by {codec}: install pyarrow to read it") from None
+    data: bytes = arrow.input_stream(arrow.py_buffer(body), compression=codec).read()
+    return data

@@ -1,184 +1,264 @@
-"""A producer: round robin over the queues of a topic, and again elsewhere after a failure."""
+"""The producer: one message or a batch, to whose turn it is, to one queue, one-way, or at once."""
 
 from __future__ import annotations
 
-import itertools
-import random
-import time
-import uuid
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from mqrules import EventKind, Outcome
 from mqspec.client.instance import (
     NOT_ANSWERED,
     POLL_NAME_SERVER_INTERVAL_MS,
-    BrokerError,
     ClientError,
     ClientInstance,
-    UnreachableError,
-    int_field,
 )
-from mqspec.client.message import UNIQ_KEY, Message
+from mqspec.client.message import Message
+from mqspec.client.publish import Outgoing, PublishConfig, Publisher, SendResult
 from mqspec.client.recorder import Recorder, nowhere
 from mqspec.client.tasks import Tasks
 from mqspec.core.group import HEARTBEAT_INTERVAL_MS
-from mqspec.core.metadata import AUTO_CREATE_TOPIC
 from mqspec.core.producer import (
-    DEFAULT_TOPIC_QUEUE_NUMS,
-    RETRY_RESPONSE_CODES,
-    SEND_TIMEOUT_MS,
-    STORED,
-    TIMES_MAX,
-    publish_queues,
-    select_one_message_queue,
+    BACK_PRESSURE_FOR_ASYNC_SEND_NUM,
+    BACK_PRESSURE_FOR_ASYNC_SEND_SIZE,
 )
-from mqspec.core.record import encode_properties
-from mqspec.core.route import TopicRouteData
-from mqspec.core.types import BrokerName, Group, MessageQueue, Topic
+from mqspec.core.types import BrokerName, ClientId, Group, MessageQueue
+from mqspec.transport import Connection, refuse
 from mqspec.wire.bodies import HeartbeatData, ProducerData, to_body
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
+MessageQueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
+"""Chooses the queue of a message. Messages of one queue keep their order."""
+
 
 @dataclass(frozen=True, slots=True)
-class SendResult:
-    """A message is stored."""
+class ProducerConfig:
+    """How a producer behaves; the defaults are those of DefaultMQProducer, 5.3.3."""
 
-    status: int  # 0, or 10, 11, 12: stored, but not flushed or not replicated in time
-    queue: MessageQueue
-    queue_offset: int
-    message_id: str  # UNIQ_KEY, the producer's own
-    offset_message_id: str
+    publish: PublishConfig = field(default_factory=PublishConfig)
+    heartbeat_broker_interval_ms: int = HEARTBEAT_INTERVAL_MS
+    poll_name_server_interval_ms: int = POLL_NAME_SERVER_INTERVAL_MS
+    back_pressure_for_async_send_num: int = BACK_PRESSURE_FOR_ASYNC_SEND_NUM
+    back_pressure_for_async_send_size: int = BACK_PRESSURE_FOR_ASYNC_SEND_SIZE
 
 
 class Producer:
-    """Sends messages; an async context manager.
+    """A member of a producer group; an async context manager.
 
-    Raises UserError on entry where the nameserver does not answer.
+    Raises UserError on entry where the nameserver does not answer. On leaving the context it
+    waits for what `send_async` began, and leaves the group; `kill` does neither.
     """
 
     def __init__(
-        self, nameserver: str, group: Group = "PG_mqspec", recorder: Recorder | None = None
+        self,
+        nameserver: str,
+        group: Group = "PG_mqspec",
+        recorder: Recorder | None = None,
+        config: ProducerConfig | None = None,
+        client_id: ClientId | None = None,
     ) -> None:
         self.group = group
-        self._instance = ClientInstance(nameserver)
+        self.config = config or ProducerConfig()
+        self._instance = ClientInstance(nameserver, self._serve, client_id)
+        self._publisher = Publisher(self._instance, group, self.config.publish)
         self._record = recorder or nowhere()
         self._tasks = Tasks()
-        self._turn = itertools.count(random.randrange(1 << 16))
+        self._greeted: set[BrokerName] = set()
+        self._in_flight: set[asyncio.Task[SendResult]] = set()
+        self._room = _Room(
+            self.config.back_pressure_for_async_send_num,
+            self.config.back_pressure_for_async_send_size,
+        )
+
+    @property
+    def client_id(self) -> ClientId:
+        """The producer's id, once it is started."""
+        return self._instance.client_id
 
     async def __aenter__(self) -> Self:
         await self._instance.start()
-        self._tasks.every(POLL_NAME_SERVER_INTERVAL_MS, self._update_routes)
-        self._tasks.every(HEARTBEAT_INTERVAL_MS, self._heartbeat)
+        # As long as it knows no other topic, the template's brokers learn of the producer.
+        await self._instance.update_routes([self.config.publish.create_topic_key])
+        await self._heartbeat()
+        self._tasks.every(self.config.poll_name_server_interval_ms, self._update_routes)
+        self._tasks.every(self.config.heartbeat_broker_interval_ms, self._heartbeat)
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.shutdown()
+
+    async def shutdown(self) -> None:
+        """Wait for what is being sent, and leave the group. Does nothing the second time."""
+        if not self._tasks:
+            return
+        await asyncio.gather(*self._in_flight, return_exceptions=True)
         await self._tasks.cancel()
+        fields = {"clientID": self.client_id, "producerGroup": self.group}
+        leave = RemotingCommand(RequestCode.UNREGISTER_CLIENT, fields)
+        await self._instance.to_all_brokers(leave, self._instance.routes)
         await self._instance.close()
 
-    async def send(self, message: Message, timeout_ms: int = SEND_TIMEOUT_MS) -> SendResult:
-        """Send one message, on up to three queues, in `timeout_ms` together.
+    async def kill(self) -> None:
+        """End as a process does that is killed."""
+        self._instance.abort()
+        for task in self._in_flight:
+            task.cancel()
+        await asyncio.gather(*self._in_flight, return_exceptions=True)
+        await self._tasks.cancel()
 
-        Raises BrokerError where a broker refuses it, UnreachableError where none was reached,
-        and any other of NOT_ANSWERED where it may be stored or not.
+    async def publish_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Where messages of the topic may go. Raises UnreachableError where nowhere."""
+        queues = await self._publisher.queues(topic)
+        await self._greet_new_brokers()
+        return queues
+
+    async def send(
+        self,
+        message: Message,
+        timeout_ms: int | None = None,
+        queue: MessageQueue | None = None,
+    ) -> SendResult:
+        """Send one message: to `queue` once, or on up to three queues, in `timeout_ms` together.
+
+        Raises MessageError where the message is none to send, BrokerError where a broker
+        refuses it, UnreachableError where none was reached, and any other of NOT_ANSWERED where
+        it may be stored or not.
         """
-        about: dict[str, Any] = {
+        return await self._send([message], self._publisher.message(message), queue, timeout_ms)
+
+    async def send_orderly(
+        self, message: Message, selector: MessageQueueSelector, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Send one message to the queue that `selector` chooses, and to no other."""
+        queues = await self.publish_message_queues(message.topic)
+        return await self.send(message, timeout_ms, selector(queues, message))
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        timeout_ms: int | None = None,
+        queue: MessageQueue | None = None,
+    ) -> SendResult:
+        """Send messages of one topic, none of them delayed, to be stored one after the other.
+
+        Raises what `send` raises; 4 MiB are the most, and what is too large is not split.
+        """
+        return await self._send(messages, self._publisher.batch(messages), queue, timeout_ms)
+
+    async def send_async(
+        self,
+        message: Message,
+        timeout_ms: int | None = None,
+        queue: MessageQueue | None = None,
+    ) -> asyncio.Task[SendResult]:
+        """Begin to send one message, as soon as so few are in flight that there is room.
+
+        The task ends as `send` does.
+        """
+        outgoing = self._publisher.message(message)
+        await self._room.enter(len(message.body))
+        task = asyncio.create_task(self._send([message], outgoing, queue, timeout_ms))
+        self._in_flight.add(task)
+
+        def ended(_: asyncio.Task[SendResult]) -> None:
+            self._in_flight.discard(task)
+            self._room.leave(len(message.body))
+
+        task.add_done_callback(ended)
+        return task
+
+    async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
+        """Send one message and hear nothing of it: it may be lost.
+
+        Raises MessageError and UnreachableError.
+        """
+        outgoing = self._publisher.message(message)
+        chosen = await self._publisher.oneway(outgoing, queue)
+        about = {**self._about(message), "message_id": outgoing.message_id}
+        self._record(
+            EventKind.SEND,
+            Outcome.UNKNOWN,
+            broker=chosen.broker_name,
+            queue_id=chosen.queue_id,
+            **about,
+        )
+
+    def _serve(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        return refuse(connection, request)
+
+    async def _send(
+        self,
+        messages: Sequence[Message],
+        outgoing: Outgoing,
+        queue: MessageQueue | None,
+        timeout_ms: int | None,
+    ) -> SendResult:
+        rows = [self._about(message) for message in messages]
+        invoked = [self._record(EventKind.SEND, Outcome.INVOKED, **row) for row in rows]
+        try:
+            result = await self._publisher.send(outgoing, queue, timeout_ms)
+        except NOT_ANSWERED as error:
+            outcome = Outcome.FAILED if isinstance(error, ClientError) else Outcome.UNKNOWN
+            for row, cause in zip(rows, invoked, strict=True):
+                self._record(EventKind.SEND, outcome, cause=cause, **row)
+            raise
+        await self._greet_new_brokers()
+        ids = result.message_id.split(",")
+        for i, (row, cause) in enumerate(zip(rows, invoked, strict=True)):
+            self._record(
+                EventKind.SEND,
+                cause=cause,
+                broker=result.queue.broker_name,
+                queue_id=result.queue.queue_id,
+                queue_offset=result.queue_offset + i,
+                message_id=ids[i],
+                **row,
+            )
+        return result
+
+    def _about(self, message: Message) -> dict[str, Any]:
+        return {
             "topic": message.topic,
             "message_key": message.keys,
             "tag": message.tags,
-            "client_id": self._instance.client_id,
+            "client_id": self.client_id,
         }
-        invoked = self._record(EventKind.SEND, Outcome.INVOKED, **about)
-        try:
-            result = await self._send(message, time.monotonic() + timeout_ms / 1000)
-        except NOT_ANSWERED as error:
-            outcome = Outcome.FAILED if isinstance(error, ClientError) else Outcome.UNKNOWN
-            self._record(EventKind.SEND, outcome, cause=invoked, **about)
-            raise
-        self._record(
-            EventKind.SEND,
-            cause=invoked,
-            broker=result.queue.broker_name,
-            queue_id=result.queue.queue_id,
-            queue_offset=result.queue_offset,
-            message_id=result.message_id,
-            **about,
-        )
-        return result
-
-    async def _send(self, message: Message, deadline: float) -> SendResult:
-        queues = await self._queues(message.topic)
-        properties = {UNIQ_KEY: uuid.uuid4().hex.upper(), **message.all_properties()}
-        last_broker: BrokerName | None = None
-        failures: list[Exception] = []
-        for turn in itertools.islice(self._turn, TIMES_MAX):
-            left_ms = int((deadline - time.monotonic()) * 1000)
-            if left_ms <= 0:
-                break
-            queue = select_one_message_queue(queues, turn, last_broker)
-            last_broker = queue.broker_name
-            request = self._request(message, properties, queue)
-            try:
-                response = await self._instance.invoke(queue.broker_name, request, left_ms)
-            except NOT_ANSWERED as error:
-                failures.append(error)
-                continue
-            if response.code in STORED:
-                return SendResult(
-                    response.code,
-                    queue,
-                    int_field(response, "queueOffset"),
-                    properties[UNIQ_KEY],
-                    response.ext_fields.get("msgId", ""),
-                )
-            failures.append(BrokerError(response))
-            if response.code not in RETRY_RESPONSE_CODES:
-                break
-        # One try without an answer leaves it open whether the message is stored.
-        raise max(
-            failures,
-            key=lambda error: not isinstance(error, ClientError),
-            default=UnreachableError("the time was over before the first try"),
-        )
 
     async def _update_routes(self) -> None:
         await self._instance.update_routes(tuple(self._instance.routes))
 
+    async def _greet_new_brokers(self) -> None:
+        if not self._greeted.issuperset(self._instance.brokers(self._instance.routes)):
+            await self._heartbeat()
+
     async def _heartbeat(self) -> None:
-        heartbeat = HeartbeatData(
-            self._instance.client_id, producer_data_set=(ProducerData(self.group),)
-        )
+        heartbeat = HeartbeatData(self.client_id, producer_data_set=(ProducerData(self.group),))
         request = RemotingCommand(RequestCode.HEART_BEAT, body=to_body(heartbeat))
+        self._greeted.update(self._instance.brokers(self._instance.routes))
         await self._instance.to_all_brokers(request, self._instance.routes)
 
-    def _request(
-        self, message: Message, properties: dict[str, str], queue: MessageQueue
-    ) -> RemotingCommand:
-        fields = {
-            "a": self.group,
-            "b": message.topic,
-            "c": AUTO_CREATE_TOPIC,
-            "d": str(DEFAULT_TOPIC_QUEUE_NUMS),
-            "e": str(queue.queue_id),
-            "f": "0",
-            "g": str(time.time_ns() // 1_000_000),
-            "h": "0",
-            "i": encode_properties(properties),
-            "j": "0",
-            "k": "false",
-            "m": "false",
-            "n": queue.broker_name,
-        }
-        return RemotingCommand(RequestCode.SEND_MESSAGE_V2, fields, message.body)
 
-    async def _queues(self, topic: Topic) -> list[MessageQueue]:
-        route = self._instance.routes.get(topic) or await self._instance.update_route(topic)
-        if route is not None:
-            queues = publish_queues(topic, route)
-        else:
-            template = await self._instance.update_route(AUTO_CREATE_TOPIC) or TopicRouteData()
-            queues = publish_queues(topic, template, DEFAULT_TOPIC_QUEUE_NUMS)
-        if not queues:
-            raise UnreachableError(f"no route to the topic {topic}")
-        return queues
+class _Room:
+    """Of so many messages, and so many bytes of them, at once."""
+
+    def __init__(self, messages_max: int, bytes_max: int) -> None:
+        self._messages_left, self._bytes_left = messages_max, bytes_max
+        self._bytes_max = bytes_max
+        self._freed = asyncio.Event()
+
+    async def enter(self, size: int) -> None:
+        """Wait until there is room; a message larger than all of it waits for all of it."""
+        size = min(size, self._bytes_max)
+        while not self._messages_left or self._bytes_left < size:
+            self._freed.clear()
+            await self._freed.wait()
+        self._messages_left -= 1
+        self._bytes_left -= size
+
+    def leave(self, size: int) -> None:
+        """A message is answered."""
+        self._messages_left += 1
+        self._bytes_left += min(size, self._bytes_max)
+        self._freed.set()
