@@ -150,6 +150,10 @@ class Scene:
         answer = self.broker.call(request)
         return done(answer, 0, 22).number("offset") if answer.code == 0 else None
 
+    def pull(self, request: requests.Request) -> list[Record]:
+        """The messages that a pull finds, at least one."""
+        return parse_records(done(self.broker.call(request)).body)
+
     def read_all(self, topic: str, group: str, queue_id: int = 0) -> list[Record]:
         """Pull a queue from its least offset to its end."""
         offset = self.broker.call(requests.min_offset(topic, queue_id)).number("offset")

@@ -10,20 +10,28 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from mqspec.broker.config_files import ConfigFiles
+from mqspec.broker.delay import deliver_delayed
 from mqspec.broker.processors import PROCESSORS
 from mqspec.broker.pulling import HeldPull, wake
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
-from mqspec.core import group, long_polling
+from mqspec.core import delay, group, long_polling
+from mqspec.core.delay import DelayState
 from mqspec.core.group import GroupState
 from mqspec.core.lock import LockState
 from mqspec.core.log import TopicQueue
 from mqspec.core.long_polling import LongPollingState
 from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
-from mqspec.core.record import Host
+from mqspec.core.record import Host, Record
 from mqspec.core.step import Change, Step, apply
 from mqspec.service import clock_ms, dispatcher, every, listen
-from mqspec.store.message_store import Arrival, MessageStore, RecoveryReport, StoreConfig
+from mqspec.store.message_store import (
+    Arrival,
+    MessageStore,
+    PutResult,
+    RecoveryReport,
+    StoreConfig,
+)
 from mqspec.transport import Connection, Server
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -51,6 +59,8 @@ class Broker:
         self.groups = GroupState()
         self.offsets = OffsetState()
         self.long_polling = LongPollingState()
+        self.delay = DelayState()
+        self.delay_levels = delay.parse_delay_levels(self.config.message_delay_level)
         self.locks = LockState()
         self.store = MessageStore(root, store_config or StoreConfig(), clock_ms)
         self.store.on_arrival = self._arrived
@@ -96,6 +106,8 @@ class Broker:
                 (REGISTER_INTERVAL_MS, self._register),
                 (group.SCAN_INTERVAL_MS, self._scan_not_active_channel),
                 (long_polling.CHECK_INTERVAL_MS, self._check_hold_request),
+                (delay.DELIVER_INTERVAL_MS, lambda: deliver_delayed(self)),
+                (self.config.flush_delay_offset_interval_ms, self._persist_delay),
             )
         ]
         return report
@@ -107,6 +119,7 @@ class Broker:
         await self._registrar.unregister()
         await self._server.close()
         self._persist_offsets()
+        self._persist_delay()
         self.store.close()
 
     # What processors use.
@@ -114,6 +127,11 @@ class Broker:
     def next_unique_key(self) -> str:
         """A key for a message whose producer gave it none."""
         return f"{self._key_prefix}{next(self._keys):012X}"
+
+    def put_message(self, message: Record) -> PutResult:
+        """Store a message; one that asks for a delay waits first. All messages that are not
+        the broker's own come in here."""
+        return self.store.put(delay.schedule_message(self.delay_levels, message))
 
     def carry_metadata(self, step: Step) -> Step:
         """Apply changes of topics and groups, write them to disk, and tell the nameserver."""
@@ -155,6 +173,7 @@ class Broker:
     def _load(self) -> None:
         self.metadata = self._files.load_metadata()
         self.offsets = self._files.load_offsets()
+        self.delay = self._files.load_delay()
         table = self.metadata.topic_config_table
         missing = [topic for topic in system_topics(self.config) if topic.topic_name not in table]
         if missing:
@@ -211,6 +230,9 @@ class Broker:
     def _persist_offsets(self) -> None:
         # Also when nothing changed: what is written twice is in the .bak too.
         self._files.persist_offsets(self.offsets, clock_ms())
+
+    def _persist_delay(self) -> None:
+        self._files.persist_delay(self.delay, clock_ms())
 
     async def _register(self) -> None:
         await self._registrar.register_again(self.metadata)

@@ -1,7 +1,7 @@
 """The files under config/: what a broker still knows after it was killed.
 
-topics.json, subscriptionGroup.json and consumerOffset.json, in the form in which the real
-broker reads and writes them (ConfigManager.java, 5.3.3).
+topics.json, subscriptionGroup.json, consumerOffset.json and delayOffset.json, in the form in
+which the real broker reads and writes them (ConfigManager.java, 5.3.3).
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from mqrules import UserError
-from mqspec.core import offset_commit
+from mqspec.core import delay, offset_commit
+from mqspec.core.delay import DelayState
 from mqspec.core.metadata import (
     DataVersion,
     MetadataState,
@@ -26,13 +27,14 @@ T = TypeVar("T")
 
 
 class ConfigFiles:
-    """The three files of one store."""
+    """The files of one store."""
 
     def __init__(self, root: Path) -> None:
         config = root / "config"
         self._topics = ConfigFile(config / "topics.json")
         self._groups = ConfigFile(config / "subscriptionGroup.json")
         self._offsets = ConfigFile(config / "consumerOffset.json")
+        self._delay = ConfigFile(config / "delayOffset.json")
 
     def load_metadata(self) -> MetadataState:
         """Topics and groups. Raises UserError where a file is damaged, and its .bak too."""
@@ -64,6 +66,19 @@ class ConfigFiles:
         """On disk when this returns."""
         version = to_plain(DataVersion(timestamp=now_ms))
         self._offsets.persist({"dataVersion": version, **offset_commit.persist(state)})
+
+    def load_delay(self) -> DelayState:
+        """How far the delivery of delayed messages had come. Raises UserError where the file is
+        damaged, and its .bak too."""
+        try:
+            return delay.load(self._delay.load())
+        except ValueError as error:
+            raise _unreadable(self._delay, error) from None
+
+    def persist_delay(self, state: DelayState, now_ms: int) -> None:
+        """On disk when this returns."""
+        version = to_plain(DataVersion(timestamp=now_ms))
+        self._delay.persist({"dataVersion": version, **delay.persist(state)})
 
 
 def _load_table(file: ConfigFile, key: str, cls: type[T]) -> tuple[dict[str, T], DataVersion]:

@@ -86,10 +86,11 @@ def _send(
         properties=request.ext_fields.get(names.properties, ""),
         producer=connection.peer,
         is_batch=boolean(request, names.batch),
+        sys_flag=integer(request, names.sys_flag),
         random=random.randrange(1 << 31),
     )
     # All is read before anything is done: no topic comes to be for what cannot be read.
-    flag, sys_flag = integer(request, names.flag), integer(request, names.sys_flag)
+    flag = integer(request, names.flag)
     born_timestamp = long(request, names.born_timestamp)
     reconsume_times = integer(request, names.reconsume_times, 0)
     is_batch = send.is_batch
@@ -110,23 +111,22 @@ def _send(
         )
         for message in messages
     ]
-    put = broker.store.put_batch(
-        [
-            Record(
-                topic=send.topic,
-                body=message.body,
-                properties=stamp.properties.encode(errors="replace"),
-                queue_id=queue_id,
-                flag=message.flag,
-                sys_flag=sys_flag,
-                born_timestamp=born_timestamp,
-                born_host=_host(connection.peer),
-                store_host=broker.store_host,
-                reconsume_times=reconsume_times,
-            )
-            for message, stamp in zip(messages, stamped, strict=True)
-        ]
-    )
+    records = [
+        Record(
+            topic=send.topic,
+            body=message.body,
+            properties=stamp.properties.encode(errors="replace"),
+            queue_id=queue_id,
+            flag=message.flag,
+            sys_flag=send.sys_flag,
+            born_timestamp=born_timestamp,
+            born_host=_host(connection.peer),
+            store_host=broker.store_host,
+            reconsume_times=reconsume_times,
+        )
+        for message, stamp in zip(messages, stamped, strict=True)
+    ]
+    put = broker.store.put_batch(records) if is_batch else broker.put_message(records[0])
     if put.status in PUT_REFUSALS:
         refusal = PUT_REFUSALS[put.status]
         return request.response(refusal.code, refusal.remark, _ALWAYS)

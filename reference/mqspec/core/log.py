@@ -48,7 +48,7 @@ DELAY_LEVELS_S = (1, 5, 10, 30, *(60 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 DELAY_LEVELS_S += (3600, 7200)
 
 
-_TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
+TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
 _NOT_INDEXED = (int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
 
 
@@ -200,7 +200,7 @@ def check_message(
 
 def is_indexed(sys_flag: int) -> bool:
     """Whether a record enters a ConsumeQueue: prepared and rollback ones do not."""
-    return sys_flag & _TRANSACTION_TYPE not in _NOT_INDEXED
+    return sys_flag & TRANSACTION_TYPE not in _NOT_INDEXED
 
 
 def unit_tags_code(topic: Topic, properties: bytes, store_timestamp: int) -> int:

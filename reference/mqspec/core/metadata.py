@@ -113,6 +113,8 @@ class BrokerConfig:
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
     default_topic_queue_nums: int = 8  # of TBW102
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    flush_delay_offset_interval_ms: int = 10_000
     rebalance_lock_max_live_time_ms: int = 60_000  # system property ...lockMaxLiveTime
 
 

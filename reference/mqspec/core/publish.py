@@ -4,8 +4,8 @@ A send is answered when its message is stored; until then the producer knows not
 sends again to another queue where the answer does not come. What the broker does not check
 is the permission of the topic to be written (SEND-011): only routes tell of it.
 
-Transactions and delays come with their own modules: a half message is refused here, as a
-broker does that is configured to take none, and DELAY is stored and not heeded.
+Transactions come with their own module: a half message is refused here, as a broker does that
+is configured to take none.
 
 Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3), and what
 5.3.3 answered over the wire.
@@ -16,7 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
+from mqspec.core.delay import LEVEL, delay_level
+from mqspec.core.log import RETRY_TOPIC_PREFIX, TRANSACTION_TYPE, PutStatus
 from mqspec.core.metadata import (
     NOT_ALLOWED_SEND,
     BrokerConfig,
@@ -65,6 +66,7 @@ class Send:
     properties: str  # of a batch: of the batch, not of its messages
     producer: str  # host:port
     is_batch: bool = False
+    sys_flag: int = 0
     random: int = 0  # not negative: picks the queue where the producer leaves it open
 
 
@@ -122,13 +124,13 @@ def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms
 
 
 def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
+    try:
+        level = delay_level(decode_properties(event.properties)) if LEVEL in event.properties else 0
+    except ValueError:
+        return Refusal(ResponseCode.SYSTEM_ERROR, f"{LEVEL} is not a number")
     if event.is_batch:
         # What stands in the messages of a batch is not heeded, what stands beside them is.
-        level = decode_properties(event.properties).get("DELAY", "0")
-        try:
-            return _ILLEGAL if int(level) > 0 else None
-        except ValueError:
-            return Refusal(ResponseCode.SYSTEM_ERROR, f"DELAY is {level:.40}, not a number")
+        return _ILLEGAL if level > 0 or event.sys_flag & TRANSACTION_TYPE else None
     if "TRAN_MSG\x01true" in event.properties:
         remark = f"the broker[{config.host}] sending transaction message is forbidden"
         return Refusal(ResponseCode.NO_PERMISSION, remark)

@@ -276,6 +276,24 @@ class MessageStore:
             next_offset += 1
         return GetResult(status, next_offset, minimum, maximum, tuple(records))
 
+    def units(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[Unit]:
+        """The ConsumeQueue's units of a queue from an offset on, within [min, max)."""
+        queue = (topic, queue_id)
+        minimum, maximum = self._state.consume_queue.get(queue, log.EMPTY)
+        count = min(maximum - offset, max_count)
+        if offset < minimum or count <= 0:
+            return []
+        return list(self._consume_queues[queue].units(offset, count))
+
+    def look_message_by_offset(self, position: int) -> Record | None:
+        """The record at a position of the log; None where there is none."""
+        first, end = self._state.commit_log
+        if not first <= position < end:
+            return None
+        size = int.from_bytes(self._commit_log.read(position, 4), "big")
+        record = self._commit_log.record(position, size)
+        return record if isinstance(record, Record) else None
+
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset that can be read; 0 of a queue that does not exist."""
         return self._state.consume_queue.get((topic, queue_id), log.EMPTY).min
