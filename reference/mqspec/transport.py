@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Final, TypeAlias
+
+from msgspec.structs import replace
 
 from mqspec.wire.codec import Decoder, Flag, FrameError, RemotingCommand, encode
 from mqspec.wire.codes import ResponseCode

@@ -8,8 +8,10 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec.structs import replace
 
 from mqrules import UserError
 from mqspec.core.route import MASTER_ID, TopicRouteData

@@ -13,10 +13,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 from struct import Struct
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias
+
+import msgspec
 
 from mqspec.wire.codes import ResponseCode
 
@@ -61,6 +62,9 @@ class Flag(IntFlag):
     ONEWAY = 2
 
 
+# As plain integers: operators of IntFlag cost more than the rest of a command.
+_RESPONSE, _ONEWAY = int(Flag.RESPONSE), int(Flag.ONEWAY)
+
 _opaques = itertools.count()
 
 
@@ -69,15 +73,18 @@ def next_opaque() -> int:
     return next(_opaques) & 0x7FFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class RemotingCommand:
-    """A request or a response."""
+class RemotingCommand(msgspec.Struct, frozen=True):
+    """A request or a response.
+
+    A Struct, since one is made for each frame and a frozen dataclass takes ten times as long;
+    `msgspec.structs.replace` makes another of it.
+    """
 
     code: int
-    ext_fields: Mapping[str, str] = field(default_factory=dict)  # null values are left out
+    ext_fields: Mapping[str, str] = {}  # null values are left out
     body: bytes = b""
     flag: int = 0
-    opaque: int = field(default_factory=next_opaque)  # a response has its request's
+    opaque: int = msgspec.field(default_factory=next_opaque)  # a response has its request's
     language: Language | None = Language.PYTHON  # None: one that we do not know
     version: int = VERSION
     remark: str | None = None
@@ -86,12 +93,12 @@ class RemotingCommand:
     @property
     def is_response(self) -> bool:
         """Whether it answers a request."""
-        return bool(self.flag & Flag.RESPONSE)
+        return bool(self.flag & _RESPONSE)
 
     @property
     def is_oneway(self) -> bool:
         """Whether it must not be answered."""
-        return bool(self.flag & Flag.ONEWAY)
+        return bool(self.flag & _ONEWAY)
 
     def response(
         self,
@@ -101,9 +108,7 @@ class RemotingCommand:
         body: bytes = b"",
     ) -> RemotingCommand:
         """The answer to this request: in JSON, as the real one's, whatever the request is in."""
-        return RemotingCommand(
-            code, ext_fields or {}, body, Flag.RESPONSE, self.opaque, remark=remark
-        )
+        return RemotingCommand(code, ext_fields or {}, body, _RESPONSE, self.opaque, remark=remark)
 
 
 def encode(command: RemotingCommand) -> bytes:
@@ -170,9 +175,26 @@ def _decode(frame: bytes) -> RemotingCommand:
     return _DECODERS[Serializer(kind)](frame[4:body_at], frame[body_at:])
 
 
-# JSON. The keys in the order in which the real broker writes them.
+# JSON. The keys in the order in which the real broker writes them. What peers usually send
+# and get takes msgspec's way, ten times as fast; whatever it refuses takes the tolerant way.
 
 _dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_dump_usual = msgspec.json.Encoder().encode
+_Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+
+
+class _UsualHeader(msgspec.Struct, rename="camel"):
+    opaque: _Int
+    code: _Int = 0
+    ext_fields: dict[str, str] = {}
+    flag: _Int = 0
+    language: str = Language.JAVA.name
+    remark: str | None = None
+    version: _Int = 0
+
+
+_load_usual = msgspec.json.Decoder(_UsualHeader).decode
+_LANGUAGE_OF_NAME = dict(Language.__members__)
 
 
 def _encode_json(command: RemotingCommand) -> bytes:
@@ -187,10 +209,30 @@ def _encode_json(command: RemotingCommand) -> bytes:
         header["remark"] = command.remark
     header["serializeTypeCurrentRPC"] = command.serializer.name
     header["version"] = command.version
-    return _dump(header).encode(errors="replace")
+    try:
+        return _dump_usual(header)
+    except UnicodeEncodeError:
+        return _dump(header).encode(errors="replace")
 
 
 def _decode_json(data: bytes, body: bytes) -> RemotingCommand:
+    try:
+        usual = _load_usual(data)
+    except (ValueError, RecursionError):
+        return _decode_json_tolerantly(data, body)
+    return RemotingCommand(
+        usual.code,
+        usual.ext_fields,
+        body,
+        usual.flag,
+        usual.opaque,
+        _LANGUAGE_OF_NAME.get(usual.language),
+        usual.version,
+        usual.remark,
+    )
+
+
+def _decode_json_tolerantly(data: bytes, body: bytes) -> RemotingCommand:
     try:
         header = json.loads(data.decode(errors="replace"))
     except (ValueError, RecursionError) as error:
@@ -234,7 +276,7 @@ def _int(header: Mapping[str, Any], key: str) -> int | None:
 
 def _language(value: object) -> Language | None:
     if isinstance(value, str):
-        return Language.__members__.get(value)
+        return _LANGUAGE_OF_NAME.get(value)
     return _language_of_code(value) if isinstance(value, int) else None
 
 
