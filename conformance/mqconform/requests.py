@@ -23,19 +23,36 @@ GET_MIN_OFFSET = 31
 GET_EARLIEST_MSG_STORETIME = 32
 HEART_BEAT = 34
 UNREGISTER_CLIENT = 35
+CONSUMER_SEND_MSG_BACK = 36
 GET_CONSUMER_LIST_BY_GROUP = 38
 NOTIFY_CONSUMER_IDS_CHANGED = 40
 LOCK_BATCH_MQ = 41
 UNLOCK_BATCH_MQ = 42
 CHECK_CLIENT_CONFIG = 46
+PUT_KV_CONFIG = 100
+GET_KV_CONFIG = 101
+DELETE_KV_CONFIG = 102
 REGISTER_BROKER = 103
 UNREGISTER_BROKER = 104
 GET_ROUTEINFO_BY_TOPIC = 105
 GET_BROKER_CLUSTER_INFO = 106
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
+WIPE_WRITE_PERM_OF_BROKER = 205
 GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
+DELETE_TOPIC_IN_NAMESRV = 216
+REGISTER_TOPIC_IN_NAMESRV = 217
+GET_KVLIST_BY_NAMESPACE = 219
+GET_TOPICS_BY_CLUSTER = 224
+GET_SYSTEM_TOPIC_LIST_FROM_NS = 304
 SEND_MESSAGE_V2 = 310
+UPDATE_NAMESRV_CONFIG = 318
+GET_NAMESRV_CONFIG = 319
 SEND_BATCH_MESSAGE = 320
+QUERY_DATA_VERSION = 322
+ADD_WRITE_PERM_OF_BROKER = 327
 GET_TOPIC_CONFIG = 351
+GET_BROKER_MEMBER_GROUP = 901
+BROKER_HEARTBEAT = 904
 
 # Bits of a pull's sysFlag (PullSysFlag.java, 5.3.3).
 COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
@@ -203,8 +220,22 @@ def topic_config(topic: str) -> Request:
     return Request(GET_TOPIC_CONFIG, {"topic": topic})
 
 
+def create_group(group: str, **settings: object) -> Request:
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP; a setting that is not given has its default."""
+    body = json.dumps({"groupName": group, **settings}).encode()
+    return Request(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+
+
 def consumer_list(group: str) -> Request:
     return Request(GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
+
+
+def send_back(group: str, offset: int, level: int = 0, maximum: int | None = None) -> Request:
+    """CONSUMER_SEND_MSG_BACK of the message at a physical offset, as a consumer sends it."""
+    fields = {"group": group, "offset": offset, "delayLevel": level, "unitMode": False}
+    if maximum is not None:
+        fields["maxReconsumeTimes"] = maximum
+    return Request(CONSUMER_SEND_MSG_BACK, _strings(fields))
 
 
 def lock(group: str, client_id: str, *queues: tuple[str, str, int]) -> Request:

@@ -12,12 +12,14 @@ from mqspec.core.route import (
     RegisterBroker,
     Registered,
     RouteState,
+    broker_heartbeat,
     brokers_of_channel,
     cluster_info,
-    expired_channels,
+    expired_brokers,
     pick_topic_route,
     register_broker,
     topics_of_cluster,
+    topics_of_unit,
     unregister_broker,
 )
 from mqspec.core.step import Step, apply
@@ -108,37 +110,63 @@ def test_a_replica_hears_where_its_master_is_and_adds_no_queues() -> None:
 
 def test_a_broker_leaves() -> None:
     state = registered(A, B)
-    carry(state, unregister_broker(state, BrokerAddr("C", A.address), "broker-a", 0))
+    carry(state, unregister_broker(state, BrokerAddr("C", A.address), "broker-a"))
     assert queues(state, "T") == {"broker-b": 4}
     assert cluster_info(state).cluster_addr_table == {"C": ("broker-b",)}
-    carry(state, unregister_broker(state, BrokerAddr("C", B.address), "broker-b", 0))
+    carry(state, unregister_broker(state, BrokerAddr("C", B.address), "broker-b"))
     assert state == RouteState()
 
 
 def test_the_queues_stay_while_a_replica_does() -> None:
     state = registered(A, replace(A, broker_id=1, address="127.0.0.1:5"))
-    carry(state, unregister_broker(state, BrokerAddr("C", A.address), "broker-a", 0))
+    carry(state, unregister_broker(state, BrokerAddr("C", A.address), "broker-a"))
     assert queues(state, "T") == {"broker-a": 4}
     assert state.broker_addr_table["broker-a"].broker_addrs == {1: "127.0.0.1:5"}
 
 
 def test_a_stranger_leaves() -> None:
     state = registered(A)
-    carry(state, unregister_broker(state, BrokerAddr("C", "127.0.0.1:9"), "broker-a", 0))
-    carry(state, unregister_broker(state, BrokerAddr("C", "127.0.0.1:9"), "nosuch", 0))
+    carry(state, unregister_broker(state, BrokerAddr("C", "127.0.0.1:9"), "broker-a"))
+    carry(state, unregister_broker(state, BrokerAddr("C", "127.0.0.1:9"), "nosuch"))
     assert queues(state, "T") == {"broker-a": 4}
 
 
 def test_a_connection_stands_for_its_brokers() -> None:
     state = registered(A, B)
     gone = list(brokers_of_channel(state, "channel-a"))
-    assert gone == [(BrokerAddr("C", A.address), "broker-a", 0)]
+    assert gone == [(BrokerAddr("C", A.address), "broker-a")]
 
 
 def test_a_silent_broker_expires() -> None:
     state = registered(A, replace(B, timeout_ms=2 * BROKER_EXPIRED_MS))
-    assert expired_channels(state, NOW_MS + BROKER_EXPIRED_MS) == set()
-    assert expired_channels(state, NOW_MS + BROKER_EXPIRED_MS + 1) == {"channel-a"}
+    assert list(expired_brokers(state, NOW_MS + BROKER_EXPIRED_MS)) == []
+    expired = [(BrokerAddr("C", A.address), "broker-a", "channel-a")]
+    assert list(expired_brokers(state, NOW_MS + BROKER_EXPIRED_MS + 1)) == expired
+    carry(state, broker_heartbeat(state, BrokerAddr("C", A.address), NOW_MS + 1))
+    assert list(expired_brokers(state, NOW_MS + BROKER_EXPIRED_MS + 1)) == []
+
+
+def test_an_address_that_lost_its_id_is_forgotten_and_the_new_holder_stays() -> None:
+    successor = replace(A, address="127.0.0.1:9", channel="channel-b")
+    state = registered(A, successor)
+    (gone,) = brokers_of_channel(state, "channel-a")
+    carry(state, unregister_broker(state, *gone))
+    assert state.broker_addr_table["broker-a"].broker_addrs == {0: "127.0.0.1:9"}
+    assert state.broker_live_table.keys() == {BrokerAddr("C", "127.0.0.1:9")}
+
+
+def test_topics_that_are_no_longer_reported_go_where_that_is_chosen() -> None:
+    state = registered(A, B)
+    fewer = replace(A, topics=(U, TopicConfig("V")), data_version=DataVersion(2))
+    carry(state, register_broker(state, fewer, NOW_MS, deletes_topics=True))
+    assert queues(state, "T") == {"broker-b": 4}
+    assert queues(state, "U").keys() == {"broker-a", "broker-b"}
+
+
+def test_topics_of_units() -> None:
+    topics = tuple(TopicConfig(name, topic_sys_flag=i) for i, name in enumerate("abcd"))
+    state = registered(replace(A, topics=topics))
+    assert topics_of_unit(state, lambda flag: flag == 2) == ["c"]
 
 
 def test_topics_of_a_cluster() -> None:

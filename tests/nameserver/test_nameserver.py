@@ -7,12 +7,15 @@ import json
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from struct import Struct
 
 import pytest
 
+from mqrules import UserError
 from mqspec.core.metadata import DataVersion, TopicConfig
 from mqspec.nameserver import NameServer
+from mqspec.nameserver.config import NamesrvConfig, parse_properties, to_properties, updated
 from mqspec.transport import Connection, connect
 from mqspec.wire.bodies import loads
 from mqspec.wire.codec import RemotingCommand
@@ -31,9 +34,11 @@ BROKER = {
 
 
 @asynccontextmanager
-async def nameserver() -> AsyncIterator[tuple[NameServer, Connection]]:
+async def nameserver(
+    config: NamesrvConfig | None = None, kv_config_path: Path | None = None
+) -> AsyncIterator[tuple[NameServer, Connection]]:
     """A nameserver, and a connection to it."""
-    server = NameServer()
+    server = NameServer(config=config, kv_config_path=kv_config_path)
     await server.start()
     try:
         yield server, await connected(server)
@@ -185,11 +190,10 @@ def test_a_broker_says_that_it_leaves() -> None:
     asyncio.run(scenario())
 
 
-def test_a_silent_broker_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqspec.core.route.SCAN_NOT_ACTIVE_BROKER_MS", 10)
-
+def test_a_silent_broker_expires() -> None:
     async def scenario() -> None:
-        async with nameserver() as (server, client):
+        config = NamesrvConfig(scan_not_active_broker_interval=10)
+        async with nameserver(config) as (server, client):
             broker = await connected(server)
             await register(broker, heartbeatTimeoutMillis="20")
             async with asyncio.timeout(5):
@@ -272,6 +276,81 @@ def test_a_replica_hears_of_its_master() -> None:
         async with nameserver() as (_, connection):
             await register(connection)
             answer = await register(connection, brokerId="1", brokerAddr="127.0.0.1:3")
-            assert answer.ext_fields == {"masterAddr": "127.0.0.1:1"}
+            assert answer.ext_fields == {
+                "haServerAddr": "127.0.0.1:2",
+                "masterAddr": "127.0.0.1:1",
+            }
 
     asyncio.run(scenario())
+
+
+def test_the_kv_config_survives_the_nameserver(tmp_path: Path) -> None:
+    path = tmp_path / "namesrv" / "kvConfig.json"
+    item = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": "broker-a:4"}
+
+    async def scenario() -> None:
+        async with nameserver(kv_config_path=path) as (_, connection):
+            assert (await ask(connection, RequestCode.PUT_KV_CONFIG, item)).code == 0
+        config = NamesrvConfig(order_message_enable=True)
+        async with nameserver(config, path) as (_, connection):
+            answer = await register(connection)
+            assert json.loads(answer.body) == {"table": {"T": "broker-a:4"}}
+            assert json.loads((await route(connection, "T")).body)["orderTopicConf"] == "broker-a:4"
+
+    asyncio.run(scenario())
+    path.write_text('{"configTable":[]}', encoding="utf-8")
+    with pytest.raises(UserError, match="no KV config"):
+        asyncio.run(scenario())
+
+
+def test_who_has_to_wait_and_what_may_be_switched_off() -> None:
+    async def scenario() -> None:
+        config = NamesrvConfig(
+            enable_all_topic_list=False,
+            enable_topic_list=False,
+            need_wait_for_service=True,
+            return_order_topic_config_to_broker=False,
+        )
+        async with nameserver(config) as (server, connection):
+            server.kv.config_table["ORDER_TOPIC_CONFIG"] = {"T": "broker-a:4"}
+            assert (await register(connection)).body == b""
+            early = await route(connection, "T")
+            assert (early.code, early.remark) == (1, "name server not ready")
+            server.started_ms -= 45_000
+            assert (await route(connection, "T")).code == 0
+            for code in (
+                RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+                RequestCode.GET_TOPICS_BY_CLUSTER,
+                RequestCode.GET_UNIT_TOPIC_LIST,
+            ):
+                answer = await ask(connection, code, {"cluster": "C"})
+                assert (answer.code, answer.remark) == (1, "disable")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("code", "topics"),
+    [
+        (RequestCode.GET_UNIT_TOPIC_LIST, ["b", "d"]),
+        (RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, ["c", "d"]),
+        (RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, ["c"]),
+    ],
+)
+def test_topics_of_units(code: int, topics: list[str]) -> None:
+    async def scenario() -> None:
+        async with nameserver() as (_, connection):
+            known = [TopicConfig(name, topic_sys_flag=i) for i, name in enumerate("abcd")]
+            await register(connection, encode_registration(known, DataVersion(1)))
+            assert json.loads((await ask(connection, code)).body) == {"topicList": topics}
+
+    asyncio.run(scenario())
+
+
+def test_options_as_text() -> None:
+    changed = {"orderMessageEnable": "TRUE", "waitSecondsForService": "7", "no": "1"}
+    config = updated(NamesrvConfig(), changed)
+    assert config == NamesrvConfig(order_message_enable=True, wait_seconds_for_service=7)
+    assert updated(config, {"waitSecondsForService": "soon"}) == config
+    assert updated(NamesrvConfig(), parse_properties(to_properties(config))) == config
+    assert parse_properties("# a=1\n\n b = 2=3 \n! c\n") == {"b": "2=3"}

@@ -5,6 +5,8 @@ Brokers here are connections of the case that register under names and addresses
 
 from __future__ import annotations
 
+import json
+import re
 import struct
 import zlib
 
@@ -13,36 +15,59 @@ import pytest
 from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import Connection, eventually
+from mqconform.frame import Frame
 from mqconform.requests import Request
 from mqconform.scene import Scene
 
 REGISTERED = "test_a_registered_broker_is_in_the_route"
+CLOSED = "test_a_broker_whose_connection_closes_is_in_no_route"
+EXPIRY_S = 20.0  # for a nameserver, which looks each 5 s, to find that a broker is silent
 
 
 class Broker:
-    """A broker that is nothing but its registrations."""
+    """A broker that is nothing but its registrations.
 
-    def __init__(self, scene: Scene, port: int = 1, twin: Broker | None = None) -> None:
-        self.connection: Connection = scene.connect_nameserver()
+    A twin has the name of another; `broker_id` 0 is a master. `connection` may be another
+    broker's.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        port: int = 1,
+        twin: Broker | None = None,
+        broker_id: int = 0,
+        connection: Connection | None = None,
+    ) -> None:
+        self.connection: Connection = connection or scene.connect_nameserver()
         self.name: str = twin.name if twin else scene.name("B")
         self.cluster: str = twin.cluster if twin else scene.name("C")
         self.address = f"127.0.0.1:{port}"
+        self.broker_id = broker_id
 
-    def request(self, topics: dict[str, int], state_version: int = 0) -> Request:
-        return requests.register_broker(
+    def request(self, topics: dict[str, int], state_version: int = 0, counter: int = 1) -> Request:
+        request = requests.register_broker(
             self.name, self.address, topics, cluster=self.cluster, state_version=state_version
         )
+        version = b'{"counter":%d,"stateVersion":%d,"timestamp":7}' % (counter, state_version)
+        body = re.sub(rb'(?<="dataVersion": )\{[^}]*\}', version, request.body)
+        return Request(request.code, request.fields, body).having(brokerId=self.broker_id)
 
-    def register(self, topics: dict[str, int], state_version: int = 0) -> int:
-        return self.connection.call(self.request(topics, state_version)).code
+    def register(
+        self, topics: dict[str, int], state_version: int = 0, counter: int = 1, **fields: object
+    ) -> int:
+        request = self.request(topics, state_version, counter).having(**fields)
+        return self.connection.call(request).code
 
-
-def queues(scene: Scene, topic: str) -> dict[str, int]:
-    """The read queues of a topic by broker, as the route says; empty where there is none."""
-    answer = scene.nameserver.call(requests.route(topic))
-    if answer.code == 17:
-        return {}
-    return {data["brokerName"]: data["readQueueNums"] for data in answer.json()["queueDatas"]}
+    def ask(self, code: int, body: bytes = b"") -> Frame:
+        """A request whose fields say who asks."""
+        fields = {
+            "brokerName": self.name,
+            "brokerAddr": self.address,
+            "clusterName": self.cluster,
+            "brokerId": str(self.broker_id),
+        }
+        return self.connection.call(Request(code, fields, body))
 
 
 @case("NAMESRV-001", party="nameserver")
@@ -65,6 +90,26 @@ def test_a_topic_may_lie_on_several_brokers(scene: Scene) -> None:
     assert one.register({topic: 4, other: 1}) == 0
     assert two.register({topic: 2, other: 1}) == 0
     assert queues(scene, topic) == {one.name: 4, two.name: 2}
+
+
+def queues(scene: Scene, topic: str) -> dict[str, int]:
+    """The read queues of a topic by broker, as the route says; empty where there is none."""
+    answer = scene.nameserver.call(requests.route(topic))
+    if answer.code == 17:
+        return {}
+    return {data["brokerName"]: data["readQueueNums"] for data in answer.json()["queueDatas"]}
+
+
+def perms(scene: Scene, topic: str) -> dict[str, int]:
+    """The permissions of a topic by broker, as the route says."""
+    answer = scene.nameserver.call(requests.route(topic))
+    return {data["brokerName"]: data["perm"] for data in answer.json()["queueDatas"]}
+
+
+def addresses(scene: Scene, topic: str) -> list[dict[str, str]]:
+    """The addresses of the brokers of a topic by broker id, as the route says."""
+    answer = scene.nameserver.call(requests.route(topic))
+    return [data["brokerAddrs"] for data in answer.json()["brokerDatas"]]
 
 
 @case("NAMESRV-002", party="nameserver")
@@ -207,6 +252,301 @@ def test_a_registration_without_a_field(scene: Scene, left_out: str, code: int) 
     broker = Broker(scene)
     request = broker.request({scene.name("T"): 1, scene.name("T"): 1}).without(left_out)
     assert broker.connection.call(request).code == code
+
+
+@case("NAMESRV-015", party="nameserver", after=REGISTERED)
+def test_of_equal_registrations_of_one_id_the_last_counts(scene: Scene) -> None:
+    topic, other = scene.name("T"), scene.name("T")
+    first = Broker(scene, 10)
+    second = Broker(scene, 11, twin=first)
+    for broker in (first, second, first):
+        assert broker.register({topic: 1, other: 1}) == 0
+        assert addresses(scene, topic) == [{"0": broker.address}]
+
+
+@case("NAMESRV-016", "NAMESRV-017", party="nameserver", after=REGISTERED)
+def test_queues_are_those_of_the_newest_data_version(scene: Scene) -> None:
+    broker, topic, other = Broker(scene), scene.name("T"), scene.name("T")
+
+    def register(read: int, write: int, counter: int) -> tuple[int, int]:
+        request = broker.request({topic: 1, other: 1}, counter=counter)
+        body = json.loads(request.body)
+        config = body["topicConfigSerializeWrapper"]["topicConfigTable"][topic]
+        config |= {"readQueueNums": read, "writeQueueNums": write}
+        changed = Request(request.code, request.fields, json.dumps(body).encode())
+        assert broker.connection.call(changed).code == 0
+        (data,) = scene.nameserver.call(requests.route(topic)).json()["queueDatas"]
+        return data["readQueueNums"], data["writeQueueNums"]
+
+    assert register(8, 4, counter=1) == (8, 4)
+    assert register(9, 9, counter=1) == (8, 4)
+    assert register(8, 12, counter=2) == (8, 12)
+    assert register(2, 1, counter=3) == (2, 1)
+
+
+@case("NAMESRV-018", "NAMESRV-019", party="nameserver", after=REGISTERED)
+def test_write_permission_is_taken_and_given_back(scene: Scene) -> None:
+    broker, topic, other = Broker(scene), scene.name("T"), scene.name("T")
+    assert broker.register({topic: 1, other: 1}) == 0
+    wiped = broker.ask(requests.WIPE_WRITE_PERM_OF_BROKER)
+    assert (wiped.code, wiped.fields["wipeTopicCount"]) == (0, "2")
+    assert perms(scene, topic) == {broker.name: 4}
+    assert broker.register({topic: 1, other: 1}) == 0
+    assert perms(scene, topic) == {broker.name: 4}, "nothing changed at the broker"
+    added = broker.ask(requests.ADD_WRITE_PERM_OF_BROKER)
+    assert (added.code, added.fields["addTopicCount"]) == (0, "2")
+    assert perms(scene, topic) == {broker.name: 6}
+    for code, count in (
+        (requests.WIPE_WRITE_PERM_OF_BROKER, "wipeTopicCount"),
+        (requests.ADD_WRITE_PERM_OF_BROKER, "addTopicCount"),
+    ):
+        nobody = scene.nameserver.call(Request(code, {"brokerName": scene.name("B")}))
+        assert (nobody.code, nobody.fields[count]) == (0, "0")
+
+
+@case("NAMESRV-019", party="nameserver", after=REGISTERED)
+def test_write_permission_comes_with_read_permission(scene: Scene) -> None:
+    broker, topic, other = Broker(scene), scene.name("T"), scene.name("T")
+    request = broker.request({topic: 1, other: 1})
+    unreadable = request.body.replace(b'"perm": 6', b'"perm": 1')
+    assert broker.connection.call(Request(request.code, request.fields, unreadable)).code == 0
+    assert perms(scene, topic) == {broker.name: 1}
+    assert broker.ask(requests.ADD_WRITE_PERM_OF_BROKER).code == 0
+    assert perms(scene, topic) == {broker.name: 6}
+
+
+@case("NAMESRV-020", party="nameserver", after=REGISTERED)
+def test_a_silent_broker_is_in_no_route(scene: Scene) -> None:
+    broker, topic, other = Broker(scene), scene.name("T"), scene.name("T")
+    assert broker.register({topic: 1, other: 1}, heartbeatTimeoutMillis=500) == 0
+    assert queues(scene, topic) == {broker.name: 1}
+    assert eventually(lambda: queues(scene, topic) == {}, within=EXPIRY_S)
+    assert broker.connection.is_closed()
+
+
+@case("NAMESRV-021", party="nameserver", after="test_a_silent_broker_is_in_no_route")
+def test_a_heartbeat_keeps_a_broker(scene: Scene) -> None:
+    topic, other = scene.name("T"), scene.name("T")
+    heard, silent = Broker(scene), Broker(scene)
+    for broker in (heard, silent):
+        assert broker.register({topic: 1, other: 1}, heartbeatTimeoutMillis=3000) == 0
+
+    def silent_is_gone() -> bool:
+        assert heard.ask(requests.BROKER_HEARTBEAT).code == 0
+        return silent.name not in queues(scene, topic)
+
+    assert eventually(silent_is_gone, within=EXPIRY_S)
+    assert queues(scene, topic) == {heard.name: 1}
+    nobody = Broker(scene)
+    assert nobody.ask(requests.BROKER_HEARTBEAT).code == 0, "of a stranger too"
+
+
+@case("NAMESRV-022", party="nameserver")
+def test_the_kv_config(scene: Scene) -> None:
+    namespace, call = scene.name("NS"), scene.nameserver.call
+
+    def request(code: int, key: str = "k") -> Request:
+        return Request(code, {"namespace": namespace, "key": key})
+
+    unknown = call(request(requests.GET_KV_CONFIG))
+    assert unknown.code == 22
+    assert unknown.remark == f"No config item, Namespace: {namespace} Key: k"
+    assert call(request(requests.GET_KVLIST_BY_NAMESPACE)).code == 22
+    assert call(request(requests.PUT_KV_CONFIG).having(value="v")).code == 0
+    assert call(request(requests.PUT_KV_CONFIG).having(value="w")).code == 0
+    found = call(request(requests.GET_KV_CONFIG))
+    assert (found.code, found.fields["value"]) == (0, "w")
+    assert call(request(requests.GET_KVLIST_BY_NAMESPACE)).json() == {"table": {"k": "w"}}
+    assert call(request(requests.GET_KV_CONFIG, "other")).code == 22
+    assert call(request(requests.DELETE_KV_CONFIG)).code == 0
+    assert call(request(requests.GET_KV_CONFIG)).code == 22
+    assert call(request(requests.GET_KVLIST_BY_NAMESPACE)).json() == {"table": {}}
+    incomplete = call(request(requests.PUT_KV_CONFIG).without("key"))
+    assert (incomplete.code, incomplete.remark) == (1, "namespace or key is null")
+
+
+def put_order(scene: Scene, topic: str, order: str) -> None:
+    fields = {"namespace": "ORDER_TOPIC_CONFIG", "key": topic, "value": order}
+    assert scene.nameserver.call(Request(requests.PUT_KV_CONFIG, fields)).code == 0
+
+
+@case("NAMESRV-023", party="nameserver", after="test_the_kv_config")
+def test_a_broker_is_told_of_ordered_topics(scene: Scene) -> None:
+    broker, topic = Broker(scene), scene.name("T")
+    put_order(scene, topic, "broker-a:4")
+    answer = broker.connection.call(broker.request({}))
+    assert answer.code == 0
+    assert answer.json()["table"][topic] == "broker-a:4"
+
+
+@case("NAMESRV-024", party="nameserver", after=REGISTERED)
+def test_a_broker_asks_whether_its_data_version_is_known(scene: Scene) -> None:
+    broker = Broker(scene)
+
+    def ask(counter: int) -> Frame:
+        body = b'{"counter":%d,"stateVersion":0,"timestamp":7}' % counter
+        return broker.ask(requests.QUERY_DATA_VERSION, body)
+
+    unknown = ask(4)
+    assert (unknown.code, unknown.fields["changed"], unknown.body) == (0, "true", b"")
+    assert broker.register({scene.name("T"): 1, scene.name("T"): 1}, counter=4) == 0
+    for counter, changed in ((4, "false"), (5, "true")):
+        answer = ask(counter)
+        assert (answer.code, answer.fields["changed"]) == (0, changed)
+        assert answer.json() == {"counter": 4, "stateVersion": 0, "timestamp": 7}
+
+
+@case("NAMESRV-025", party="nameserver", after=REGISTERED)
+def test_a_topic_is_deleted_in_one_cluster_or_in_all(scene: Scene) -> None:
+    one, two, topic, other = Broker(scene), Broker(scene), scene.name("T"), scene.name("T")
+    for broker in (one, two):
+        assert broker.register({topic: 1, other: 1}) == 0
+
+    def delete(**fields: object) -> int:
+        return scene.nameserver.call(
+            Request(requests.DELETE_TOPIC_IN_NAMESRV).having(topic=topic, **fields)
+        ).code
+
+    assert delete(clusterName=scene.name("C")) == 0
+    assert queues(scene, topic) == {one.name: 1, two.name: 1}
+    assert delete(clusterName=one.cluster) == 0
+    assert queues(scene, topic) == {two.name: 1}
+    assert delete() == 0
+    assert queues(scene, topic) == {}
+    assert queues(scene, other) == {one.name: 1, two.name: 1}
+    assert delete() == 0
+
+
+@case("NAMESRV-026", "NAMESRV-033", party="nameserver", after=REGISTERED)
+def test_a_replica_is_told_of_its_master(scene: Scene) -> None:
+    master, topic, other = Broker(scene, 20), scene.name("T"), scene.name("T")
+    replica = Broker(scene, 21, twin=master, broker_id=1)
+    assert master.register({topic: 1, other: 1}, haServerAddr="127.0.0.1:22") == 0
+    answer = replica.connection.call(replica.request({topic: 1, other: 1}))
+    assert answer.code == 0
+    assert answer.fields["masterAddr"] == master.address
+    assert answer.fields["haServerAddr"] == "127.0.0.1:22"
+    both = {"0": master.address, "1": replica.address}
+    assert addresses(scene, topic) == [both]
+    group = master.ask(requests.GET_BROKER_MEMBER_GROUP).json()["brokerMemberGroup"]
+    assert (group["cluster"], group["brokerName"]) == (master.cluster, master.name)
+    assert group["brokerAddrs"] == both
+    unknown = Broker(scene).ask(requests.GET_BROKER_MEMBER_GROUP)
+    assert unknown.json()["brokerMemberGroup"]["brokerAddrs"] == {}
+
+
+@case("NAMESRV-027", "NAMESRV-035", party="nameserver", after=REGISTERED)
+@pytest.mark.parametrize(("acting", "perm"), [(None, 6), (False, 6), (True, 4)])
+def test_queues_stay_while_a_replica_does(scene: Scene, acting: bool | None, perm: int) -> None:
+    topic, other, late = (scene.name("T") for _ in range(3))
+    master = Broker(scene, 20)
+    replica = Broker(scene, 21, twin=master, broker_id=1)
+    fields = {} if acting is None else {"enableActingMaster": acting}
+    assert master.register({topic: 1, other: 1}, **fields) == 0
+    assert replica.register({topic: 1, other: 1}, **fields) == 0
+    assert master.ask(requests.UNREGISTER_BROKER).code == 0
+    assert eventually(lambda: addresses(scene, topic) == [{"1": replica.address}])
+    assert perms(scene, topic) == {master.name: perm}
+    assert replica.register({late: 2, other: 1}, counter=2, **fields) == 0
+    assert queues(scene, late) == ({} if acting is None else {master.name: 2})
+    if acting is not None:
+        assert perms(scene, late) == {master.name: perm}
+    assert replica.ask(requests.UNREGISTER_BROKER).code == 0
+    assert eventually(lambda: queues(scene, topic) == {})
+
+
+@case("NAMESRV-028", party="nameserver", after=REGISTERED)
+def test_an_address_has_one_id(scene: Scene) -> None:
+    broker, topic, other = Broker(scene, 20), scene.name("T"), scene.name("T")
+    assert broker.register({topic: 1, other: 1}) == 0
+    assert broker.register({topic: 1, other: 1}, brokerId=1) == 0
+    assert addresses(scene, topic) == [{"1": broker.address}]
+
+
+def options(scene: Scene) -> dict[str, str]:
+    """The options of the nameserver."""
+    answer = scene.nameserver.call(Request(requests.GET_NAMESRV_CONFIG))
+    assert answer.code == 0
+    return dict(line.split("=", 1) for line in answer.body.decode().splitlines())
+
+
+def set_option(scene: Scene, name: str, value: str) -> Frame:
+    body = f"{name}={value}\n".encode()
+    return scene.nameserver.call(Request(requests.UPDATE_NAMESRV_CONFIG, body=body))
+
+
+@case("NAMESRV-029", party="nameserver")
+def test_the_options_of_a_nameserver(scene: Scene) -> None:
+    before = options(scene)["waitSecondsForService"]  # used by nobody, as nobody has to wait
+    assert set_option(scene, "waitSecondsForService", "46").code == 0
+    assert options(scene)["waitSecondsForService"] == "46"
+    assert set_option(scene, "waitSecondsForService", before).code == 0
+    assert set_option(scene, "noSuchOption", "1").code == 0
+    assert "noSuchOption" not in options(scene)
+    for name in ("kvConfigPath", "configStorePath"):
+        refused = set_option(scene, name, "elsewhere")
+        assert (refused.code, refused.remark) == (16, "Can not update config in black list.")
+
+
+@case("NAMESRV-030", party="nameserver", after="test_the_options_of_a_nameserver")
+def test_a_route_may_carry_the_order_of_its_topic(scene: Scene) -> None:
+    broker, topic, other = Broker(scene), scene.name("T"), scene.name("T")
+    assert broker.register({topic: 1, other: 1}) == 0
+    put_order(scene, topic, "broker-a:4")
+    assert "orderTopicConf" not in scene.nameserver.call(requests.route(topic)).json()
+    assert set_option(scene, "orderMessageEnable", "true").code == 0
+    try:
+        route = scene.nameserver.call(requests.route(topic)).json()
+        assert route["orderTopicConf"] == "broker-a:4"
+        assert "orderTopicConf" not in scene.nameserver.call(requests.route(other)).json()
+    finally:
+        set_option(scene, "orderMessageEnable", "false")
+
+
+@case("NAMESRV-031", party="nameserver", after=REGISTERED)
+def test_a_topic_may_be_registered_without_its_broker(scene: Scene) -> None:
+    broker, topic = Broker(scene), scene.name("T")
+    assert broker.register({}) == 0
+
+    def register(name: str) -> int:
+        data = {"brokerName": name, "readQueueNums": 5, "writeQueueNums": 5, "perm": 6}
+        body = json.dumps({"brokerDatas": [], "queueDatas": [data]}).encode()
+        request = Request(requests.REGISTER_TOPIC_IN_NAMESRV, {"topic": topic}, body)
+        return scene.nameserver.call(request).code
+
+    assert register(scene.name("B")) == 0
+    assert queues(scene, topic) == {}
+    assert register(broker.name) == 0
+    assert queues(scene, topic) == {broker.name: 5}
+
+
+@case("NAMESRV-032", party="nameserver", after=REGISTERED)
+def test_the_topics_of_a_cluster(scene: Scene) -> None:
+    broker, topic, other = Broker(scene), scene.name("T"), scene.name("T")
+    assert broker.register({topic: 1, other: 1}) == 0
+
+    def topics(cluster: str) -> set[str]:
+        request = Request(requests.GET_TOPICS_BY_CLUSTER, {"cluster": cluster})
+        return set(scene.nameserver.call(request).json()["topicList"])
+
+    assert topics(broker.cluster) == {topic, other}
+    assert topics(scene.name("C")) == set()
+    system = scene.nameserver.call(Request(requests.GET_SYSTEM_TOPIC_LIST_FROM_NS)).json()
+    assert {broker.cluster, broker.name} <= set(system["topicList"])
+
+
+@case(
+    "NAMESRV-034", party="nameserver", after="test_a_broker_whose_connection_closes_is_in_no_route"
+)
+def test_all_brokers_of_a_connection_go_with_it(scene: Scene) -> None:
+    topic, other = scene.name("T"), scene.name("T")
+    one = Broker(scene, 30)
+    two = Broker(scene, 31, connection=one.connection)
+    for broker in (one, two):
+        assert broker.register({topic: 1, other: 1}) == 0
+    assert queues(scene, topic) == {one.name: 1, two.name: 1}
+    one.connection.close()
+    assert eventually(lambda: queues(scene, topic) == {}, within=3)
 
 
 def sized(item: bytes) -> bytes:

@@ -5,21 +5,23 @@ other. A broker is gone when it says so, when its connection closes, or when it 
 registered for 120 s. A route may name queues that are no more, and miss some that are:
 clients ask again every 30 s.
 
+A broker's queues are those of its master. Once that is gone, they are those of the replica
+with the least id, which is the prime slave; it is read only where brokers let it act as master.
+
 Facts: RouteInfoManager.java (5.3.3), and what 5.3.3 answered over the wire.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from mqspec.core.metadata import DataVersion, TopicConfig
+from mqspec.core.metadata import DataVersion, Perm, TopicConfig
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import BrokerName, Topic
 
 BROKER_EXPIRED_MS: Final = 120_000
-SCAN_NOT_ACTIVE_BROKER_MS: Final = 5_000
 MASTER_ID: Final = 0
 
 
@@ -42,6 +44,16 @@ class BrokerData:
     broker_name: BrokerName
     broker_addrs: Mapping[int, str]
     enable_acting_master: bool = False
+    zone_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerMemberGroup:
+    """A broker and its replicas, as these ask for each other: the answer to request 901."""
+
+    cluster: str
+    broker_name: BrokerName
+    broker_addrs: Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +85,12 @@ class BrokerAddr(NamedTuple):
 class BrokerLiveInfo:
     """When and how a broker was last heard of."""
 
+    broker_name: BrokerName
     last_update_ms: int
     timeout_ms: int
     data_version: DataVersion
     channel: Hashable
+    ha_server_address: str | None = None  # where its replicas read its log
 
 
 @dataclass(slots=True)
@@ -101,22 +115,28 @@ class RegisterBroker:
     topics: tuple[TopicConfig, ...]
     data_version: DataVersion
     timeout_ms: int = BROKER_EXPIRED_MS
-    enable_acting_master: bool = False
+    enable_acting_master: bool | None = None  # None: a broker that knows of no such thing
+    ha_server_address: str | None = None
+    zone_name: str | None = None
 
 
 class Registered(NamedTuple):
     """The answer to a broker: to a replica, where its master is."""
 
-    master_address: str | None
+    master_address: str | None = None
+    ha_server_address: str | None = None
 
 
-def register_broker(state: RouteState, event: RegisterBroker, now_ms: int) -> Step:
+def register_broker(
+    state: RouteState, event: RegisterBroker, now_ms: int, *, deletes_topics: bool = False
+) -> Step:
     """Route!RegisterBroker. Result: Registered, or None where it is refused.
 
     Refused is a first registration of exactly one topic, which looks like the report of one
     new topic from a broker that was forgotten meanwhile; its name is remembered all the same
     (NAMESRV-005). One that comes from another address with an older state is answered as if
-    it were taken (NAMESRV-011). Topics that are no longer reported stay (NAMESRV-006).
+    it were taken (NAMESRV-011); of equal ones the last counts (NAMESRV-015). Topics that are
+    no longer reported stay (NAMESRV-006), unless `deletes_topics`.
     """
     clusters = state.cluster_addr_table.get(event.cluster, ())
     if event.broker_name not in clusters:
@@ -129,35 +149,60 @@ def register_broker(state: RouteState, event: RegisterBroker, now_ms: int) -> St
     others = {
         broker_id: address
         for broker_id, address in broker.broker_addrs.items()
-        if address != event.address
+        if address != event.address or broker_id == event.broker_id
     }
-    is_first = event.broker_id not in broker.broker_addrs
-    known = replace(broker, enable_acting_master=event.enable_acting_master, broker_addrs=others)
+    known = replace(
+        broker,
+        enable_acting_master=bool(event.enable_acting_master),
+        zone_name=event.zone_name,
+        broker_addrs=others,
+    )
     here = BrokerAddr(event.cluster, event.address)
-    if event.broker_id in others:
-        holder = BrokerAddr(event.cluster, others[event.broker_id])
-        live = state.broker_live_table.get(holder)
+    holder = others.get(event.broker_id)
+    if holder not in (None, event.address):
+        live = state.broker_live_table.get(BrokerAddr(event.cluster, str(holder)))
         if live and live.data_version.state_version > event.data_version.state_version:
             changes.append(Change("broker_addr_table", event.broker_name, known))
             changes.append(Change("broker_live_table", here, REMOVED))
-            return Step(tuple(changes), result=Registered(None))
-    if is_first and len(event.topics) == 1:
+            return Step(tuple(changes), result=Registered())
+    if holder is None and len(event.topics) == 1:
         changes.append(Change("broker_addr_table", event.broker_name, known))
         return Step(tuple(changes))
     addresses = {**others, event.broker_id: event.address}
     known = replace(known, broker_addrs=addresses)
     changes.append(Change("broker_addr_table", event.broker_name, known))
-    if event.broker_id == MASTER_ID:
-        changes += _register_topics(state, event, is_first)
-    live_info = BrokerLiveInfo(now_ms, event.timeout_ms, event.data_version, event.channel)
-    changes.append(Change("broker_live_table", BrokerAddr(event.cluster, event.address), live_info))
-    master = None if event.broker_id == MASTER_ID else addresses.get(MASTER_ID)
-    return Step(tuple(changes), result=Registered(master))
+    is_prime_slave = event.enable_acting_master is not None and event.broker_id == min(addresses)
+    if event.broker_id == MASTER_ID or is_prime_slave:
+        if deletes_topics:
+            kept = {topic.topic_name for topic in event.topics}
+            changes += _remove_queues(state, event.broker_name, lambda topic: topic not in kept)
+        changes += _register_topics(state, event, is_first=holder is None)
+    live_info = BrokerLiveInfo(
+        event.broker_name,
+        now_ms,
+        event.timeout_ms,
+        event.data_version,
+        event.channel,
+        event.ha_server_address,
+    )
+    changes.append(Change("broker_live_table", here, live_info))
+    return Step(tuple(changes), result=_master_of(state, event, addresses))
+
+
+def _master_of(
+    state: RouteState, event: RegisterBroker, addresses: Mapping[int, str]
+) -> Registered:
+    master = addresses.get(MASTER_ID)
+    if event.broker_id == MASTER_ID or master is None:
+        return Registered()
+    live = state.broker_live_table.get(BrokerAddr(event.cluster, master))
+    return Registered(master, live.ha_server_address) if live else Registered()
 
 
 def _register_topics(state: RouteState, event: RegisterBroker, is_first: bool) -> Iterator[Change]:
     live = state.broker_live_table.get(BrokerAddr(event.cluster, event.address))
     is_changed = is_first or live is None or live.data_version != event.data_version
+    is_read_only = event.broker_id != MASTER_ID and event.enable_acting_master
     for topic in event.topics:
         queues = state.topic_queue_table.get(topic.topic_name, {})
         if is_changed or event.broker_name not in queues:
@@ -165,62 +210,134 @@ def _register_topics(state: RouteState, event: RegisterBroker, is_first: bool) -
                 event.broker_name,
                 topic.read_queue_nums,
                 topic.write_queue_nums,
-                topic.perm,
+                topic.perm & ~Perm.WRITE if is_read_only else topic.perm,
                 topic.topic_sys_flag,
             )
             yield Change("topic_queue_table", topic.topic_name, {**queues, event.broker_name: data})
 
 
-def unregister_broker(
-    state: RouteState, address: BrokerAddr, broker_name: BrokerName, broker_id: int
-) -> Step:
-    """Route!UnregisterBroker. A broker is gone, and with the last of its replicas its queues."""
+def unregister_broker(state: RouteState, address: BrokerAddr, broker_name: BrokerName) -> Step:
+    """Route!UnregisterBroker. A broker is gone, and with the last of its replicas its queues.
+
+    The id that it had does not matter; the address does.
+    """
     changes = [Change("broker_live_table", address, REMOVED)]
     broker = state.broker_addr_table.get(broker_name)
     if broker is None:
         return Step(tuple(changes))
-    rest = {
-        i: at for i, at in broker.broker_addrs.items() if (i, at) != (broker_id, address.address)
-    }
+    rest = {i: at for i, at in broker.broker_addrs.items() if at != address.address}
     if rest:
-        left = replace(broker, broker_addrs=rest)
-        return Step((*changes, Change("broker_addr_table", broker_name, left)))
+        changes.append(Change("broker_addr_table", broker_name, replace(broker, broker_addrs=rest)))
+        if broker.enable_acting_master and min(rest) != MASTER_ID:
+            changes += _set_perm(state, broker_name, lambda perm: perm & ~Perm.WRITE)
+        return Step(tuple(changes))
     changes.append(Change("broker_addr_table", broker_name, REMOVED))
-    names = state.cluster_addr_table.get(broker.cluster, ())
+    names = state.cluster_addr_table.get(address.cluster, ())
     names = tuple(name for name in names if name != broker_name)
-    changes.append(Change("cluster_addr_table", broker.cluster, names or REMOVED))
-    for topic, queues in state.topic_queue_table.items():
-        if broker_name in queues:
-            others = {name: data for name, data in queues.items() if name != broker_name}
-            changes.append(Change("topic_queue_table", topic, others or REMOVED))
+    changes.append(Change("cluster_addr_table", address.cluster, names or REMOVED))
+    changes += _remove_queues(state, broker_name)
     return Step(tuple(changes))
+
+
+def _remove_queues(
+    state: RouteState, broker_name: BrokerName, is_meant: Callable[[Topic], bool] = lambda _: True
+) -> Iterator[Change]:
+    for topic, queues in state.topic_queue_table.items():
+        if broker_name in queues and is_meant(topic):
+            others = {name: data for name, data in queues.items() if name != broker_name}
+            yield Change("topic_queue_table", topic, others or REMOVED)
+
+
+def broker_heartbeat(state: RouteState, address: BrokerAddr, now_ms: int) -> Step:
+    """Route!BrokerHeartbeat. A broker says only that it is there; of a stranger it is ignored."""
+    live = state.broker_live_table.get(address)
+    if live is None:
+        return Step()
+    heard = replace(live, last_update_ms=now_ms)
+    return Step((Change("broker_live_table", address, heard),))
+
+
+def query_data_version(
+    state: RouteState, address: BrokerAddr, data_version: DataVersion | None, now_ms: int
+) -> Step:
+    """Route!QueryDataVersion. A broker asks whether it has to register again, which counts as a
+    heartbeat. Result: whether its topics changed, and the DataVersion that is known or None."""
+    live = state.broker_live_table.get(address)
+    known = live.data_version if live else None
+    is_changed = known is None or known != data_version
+    heartbeat = broker_heartbeat(state, address, now_ms)
+    return replace(heartbeat, result=(is_changed, known))
 
 
 def brokers_of_channel(
     state: RouteState, channel: Hashable
-) -> Iterator[tuple[BrokerAddr, BrokerName, int]]:
+) -> Iterator[tuple[BrokerAddr, BrokerName]]:
     """Who registered over a connection: all of them are gone when it closes (NAMESRV-010)."""
-    return (who for who, live in _live_brokers(state) if live.channel == channel)
+    return (
+        (address, live.broker_name)
+        for address, live in state.broker_live_table.items()
+        if live.channel == channel
+    )
 
 
-def expired_channels(state: RouteState, now_ms: int) -> set[Hashable]:
-    """The connections of brokers that have not registered for their time-out. They are to be
-    closed, and with them go the brokers."""
-    return {
-        live.channel
-        for live in state.broker_live_table.values()
+def expired_brokers(
+    state: RouteState, now_ms: int
+) -> Iterator[tuple[BrokerAddr, BrokerName, Hashable]]:
+    """The brokers that were not heard of for their time-out, with their connections, which are
+    to be closed."""
+    return (
+        (address, live.broker_name, live.channel)
+        for address, live in state.broker_live_table.items()
         if live.last_update_ms + live.timeout_ms < now_ms
-    }
+    )
 
 
-def _live_brokers(
-    state: RouteState,
-) -> Iterator[tuple[tuple[BrokerAddr, BrokerName, int], BrokerLiveInfo]]:
-    for broker in state.broker_addr_table.values():
-        for broker_id, address in broker.broker_addrs.items():
-            at = BrokerAddr(broker.cluster, address)
-            if live := state.broker_live_table.get(at):
-                yield (at, broker.broker_name, broker_id), live
+def wipe_write_perm(state: RouteState, broker_name: BrokerName) -> Step:
+    """Route!WipeWritePerm. No route offers a broker's queues to producers any more, until it
+    registers a change. Result: of how many topics."""
+    changes = tuple(_set_perm(state, broker_name, lambda perm: perm & ~Perm.WRITE))
+    return Step(changes, result=len(changes))
+
+
+def add_write_perm(state: RouteState, broker_name: BrokerName) -> Step:
+    """Route!AddWritePerm. The opposite, and more: all become readable as well, whatever they
+    were before (NAMESRV-019). Result: of how many topics."""
+    changes = tuple(_set_perm(state, broker_name, lambda _: Perm.READ | Perm.WRITE))
+    return Step(changes, result=len(changes))
+
+
+def _set_perm(
+    state: RouteState, broker_name: BrokerName, change: Callable[[int], int]
+) -> Iterator[Change]:
+    for topic, queues in state.topic_queue_table.items():
+        if data := queues.get(broker_name):
+            data = replace(data, perm=change(data.perm))
+            yield Change("topic_queue_table", topic, {**queues, broker_name: data})
+
+
+def delete_topic(state: RouteState, topic: Topic, cluster: str | None) -> Step:
+    """Route!DeleteTopic. An administrator takes a topic out of the routes, of one cluster or of
+    all. It is back as soon as a broker registers it."""
+    queues = state.topic_queue_table.get(topic)
+    if queues is None:
+        return Step()
+    gone = state.cluster_addr_table.get(cluster, ()) if cluster else tuple(queues)
+    left = {name: data for name, data in queues.items() if name not in gone}
+    return Step((Change("topic_queue_table", topic, left or REMOVED),))
+
+
+def register_topic(state: RouteState, topic: Topic, queue_datas: tuple[QueueData, ...]) -> Step:
+    """Route!RegisterTopic. Somebody else than a broker puts a topic into the routes; the queues
+    of the brokers up to the first that is not known are taken, of a new topic none then."""
+    queues = dict(state.topic_queue_table.get(topic, {}))
+    is_new = not queues
+    for data in queue_datas:
+        if data.broker_name not in state.broker_addr_table:
+            if is_new:
+                return Step()
+            break
+        queues[data.broker_name] = data
+    return Step((Change("topic_queue_table", topic, queues),)) if queues else Step()
 
 
 def pick_topic_route(state: RouteState, topic: Topic) -> TopicRouteData | None:
@@ -237,7 +354,36 @@ def cluster_info(state: RouteState) -> ClusterInfo:
     return ClusterInfo(dict(state.broker_addr_table), dict(state.cluster_addr_table))
 
 
+def broker_member_group(
+    state: RouteState, cluster: str, broker_name: BrokerName
+) -> BrokerMemberGroup:
+    """A broker's replicas; none where it is not known."""
+    broker = state.broker_addr_table.get(broker_name)
+    return BrokerMemberGroup(cluster, broker_name, broker.broker_addrs if broker else {})
+
+
 def topics_of_cluster(state: RouteState, cluster: str) -> list[Topic]:
     """The topics that brokers of a cluster have."""
     names = set(state.cluster_addr_table.get(cluster, ()))
     return [topic for topic, queues in state.topic_queue_table.items() if names & queues.keys()]
+
+
+def system_topics(state: RouteState) -> tuple[list[Topic], str | None]:
+    """The names of clusters and brokers, which are topics too, and the address of any broker."""
+    clusters = state.cluster_addr_table.items()
+    topics = [topic for cluster, names in clusters for topic in (cluster, *names)]
+    addresses = (
+        address
+        for broker in state.broker_addr_table.values()
+        for address in broker.broker_addrs.values()
+    )
+    return topics, next(addresses, None)
+
+
+def topics_of_unit(state: RouteState, is_meant: Callable[[int], bool]) -> list[Topic]:
+    """The topics whose topicSysFlag, as any broker has it, is meant."""
+    return [
+        topic
+        for topic, queues in state.topic_queue_table.items()
+        if is_meant(next(iter(queues.values())).topic_sys_flag)
+    ]

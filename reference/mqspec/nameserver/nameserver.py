@@ -1,21 +1,40 @@
-"""The nameserver on asyncio: a socket, a clock, and the state of core.route."""
+"""The nameserver on asyncio: a socket, a clock, a file, and the states of the core."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from pathlib import Path
 
+from mqrules import UserError
 from mqspec.core import route
+from mqspec.core.kv_config import KvState
 from mqspec.core.step import Step, apply
+from mqspec.nameserver.config import NamesrvConfig
 from mqspec.nameserver.processors import PROCESSORS
 from mqspec.service import clock_ms, dispatcher, every, listen
+from mqspec.store.config_file import ConfigFile
 from mqspec.transport import Connection, Server
 
 
 class NameServer:
-    """One nameserver. Nothing of what it knows survives it: brokers tell it again."""
+    """One nameserver. Routes do not survive it: brokers tell it again.
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+    The KV config does, where `kv_config_path` says in which file.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        config: NamesrvConfig | None = None,
+        kv_config_path: Path | None = None,
+    ) -> None:
+        self.config = config or NamesrvConfig()
         self.state = route.RouteState()
+        self.kv = KvState()
+        self.started_ms = clock_ms()
+        self._kv_file = ConfigFile(kv_config_path) if kv_config_path else None
         self._host, self._port = host, port
         self._server: Server
         self._scan: asyncio.Task[None]
@@ -27,10 +46,11 @@ class NameServer:
 
     async def start(self) -> None:
         """Listen. Raises UserError where that is not possible."""
+        self._load()
         handler = dispatcher(self, PROCESSORS)
         self._server = await listen(self._host, self._port, handler, self._forget)
         self._scan = asyncio.create_task(
-            every(route.SCAN_NOT_ACTIVE_BROKER_MS, self._scan_not_active_broker)
+            every(self.config.scan_not_active_broker_interval, self._scan_not_active_broker)
         )
 
     async def stop(self) -> None:
@@ -39,15 +59,34 @@ class NameServer:
         await self._server.close()
 
     def carry(self, step: Step) -> Step:
-        """Apply what an action of the core changes."""
+        """Apply what an action changes of the routes."""
         apply(self.state, step.changes)
         return step
 
+    def carry_kv(self, step: Step) -> None:
+        """Apply what an action changes of the KV config; it is on disk when this returns."""
+        apply(self.kv, step.changes)
+        if self._kv_file:
+            self._kv_file.persist({"configTable": self.kv.config_table})
+
+    def _load(self) -> None:
+        if self._kv_file is None:
+            return
+        table = self._kv_file.load().get("configTable", {})
+        if not isinstance(table, Mapping) or not all(
+            isinstance(values, Mapping) for values in table.values()
+        ):
+            raise UserError(
+                str(self._kv_file.path), "no KV config", "restore it from a copy, or remove it"
+            )
+        self.kv.config_table = dict(table)
+
     def _scan_not_active_broker(self) -> None:
-        expired = route.expired_channels(self.state, clock_ms())
-        for connection in self._server.connections & expired:
-            connection.close()
+        for address, name, channel in tuple(route.expired_brokers(self.state, clock_ms())):
+            assert isinstance(channel, Connection)
+            channel.close()
+            self.carry(route.unregister_broker(self.state, address, name))
 
     def _forget(self, connection: Connection) -> None:
-        for at, name, broker_id in tuple(route.brokers_of_channel(self.state, connection)):
-            self.carry(route.unregister_broker(self.state, at, name, broker_id))
+        for address, name in tuple(route.brokers_of_channel(self.state, connection)):
+            self.carry(route.unregister_broker(self.state, address, name))
