@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
+from functools import lru_cache
 from ipaddress import ip_address
+from operator import mul
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
@@ -59,7 +61,8 @@ TOPIC_BYTES_MAX = 0x7FFF
 PROPERTIES_BYTES_MAX = 0x7FFF
 BLANK_BYTES_MIN = 8  # a segment always keeps room for its closing blank
 
-# As plain integers: operators of IntFlag cost more than the rest of a record.
+# As plain integers: operators of enumerations cost more than the rest of a record.
+_V1, _V2 = int(Magic.V1), int(Magic.V2)
 _BORN_HOST_V6, _STORE_HOST_V6 = int(SysFlag.BORN_HOST_V6), int(SysFlag.STORE_HOST_V6)
 
 _HEAD = Struct(">iIiiiqqiq")  # totalSize .. bornTimestamp
@@ -67,10 +70,18 @@ _PORT = Struct(">i")
 _I64 = Struct(">q")
 _TAIL = Struct(">iqi")  # reconsumeTimes, preparedTransactionOffset, body length
 _I16 = Struct(">h")
+# All before the body, by the bytes of either host's address.
+_BEFORE_BODY = {
+    (born, store): Struct(f">iIiiiqqiq{born}siq{store}siiqi")
+    for born in (4, 16)
+    for store in (4, 16)
+}
 _BLANK = Struct(">iI")
 _PLACE = Struct(">qq")  # queueOffset, physicalOffset
 _PLACE_AT = 20
 _SYS_FLAG_AT = 36
+
+_POWERS_OF_31 = tuple(pow(31, n, 1 << 32) for n in range(256))
 
 _NAME_VALUE = "\x01"
 _PROPERTY = "\x02"
@@ -150,25 +161,21 @@ def encode_record(record: Record) -> bytearray:
             f"properties of {len(record.properties)} bytes, at most {PROPERTIES_BYTES_MAX}"
         )
     v1 = len(topic) <= V1_TOPIC_BYTES_MAX
+    born, store = record.born_host, record.store_host
     sys_flag = record.sys_flag & ~(_BORN_HOST_V6 | _STORE_HOST_V6)
-    sys_flag |= _BORN_HOST_V6 if len(record.born_host.address) == 16 else 0
-    sys_flag |= _STORE_HOST_V6 if len(record.store_host.address) == 16 else 0
-    after_size = (
-        record.born_host.address,
-        _PORT.pack(record.born_host.port),
-        _I64.pack(record.store_timestamp),
-        record.store_host.address,
-        _PORT.pack(record.store_host.port),
-        _TAIL.pack(record.reconsume_times, record.prepared_transaction_offset, len(record.body)),
+    sys_flag |= _BORN_HOST_V6 if len(born.address) == 16 else 0
+    sys_flag |= _STORE_HOST_V6 if len(store.address) == 16 else 0
+    layout = _BEFORE_BODY[len(born.address), len(store.address)]
+    behind = (
         record.body,
         bytes((len(topic),)) if v1 else _I16.pack(len(topic)),
         topic,
         _I16.pack(len(record.properties)),
         record.properties,
     )
-    head = _HEAD.pack(
-        _HEAD.size + sum(map(len, after_size)),
-        Magic.V1 if v1 else Magic.V2,
+    before = layout.pack(
+        layout.size + sum(map(len, behind)),
+        _V1 if v1 else _V2,
         body_crc(record.body),
         record.queue_id,
         record.flag,
@@ -176,8 +183,14 @@ def encode_record(record: Record) -> bytearray:
         record.physical_offset,
         sys_flag,
         record.born_timestamp,
+        *born,
+        record.store_timestamp,
+        *store,
+        record.reconsume_times,
+        record.prepared_transaction_offset,
+        len(record.body),
     )
-    return bytearray().join((head, *after_size))
+    return bytearray().join((before, *behind))
 
 
 def place(
@@ -279,6 +292,11 @@ def offset_message_id(store_host: Host, physical_offset: int) -> str:
     return (store_host.address + place_bytes).hex().upper()
 
 
+def position_of(message_id: str) -> int:
+    """The physical offset that an offset message id holds."""
+    return int(message_id[-2 * _I64.size :], 16)
+
+
 def encode_properties(properties: Mapping[str, str]) -> str:
     """Properties as one string: name, \\x01, value, \\x02 of each."""
     pairs = properties.items()
@@ -289,19 +307,32 @@ def decode_properties(text: str | bytes) -> dict[str, str]:
     """Properties by name. An entry without a name or with an empty value is not readable."""
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
-    entries = (entry.partition(_NAME_VALUE) for entry in text.split(_PROPERTY))
-    return {name: value for name, _, value in entries if name and value}
+    found = {}
+    for entry in text.split(_PROPERTY):
+        name, _, value = entry.partition(_NAME_VALUE)
+        if name and value:
+            found[name] = value
+    return found
 
 
 def string_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 code units, in 32 signed bits."""
-    data = text.encode("utf-16-be", "surrogatepass")
+    units: Sequence[int]
+    if text.isascii():
+        units = text.encode("ascii")
+    else:
+        data = text.encode("utf-16-be", "surrogatepass")
+        units = struct.unpack(f">{len(data) // 2}H", data)
     code = 0
-    for high, low in zip(data[::2], data[1::2], strict=True):
-        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    for at in range(0, len(units), len(_POWERS_OF_31)):
+        # A polynomial of some hundred units at a time: most of its work is done in C.
+        block = units[at : at + len(_POWERS_OF_31)]
+        code = code * pow(31, len(block), 1 << 32) + sum(map(mul, reversed(block), _POWERS_OF_31))
+    code &= 0xFFFFFFFF
     return code - (1 << 32) if code >> 31 else code
 
 
+@lru_cache(maxsize=1024)
 def tags_code(tags: str | None) -> int:
     """What a ConsumeQueue keeps of a message's TAGS: their hash, 0 without tags."""
     return string_hash(tags) if tags else 0

@@ -8,7 +8,6 @@ sent. The changes of a run, in order, are its trace.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 
@@ -30,8 +29,7 @@ class Change(NamedTuple):
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What an action did.
 
     `changes` is applied by the shell; `sends` are messages to other processes; `result`

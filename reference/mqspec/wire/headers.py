@@ -23,27 +23,29 @@ def text(request: RemotingCommand, name: str) -> str:
 
 def integer(request: RemotingCommand, name: str, default: int | None = None) -> int:
     """A Java int; without a default it must be there. Raises HeaderError."""
-    return _number(request, name, default, 32)
+    return _number(request, name, default, 1 << 31)
 
 
 def long(request: RemotingCommand, name: str, default: int | None = None) -> int:
     """A Java long; without a default it must be there. Raises HeaderError."""
-    return _number(request, name, default, 64)
+    return _number(request, name, default, 1 << 63)
 
 
-def _number(request: RemotingCommand, name: str, default: int | None, bits: int) -> int:
-    value = request.ext_fields.get(name)
-    if value is None:
+def _number(request: RemotingCommand, name: str, default: int | None, bound: int) -> int:
+    try:
+        value = request.ext_fields[name]
+    except KeyError:
         if default is None:
-            raise HeaderError(f"the field {name} is missing")
+            raise HeaderError(f"the field {name} is missing") from None
         return default
     try:
         number = int(value)
     except ValueError:
         raise HeaderError(f"the field {name} is {value!r:.40}, not a number") from None
-    if number >> bits - 1 not in (0, -1):
-        raise HeaderError(f"the field {name} is {value:.40}, which {bits} bits do not hold")
-    return number
+    if -bound <= number < bound:
+        return number
+    bits = bound.bit_length()
+    raise HeaderError(f"the field {name} is {value:.40}, which {bits} bits do not hold")
 
 
 def boolean(request: RemotingCommand, name: str, default: bool = False) -> bool:
