@@ -1,0 +1,1 @@
+"""The helpers beside this file are on the path of the tests below it, too."""

@@ -1,0 +1,243 @@
+"""Crashes of the machine: whatever they leave of what was not synced, the store recovers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+from crash_disk import EVERYTHING, FATES, Chance, Fate, RecordingDisk
+from store_images import Clock, Image, contents, keys, message, violations, write_image
+
+from mqrules import UserError
+from mqspec.store import ConfigFile, MessageStore, StoreConfig
+
+QUEUES = 2
+LIVES = 3  # each begins with what a crash of the one before left
+ACTIONS = 16  # of a life
+OFFSETS = Path("config", "consumerOffset.json")
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Iterator[Path]:
+    """A directory, in memory where there is one: syncs are not what is measured here."""
+    with TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else tmp_path) as path:
+        yield Path(path)
+
+
+@dataclass
+class Wanted:
+    """What must be there after a crash: the first `acknowledged` messages of `log`, and maybe
+    further ones; of the config file, the content that was persisted or the next one."""
+
+    log: list[str] = field(default_factory=list)
+    acknowledged: int = 0
+    persisted: int = 0
+    persisting: int = 0
+
+    def copy(self) -> Wanted:
+        return Wanted(list(self.log), self.acknowledged, self.persisted, self.persisting)
+
+
+@dataclass
+class Explored:
+    """What a walk through crash states met."""
+
+    states: set[int] = field(default_factory=set)  # hashes of distinct ones
+    consume_queue_ahead: int = 0
+    in_recovery: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+class Life:
+    """A store at work, from an image to the next crash. It samples crashes as it goes."""
+
+    def __init__(
+        self, root: Path, image: Image, wanted: Wanted, config: StoreConfig, random: Random
+    ) -> None:
+        self.wanted, self.config, self.random = wanted, config, random
+        self.crashes: list[tuple[Image, Wanted, bool]] = []  # the last: while it recovered
+        self.recovering = True
+        self.clock = Clock(1_000_000 + 10_000 * len(wanted.log))
+        root.mkdir(exist_ok=True)
+        self.root = write_image(root, image)
+        self.image = image
+
+    def run(self, lies: frozenset[str]) -> None:
+        self.disk = RecordingDisk(self.root, self.image, lies)
+        self.disk.moment = self._sample
+        self._open()
+        offsets = ConfigFile(self.root / OFFSETS, self.disk)
+        for _ in range(ACTIONS):
+            match self.random.choices("pbfaocr", (60, 10, 5, 10, 8, 3, 4))[0]:
+                case "p":
+                    self._put(1)
+                case "b":
+                    self._put(self.random.randint(2, 4))
+                case "f":
+                    self.store.flush()
+                    self._acknowledge()
+                case "a":
+                    self.store.flush_commit_log()
+                    self._acknowledge()
+                case "o":
+                    self.wanted.persisting += 1
+                    offsets.persist({"offsetTable": {"T@G": {0: self.wanted.persisting}}})
+                    self.wanted.persisted = self.wanted.persisting
+                case "c":
+                    self.clock.now += 5_000  # so that checkpoints cover something
+                case "r":
+                    self.store.close()
+                    self._acknowledge()
+                    self._open()
+        self.store.close()
+
+    def _open(self) -> None:
+        self.recovering = True
+        self.store = MessageStore(self.root, self.config, self.clock, self.disk)
+        self.store.open()
+        self.recovering = False
+        self.wanted.log = contents(self.root, self.config).keys
+        self._acknowledge()
+
+    def _put(self, count: int) -> None:
+        queue_id = self.random.randrange(QUEUES)
+        sent = [f"k{len(self.wanted.log) + i}x{self.random.randrange(1000)}" for i in range(count)]
+        self.wanted.log += sent
+        pad = self.random.choice((0, 200, 900, 2500 // count))
+        self.store.put_batch([message(key, queue_id, pad=pad) for key in sent])
+        if self.config.sync_flush:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        self.wanted.acknowledged = len(self.wanted.log)
+
+    def _sample(self) -> None:
+        for fate in self._fates():
+            self.crashes.append((self.disk.crash(fate), self.wanted.copy(), self.recovering))
+
+    def _fates(self) -> Iterator[Fate]:
+        chance = self.random.random()
+        if chance < 0.7:
+            yield Chance(self.random, self.random.choice((0.2, 0.5, 0.9)), chance)
+        if chance < 0.5:
+            yield self.random.choice(FATES)
+
+
+def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig) -> bool:
+    """Recover a crash state, and see that nothing is missing and the store goes on. Returns
+    whether a ConsumeQueue was ahead of the log."""
+    write_image(root, image)
+    left = contents(root, config)
+    ahead = any(unit[0] >= left.end for units in left.queues.values() for unit in units.values())
+    store = MessageStore(root, config, Clock(10**9))
+    store.open()
+    found = contents(root, config)
+    assert found.keys == wanted.log[: len(found.keys)], "RECOV-001"
+    assert len(found.keys) >= wanted.acknowledged, "RECOV-002"
+    assert not violations(found), violations(found)
+    expected = serves(store, found.keys, [record.queue_id for record in found.log])
+    for queue_id in range(QUEUES):
+        result = store.put(message(f"new{queue_id}", queue_id))
+        assert result.queue_offset == len(expected[queue_id]), "LOG-002"
+        expected[queue_id].append(f"new{queue_id}")
+    store.close()
+    again = MessageStore(root, config, Clock(10**9))
+    assert not again.open().abnormal
+    for queue_id, wanted_keys in expected.items():
+        assert keys(again, queue_id) == wanted_keys, "RECOV-014"
+    again.close()
+    table = ConfigFile(root / OFFSETS).load().get("offsetTable", {"T@G": {"0": 0}})
+    assert wanted.persisted <= table["T@G"]["0"] <= wanted.persisting, "RECOV-020"
+    return ahead
+
+
+def serves(store: MessageStore, log: list[str], queue_ids: list[int]) -> dict[int, list[str]]:
+    """See that each queue serves its messages of the log from offset 0 on; returns them."""
+    expected: dict[int, list[str]] = {queue_id: [] for queue_id in range(QUEUES)}
+    for key, queue_id in zip(log, queue_ids, strict=True):
+        expected[queue_id].append(key)
+    for queue_id, wanted in expected.items():
+        assert store.min_offset("T", queue_id) == 0, "LOG-009"
+        assert store.max_offset("T", queue_id) == len(wanted), "RECOV-003"
+        assert keys(store, queue_id) == wanted, "RECOV-009"
+    return expected
+
+
+def explore(
+    scratch: Path, seeds: range, sync_flush: bool, lies: frozenset[str] = frozenset()
+) -> Explored:
+    """Lives of stores, one a seed and its successors, and each crash that was sampled."""
+    config = StoreConfig(8192, 26, sync_flush, max_hash_slot_num=16, max_index_num=256)
+    explored = Explored()
+    for seed in seeds:
+        random = Random(seed)
+        image: Image = {}
+        wanted = Wanted()
+        for number in range(LIVES):
+            life = Life(scratch / f"life{number}", image, wanted, config, random)
+            life.run(lies)
+            survived = []
+            for left, then, recovering in life.crashes:
+                state = hash(frozenset(left.items()))
+                if state in explored.states:
+                    continue
+                explored.states.add(state)
+                explored.in_recovery += recovering
+                root = scratch / f"left{len(explored.states)}"
+                try:
+                    explored.consume_queue_ahead += check(root, left, then, config)
+                    survived.append((left, then))
+                except (AssertionError, UserError) as error:
+                    explored.failures.append(f"seed {seed}, life {number}: {error!r}")
+                shutil.rmtree(root, ignore_errors=True)
+            shutil.rmtree(life.root)
+            if not survived:
+                break
+            image, wanted = random.choice(survived)
+    return explored
+
+
+STATES = 1_250  # of a test at least; with the four below, 5,000
+
+
+@pytest.mark.parametrize("first", [0, 10, 20])
+def test_with_sync_flush_no_crash_takes_what_was_acknowledged(scratch: Path, first: int) -> None:
+    explored = explore(scratch, range(first, first + 10), sync_flush=True)
+    assert not explored.failures
+    assert len(explored.states) >= STATES
+    assert explored.in_recovery > 0
+
+
+def test_a_consume_queue_ahead_of_the_log_is_cut_back(scratch: Path) -> None:
+    """With asynchronous flush, where what was flushed counts as acknowledged."""
+    explored = explore(scratch, range(100, 110), sync_flush=False)
+    assert not explored.failures
+    assert len(explored.states) >= STATES
+    assert explored.consume_queue_ahead >= 100
+    assert explored.in_recovery > 0
+
+
+@pytest.mark.parametrize(
+    ("lie", "rule"),
+    [("flush", "RECOV-002"), ("sync_directory", "RECOV-002"), ("write", "RECOV-020")],
+)
+def test_a_sync_that_is_left_out_is_found(scratch: Path, lie: str, rule: str) -> None:
+    explored = explore(scratch, range(1), sync_flush=True, lies=frozenset({lie}))
+    assert any(rule in failure for failure in explored.failures)
+
+
+def test_a_kill_loses_nothing(scratch: Path) -> None:
+    """Of the files as a reader sees them nothing is missing, whatever was synced."""
+    disk = RecordingDisk(scratch, {}, frozenset({"flush", "sync_directory", "write"}))
+    store = MessageStore(scratch, StoreConfig(8192, 26), Clock(), disk)
+    store.open()
+    store.put(message("k"))
+    seen = disk.crash(EVERYTHING)
+    assert {path: (scratch / path).read_bytes() for path in seen} == seen
+    assert contents(scratch, StoreConfig(8192, 26)).keys == ["k"]
