@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import Annotated, Any, Final, TypeAlias
@@ -139,40 +139,54 @@ class Decoder:
 
         Raises FrameError at the first bad frame, after the good ones before it.
         """
-        self._buffer += data
-        return self._commands()
+        if self._buffer:
+            self._buffer += data
+            if not _begins_with_a_frame(self._buffer):
+                return iter(())
+            data = bytes(self._buffer)
+            self._buffer.clear()
+        return self._commands(data)
 
     @property
     def torn(self) -> bool:
         """Whether a frame has begun and not ended: at the end of a stream, it is torn."""
         return bool(self._buffer)
 
-    def _commands(self) -> Iterator[RemotingCommand]:
+    def _commands(self, data: bytes) -> Iterator[RemotingCommand]:
         at = 0
         try:
-            while (left := len(self._buffer) - at) >= 4:
-                (length,) = _I32.unpack_from(self._buffer, at)
-                if not 4 <= length <= FRAME_BYTES_MAX - 4:
-                    raise FrameError(f"a frame length of {length}")
+            while (left := len(data) - at) >= 4:
+                length = _frame_length(data, at)
                 if left < 4 + length:
                     return
-                frame = bytes(memoryview(self._buffer)[at + 4 : at + 4 + length])
-                command = _decode(frame)
+                command = _decode(data, at + 4, at + 4 + length)
                 at += 4 + length
                 yield command
         finally:
-            del self._buffer[:at]
+            self._buffer += data[at:]
 
 
-def _decode(frame: bytes) -> RemotingCommand:
-    (word,) = _U32.unpack_from(frame)
+def _begins_with_a_frame(data: bytearray) -> bool:
+    """Whether its first frame is whole; raises FrameError where it cannot be one."""
+    return len(data) >= 4 and len(data) >= 4 + _frame_length(data, 0)
+
+
+def _frame_length(data: bytes | bytearray, at: int) -> int:
+    length: int = _I32.unpack_from(data, at)[0]
+    if not 4 <= length <= FRAME_BYTES_MAX - 4:
+        raise FrameError(f"a frame length of {length}")
+    return length
+
+
+def _decode(data: bytes, at: int, end: int) -> RemotingCommand:
+    (word,) = _U32.unpack_from(data, at)
     kind, header_length = word >> 24, word & 0xFFFFFF
     if kind not in _DECODERS:
         raise FrameError(f"serializer {kind}, neither JSON (0) nor ROCKETMQ (1)")
-    if not 0 < header_length <= len(frame) - 4:
-        raise FrameError(f"a header of {header_length} bytes in a frame of {len(frame)}")
-    body_at = 4 + header_length
-    return _DECODERS[Serializer(kind)](frame[4:body_at], frame[body_at:])
+    if not 0 < header_length <= end - at - 4:
+        raise FrameError(f"a header of {header_length} bytes in a frame of {end - at}")
+    body_at = at + 4 + header_length
+    return _DECODERS[kind](data[at + 4 : body_at], data[body_at:end])
 
 
 # JSON. The keys in the order in which the real broker writes them. What peers usually send
@@ -368,5 +382,8 @@ class _Reader:
         return text
 
 
-_ENCODERS = {Serializer.JSON: _encode_json, Serializer.ROCKETMQ: _encode_binary}
-_DECODERS = {Serializer.JSON: _decode_json, Serializer.ROCKETMQ: _decode_binary}
+_ENCODERS: Final = {Serializer.JSON: _encode_json, Serializer.ROCKETMQ: _encode_binary}
+_DECODERS: Final[Mapping[int, Callable[[bytes, bytes], RemotingCommand]]] = {
+    Serializer.JSON: _decode_json,
+    Serializer.ROCKETMQ: _decode_binary,
+}
