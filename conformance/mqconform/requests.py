@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 # Request codes (RequestCode.java, 5.3.3), by their names there.
 SEND_MESSAGE = 10
 PULL_MESSAGE = 11
+QUERY_MESSAGE = 12
 QUERY_CONSUMER_OFFSET = 14
 UPDATE_CONSUMER_OFFSET = 15
 UPDATE_AND_CREATE_TOPIC = 17
@@ -21,10 +22,13 @@ SEARCH_OFFSET_BY_TIMESTAMP = 29
 GET_MAX_OFFSET = 30
 GET_MIN_OFFSET = 31
 GET_EARLIEST_MSG_STORETIME = 32
+VIEW_MESSAGE_BY_ID = 33
 HEART_BEAT = 34
 UNREGISTER_CLIENT = 35
 CONSUMER_SEND_MSG_BACK = 36
+END_TRANSACTION = 37
 GET_CONSUMER_LIST_BY_GROUP = 38
+CHECK_TRANSACTION_STATE = 39
 NOTIFY_CONSUMER_IDS_CHANGED = 40
 LOCK_BATCH_MQ = 41
 UNLOCK_BATCH_MQ = 42
@@ -56,6 +60,9 @@ BROKER_HEARTBEAT = 904
 
 # Bits of a pull's sysFlag (PullSysFlag.java, 5.3.3).
 COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
+
+# What becomes of a half message (MessageSysFlag.java, 5.3.3).
+UNKNOWN, COMMIT, ROLLBACK = 0, 8, 12
 
 DEFAULT_TOPIC = "TBW102"  # the template of topics that are created by sending to them
 
@@ -134,6 +141,31 @@ def send_batch(topic: str, bodies: Sequence[bytes], queue_id: int = 0) -> Reques
     return replace(send(topic, inner, queue_id).having(m=True), code=SEND_BATCH_MESSAGE)
 
 
+def send_half(
+    topic: str, group: str, body: bytes = b"half", properties: Mapping[str, str] | None = None
+) -> Request:
+    """SEND_MESSAGE_V2 of a half message."""
+    marks = {"TRAN_MSG": "true", "PGROUP": group}
+    request = send(topic, body, properties={**marks, **(properties or {})})
+    return request.having(a=group, f=4)
+
+
+def end_transaction(
+    group: str, queue_offset: int, position: int, kind: int, *, from_check: bool = False
+) -> Request:
+    """END_TRANSACTION of the half at a queue offset, which lies at a position of the log."""
+    fields = {
+        "producerGroup": group,
+        "tranStateTableOffset": queue_offset,
+        "commitLogOffset": position,
+        "commitOrRollback": kind,
+        "fromTransactionCheck": from_check,
+        "msgId": "",
+        "transactionId": "",
+    }
+    return Request(END_TRANSACTION, _strings(fields))
+
+
 def pull(
     topic: str,
     group: str,
@@ -167,6 +199,22 @@ def pull(
         "expressionType": "TAG",
     }
     return Request(PULL_MESSAGE, _strings(fields))
+
+
+def query_message(topic: str, key: str, count: int = 32) -> Request:
+    """QUERY_MESSAGE: by key, whenever the message was stored."""
+    fields = {
+        "topic": topic,
+        "key": key,
+        "maxNum": count,
+        "beginTimestamp": 0,
+        "endTimestamp": (1 << 63) - 1,
+    }
+    return Request(QUERY_MESSAGE, _strings(fields))
+
+
+def view_message(physical_offset: int) -> Request:
+    return Request(VIEW_MESSAGE_BY_ID, _strings({"offset": physical_offset}))
 
 
 def query_offset(group: str, topic: str, queue_id: int = 0) -> Request:
@@ -230,9 +278,17 @@ def consumer_list(group: str) -> Request:
     return Request(GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
 
 
-def send_back(group: str, offset: int, level: int = 0, maximum: int | None = None) -> Request:
-    """CONSUMER_SEND_MSG_BACK of the message at a physical offset, as a consumer sends it."""
-    fields = {"group": group, "offset": offset, "delayLevel": level, "unitMode": False}
+def send_back(
+    group: str, topic: str, offset: int, level: int = 0, maximum: int | None = None
+) -> Request:
+    """CONSUMER_SEND_MSG_BACK of the message at a physical offset, first sent to `topic`."""
+    fields = {
+        "group": group,
+        "offset": offset,
+        "delayLevel": level,
+        "originTopic": topic,
+        "unitMode": False,
+    }
     if maximum is not None:
         fields["maxReconsumeTimes"] = maximum
     return Request(CONSUMER_SEND_MSG_BACK, _strings(fields))
@@ -310,6 +366,18 @@ def heartbeat(
     }
     if client_id is not None:
         data["clientID"] = client_id
+    return Request(HEART_BEAT, body=json.dumps(data).encode())
+
+
+def producer_heartbeat(client_id: str, group: str) -> Request:
+    """HEART_BEAT of one producer."""
+    data = {
+        "clientID": client_id,
+        "heartbeatFingerprint": 0,
+        "withoutSub": False,
+        "producerDataSet": [{"groupName": group}],
+        "consumerDataSet": [],
+    }
     return Request(HEART_BEAT, body=json.dumps(data).encode())
 
 

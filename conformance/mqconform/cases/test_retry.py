@@ -1,0 +1,203 @@
+"""Send-backs: where a message goes whose consumer failed on it, and when it comes again."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import eventually
+from mqconform.records import Record, parse_records
+from mqconform.requests import Request
+from mqconform.scene import Scene, done
+
+STORED = "test_a_message_is_stored_as_it_was_sent"
+AGAIN = "test_a_message_that_was_sent_back_comes_again"
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+ONE_SECOND, TEN_SECONDS = 1, 3  # levels of delay
+GROUP_MAXIMUM = 16  # retryMaxTimes of a group that says nothing of it
+
+
+def failed(scene: Scene, group: str) -> Record:
+    """A message that a consumer of the group pulled, and failed on."""
+    topic = scene.topic()
+    scene.send(topic, b"hard", tag="A")
+    (record,) = scene.read_all(topic, group)
+    return record
+
+
+def request_of(group: str, record: Record, level: int, maximum: int | None = None) -> Request:
+    """The send-back of a message, which names the topic that it was first in."""
+    topic = record.properties.get("RETRY_TOPIC", record.topic)
+    return requests.send_back(group, topic, record.physical_offset, level, maximum)
+
+
+def send_back(scene: Scene, group: str, record: Record, level: int = ONE_SECOND) -> None:
+    done(scene.broker.call(request_of(group, record, level)))
+
+
+def come_again(scene: Scene, group: str, count: int = 1) -> Record:
+    """The last message of a group's retry topic, once so many have come there."""
+    topic = f"%RETRY%{group}"
+    assert eventually(lambda: scene.max_offset(topic) >= count)
+    return scene.read_all(topic, group)[count - 1]
+
+
+def is_dead(scene: Scene, group: str, count: int = 1) -> bool:
+    """Whether so many messages lie in a group's dead-letter topic, and none waits elsewhere."""
+    return scene.max_offset(f"%DLQ%{group}") == count and scene.max_offset(f"%RETRY%{group}") == 0
+
+
+def send_to_retry(group: str, tries: int, maximum: int | None = None) -> Request:
+    """What a consumer sends by itself where a send-back failed."""
+    request = requests.send(f"%RETRY%{group}", b"again").having(j=tries)
+    return request if maximum is None else request.having(l=maximum)
+
+
+@case("RETRY-001", "RETRY-002", party="broker", after=STORED)
+def test_a_message_that_was_sent_back_comes_again(scene: Scene) -> None:
+    group = scene.group()
+    before = failed(scene, group)
+    send_back(scene, group, before)
+    again = come_again(scene, group)
+    assert again.store_timestamp >= before.store_timestamp + 1000
+    assert (again.body, again.born_timestamp) == (b"hard", before.born_timestamp)
+    assert again.reconsume_times == before.reconsume_times + 1 == 1
+    kept = {name: before.properties[name] for name in ("KEYS", "TAGS", "UNIQ_KEY")}
+    assert kept.items() <= again.properties.items()
+    assert again.properties["RETRY_TOPIC"] == before.topic
+
+
+@case("RETRY-002", party="broker", after=AGAIN)
+def test_a_message_remembers_where_it_was_first(scene: Scene) -> None:
+    group = scene.group()
+    record = failed(scene, group)
+    topic, first_id = record.topic, f"{record.store_host.hex()}{record.physical_offset:016x}"
+    for tries in (1, 2):
+        send_back(scene, group, record)
+        record = come_again(scene, group, tries)
+        assert record.reconsume_times == tries
+        assert record.properties["RETRY_TOPIC"] == topic
+        assert record.properties["ORIGIN_MESSAGE_ID"] == first_id.upper()
+
+
+@case("RETRY-003", party="broker", after=AGAIN)
+@pytest.mark.parametrize("tries", [0, 2])
+def test_the_broker_delays_by_the_number_of_tries(scene: Scene, tries: int) -> None:
+    group = scene.group()
+    record = failed(scene, group)
+    for again in range(tries):
+        send_back(scene, group, record)
+        record = come_again(scene, group, again + 1)
+    queue_id = TEN_SECONDS + tries - 1
+    begin = scene.max_offset(SCHEDULE_TOPIC, queue_id)
+    send_back(scene, group, record, 0)
+
+    def waits() -> bool:
+        request = requests.pull(SCHEDULE_TOPIC, group, begin, queue_id)
+        found = parse_records(scene.broker.call(request).body)
+        return any(it.properties["REAL_TOPIC"] == f"%RETRY%{group}" for it in found)
+
+    assert eventually(waits)
+
+
+@case("RETRY-004", "RETRY-005", party="broker", after=STORED)
+@pytest.mark.parametrize(("level", "maximum"), [(ONE_SECOND, 0), (-1, 3), (-1, None)])
+def test_a_message_that_is_given_up_is_in_the_dead_letter_topic(
+    scene: Scene, level: int, maximum: int | None
+) -> None:
+    group = scene.group()
+    record = failed(scene, group)
+    request = request_of(group, record, level, maximum)
+    done(scene.broker.call(request))
+    assert eventually(lambda: is_dead(scene, group))
+    (dead,) = scene.read_all(f"%DLQ%{group}", group)
+    assert (dead.body, dead.reconsume_times) == (b"hard", 1)
+    assert dead.properties["RETRY_TOPIC"] == record.topic
+
+
+@case("RETRY-004", party="broker", after=AGAIN)
+def test_an_old_client_has_no_maximum_of_its_own(scene: Scene) -> None:
+    group = scene.group()
+    record = failed(scene, group)
+    request = request_of(group, record, ONE_SECOND, 0)
+    done(scene.broker.call(request, version=120))
+    assert come_again(scene, group).reconsume_times == 1
+    done(scene.broker.call(request, version=121))
+    assert eventually(lambda: scene.max_offset(f"%DLQ%{group}") == 1)
+
+
+@case("RETRY-004", party="broker", after=AGAIN)
+def test_a_group_has_a_maximum_of_its_own(scene: Scene) -> None:
+    group = scene.name("G")
+    done(scene.broker.call(requests.create_group(group, retryMaxTimes=1)))
+    record = failed(scene, group)
+    send_back(scene, group, record)
+    send_back(scene, group, come_again(scene, group))
+    assert eventually(lambda: scene.max_offset(f"%DLQ%{group}") == 1)
+    assert scene.max_offset(f"%RETRY%{group}") == 1
+
+
+@case("RETRY-006", party="broker", after=STORED)
+def test_a_group_without_retry_queues_loses_what_it_sends_back(scene: Scene) -> None:
+    group = scene.name("G")
+    done(scene.broker.call(requests.create_group(group, retryQueueNums=0)))
+    record = failed(scene, group)
+    send_back(scene, group, record, -1)
+    assert scene.broker.call(requests.topic_config(f"%DLQ%{group}")).code == 17
+
+
+@case("RETRY-007", party="broker", after=STORED)
+@pytest.mark.parametrize("left_out", ["offset", "group", "delayLevel"])
+def test_a_send_back_without_a_field(scene: Scene, left_out: str) -> None:
+    group = scene.group()
+    request = request_of(group, failed(scene, group), -1)
+    assert scene.broker.call(request.without(left_out)).code == 1
+
+
+@case("RETRY-007", party="broker", after=STORED)
+def test_a_send_back_of_nothing(scene: Scene) -> None:
+    group = scene.group()
+    record = failed(scene, group)
+    for offset in (1 << 40, -1, record.physical_offset + 3):
+        request = requests.send_back(group, record.topic, offset, -1)
+        assert scene.broker.call(request).code == 1
+
+
+@case("RETRY-008", party="broker", after=STORED)
+@pytest.mark.parametrize(
+    ("tries", "maximum", "dead"),
+    [(1, 3, 0), (3, 3, 0), (4, 3, 1), (GROUP_MAXIMUM, None, 0), (GROUP_MAXIMUM + 1, None, 1)],
+)
+def test_a_direct_retry_dies_beyond_the_maximum(
+    scene: Scene, tries: int, maximum: int | None, dead: int
+) -> None:
+    group = scene.group()
+    done(scene.broker.call(send_to_retry(group, tries, maximum)))
+    topic = f"%DLQ%{group}" if dead else f"%RETRY%{group}"
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+    assert scene.max_offset(f"%DLQ%{group}") == dead
+
+
+@case("RETRY-009", party="broker", after="test_a_lock_is_granted_to_one_member_at_a_time")
+def test_a_direct_retry_dies_while_a_member_holds_a_lock(scene: Scene) -> None:
+    group = scene.group()
+    queue = (scene.topic(), scene.broker_names[0], 0)
+    done(scene.broker.call(requests.lock(group, "one", queue)))
+    done(scene.broker.call(send_to_retry(group, 1, 3)))
+    assert eventually(lambda: is_dead(scene, group))
+    done(scene.broker.call(requests.unlock(group, "one", queue)))
+    done(scene.broker.call(send_to_retry(group, 1, 3)))
+    assert come_again(scene, group).body == b"again"
+
+
+@case("RETRY-010", party="broker", after=STORED)
+def test_the_topics_of_a_group(scene: Scene) -> None:
+    """A group that nobody used before: its topics come to be when they are needed."""
+    group = scene.name("G")
+    record = failed(scene, scene.group())
+    send_back(scene, group, record, -1)
+    for topic in (f"%RETRY%{group}", f"%DLQ%{group}"):
+        config = done(scene.broker.call(requests.topic_config(topic))).json()
+        assert (config["readQueueNums"], config["writeQueueNums"], config["perm"]) == (1, 1, 6)

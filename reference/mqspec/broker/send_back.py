@@ -1,0 +1,47 @@
+"""Send-backs: 36 (AbstractSendMessageProcessor.consumerSendMsgBack, 5.3.3)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mqspec.core.log import PutStatus
+from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.retry import SendBack, check_send_back, consumer_send_msg_back
+from mqspec.service import clock_ms, refused
+from mqspec.transport import Connection
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.headers import integer, long, text
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+
+def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """36. A message that is stored but not as safely as asked counts as failed (RETRY-007)."""
+    fields = request.ext_fields
+    event = SendBack(
+        text(request, "group"),
+        long(request, "offset"),
+        integer(request, "delayLevel"),
+        integer(request, "maxReconsumeTimes") if "maxReconsumeTimes" in fields else None,
+        request.version,
+        random.randrange(1 << 31),
+    )
+    now_ms = clock_ms()
+    step = check_send_back(broker.metadata, broker.config, event, now_ms)
+    group = broker.carry_metadata(step).result
+    if group is None:
+        return request.response()
+    if isinstance(group, Refusal):
+        return refused(request, group)
+    message = broker.store.look_message_by_offset(event.offset)
+    step = consumer_send_msg_back(broker.metadata, event, group, message, now_ms)
+    copy = broker.carry_metadata(step).result
+    if isinstance(copy, Refusal):
+        return refused(request, copy)
+    status = broker.put_message(replace(copy, store_host=broker.store_host)).status
+    if status is PutStatus.PUT_OK:
+        return request.response()
+    return request.response(ResponseCode.SYSTEM_ERROR, status)
