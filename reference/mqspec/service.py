@@ -3,6 +3,10 @@
 A processor is a function `(service, connection, request) -> Answer`; the table says which
 serves which request code. A code without one is answered with 3, a request that cannot be
 read with 1, as the real ones answer.
+
+Requests are worked on as they arrive, until that has taken a while. Those that come on top
+wait until all connections were looked at again, in the order in which they came; how many
+may, and for how long, core.flow_control says.
 """
 
 from __future__ import annotations
@@ -10,15 +14,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from mqrules import UserError
+from mqspec.core import flow_control
+from mqspec.core.flow_control import Pool
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.transport import Answer, Connection, Handler, Server, Watcher, refuse, serve
 from mqspec.wire.bodies import BodyError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import HeaderError
+
+TURN_S: Final = 0.02  # how long requests are worked on before all connections are looked at
 
 S = TypeVar("S")
 Processor: TypeAlias = Callable[[S, Connection, RemotingCommand], Answer]
@@ -31,19 +40,106 @@ def clock_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def dispatcher(service: S, processors: Mapping[int, Processor[S]]) -> Handler:
-    """The handler that serves each request by its processor."""
+class _Waiting(NamedTuple):
+    """A request that could not be worked on when it came."""
 
-    def handle(connection: Connection, request: RemotingCommand) -> Answer:
-        processor = processors.get(request.code)
-        if processor is None:
+    arrived_ms: int
+    pool: Pool
+    connection: Connection
+    request: RemotingCommand
+
+
+class Dispatcher(Generic[S]):
+    """A server's handler: it serves each request by its processor, at once or in its turn.
+
+    `pool_of` says for what a request code waits with its like; `is_rejecting` whether a pool
+    takes nothing now; `authenticate` who is refused. `is_shutting_down` sends clients away.
+    """
+
+    def __init__(
+        self,
+        service: S,
+        processors: Mapping[int, Processor[S]],
+        pool_of: Callable[[int], Pool],
+        is_rejecting: Callable[[Pool], bool] = lambda _: False,
+        authenticate: Callable[[RemotingCommand], Refusal | None] = lambda _: None,
+        clock: Callable[[], int] = clock_ms,
+    ) -> None:
+        self.is_shutting_down = False
+        self._service, self._processors = service, processors
+        self._pool_of, self._is_rejecting = pool_of, is_rejecting
+        self._authenticate = authenticate
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._turn_ends = 0.0  # by the loop's clock; 0: none has begun
+        self._waiting: deque[_Waiting] = deque()
+        self._waiting_of: Counter[Pool] = Counter()
+        self._waiting_bytes = 0
+
+    def __call__(self, connection: Connection, request: RemotingCommand) -> Answer:
+        if request.code not in self._processors:
             return refuse(connection, request)
+        if self.is_shutting_down and (refusal := flow_control.go_away(request.version)):
+            return refused(request, refusal)
+        if self._has_time():
+            pool = self._pool_of(request.code)
+            if self._is_rejecting(pool):
+                return refused(request, flow_control.reject_request())
+            return self._process(connection, request)
+        return self._wait(connection, request)
+
+    def _has_time(self) -> bool:
+        if not self._turn_ends:
+            self._turn_ends = self._loop.time() + TURN_S
+            self._loop.call_soon(self._next_turn)
+            return True
+        return not self._waiting and self._loop.time() < self._turn_ends
+
+    def _wait(self, connection: Connection, request: RemotingCommand) -> Answer:
+        pool = self._pool_of(request.code)
+        if self._is_rejecting(pool):
+            return refused(request, flow_control.reject_request())
+        refusal = flow_control.submit(pool, self._waiting_of[pool], self._waiting_bytes)
+        if refusal:
+            return refused(request, refusal)
+        self._waiting.append(_Waiting(self._clock(), pool, connection, request))
+        self._waiting_of[pool] += 1
+        self._waiting_bytes += len(request.body)
+        return None
+
+    def _next_turn(self) -> None:
+        # What arrived meanwhile is behind what waits, so that this turn is all its.
+        self._turn_ends = 0.0
+        if not self._waiting:
+            return
+        self._turn_ends = self._loop.time() + TURN_S
+        self._loop.call_soon(self._next_turn)
+        self._serve_next()
+        while self._waiting and self._loop.time() < self._turn_ends:
+            self._serve_next()
+
+    def _serve_next(self) -> None:
+        arrived_ms, pool, connection, request = self._waiting.popleft()
+        self._waiting_of[pool] -= 1
+        self._waiting_bytes -= len(request.body)
+        if connection.is_closed and not request.is_oneway:
+            return
+        refusal = flow_control.clean_expired_request(
+            pool, self._waiting_of[pool], arrived_ms, self._clock()
+        )
+        if refusal:
+            busy = refused(request, refusal)
+            connection.serve(request, lambda _, __: busy)
+        else:
+            connection.serve(request, self._process)
+
+    def _process(self, connection: Connection, request: RemotingCommand) -> Answer:
+        if refusal := self._authenticate(request):
+            return refused(request, refusal)
         try:
-            return processor(service, connection, request)
+            return self._processors[request.code](self._service, connection, request)
         except (HeaderError, BodyError) as error:
             return request.response(ResponseCode.SYSTEM_ERROR, str(error))
-
-    return handle
 
 
 def refused(request: RemotingCommand, refusal: Refusal) -> RemotingCommand:

@@ -78,6 +78,12 @@ class Connection(asyncio.Protocol):
         """Send a command and wait for nothing. On a closed connection it is dropped."""
         self._write(encode(command))
 
+    def serve(self, request: RemotingCommand, handler: Handler) -> None:
+        """Serve a request that came before and had to wait."""
+        frame = self._serve(request, handler)
+        if frame is not None:
+            self._write(frame)
+
     def oneway(self, request: RemotingCommand) -> None:
         """Send a request that is not answered."""
         self.send(replace(request, flag=request.flag | Flag.ONEWAY))
@@ -135,7 +141,7 @@ class Connection(asyncio.Protocol):
             for command in self._decoder.feed(data):
                 if command.is_response:
                     self._resolve(command)
-                elif (frame := self._serve(command)) is not None:
+                elif (frame := self._serve(command, self._handler)) is not None:
                     answers.append(frame)
                     if len(answers) == ANSWERS_AT_ONCE:
                         self._write(b"".join(answers))
@@ -186,9 +192,9 @@ class Connection(asyncio.Protocol):
         if answer is not None and not answer.done():
             answer.set_result(response)
 
-    def _serve(self, request: RemotingCommand) -> bytes | None:
+    def _serve(self, request: RemotingCommand, handler: Handler) -> bytes | None:
         try:
-            answer = self._handler(self, request)
+            answer = handler(self, request)
         except Exception as error:
             answer = _failure(request, error)
         if answer is None:

@@ -16,7 +16,7 @@ from peer import SMALL, Peer, broker_peer, meet, running
 from mqspec.broker import processors
 from mqspec.cluster import Cluster, ClusterConfig
 from mqspec.nameserver import processors as nameserver_processors
-from mqspec.service import dispatcher
+from mqspec.service import Dispatcher
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 
@@ -68,10 +68,10 @@ def test_whatever_is_asked_is_answered(who: str) -> None:
             config = ClusterConfig(Path(directory) / "store", store_config=SMALL)
             async with Cluster(config) as cluster:
                 table: Any = processors.PROCESSORS
-                handle = dispatcher(cluster.brokers[0], table)
+                handle: Any = Dispatcher(cluster.brokers[0], table, processors.pool_of)
                 if who == "nameserver":
                     table = nameserver_processors.PROCESSORS
-                    handle = dispatcher(cluster.nameserver, table)
+                    handle = Dispatcher(cluster.nameserver, table, nameserver_processors.pool_of)
 
                 @settings(
                     max_examples=400,
@@ -85,7 +85,7 @@ def test_whatever_is_asked_is_answered(who: str) -> None:
                     BODIES,
                 )
                 def ask(code: int, fields: dict[str, str], body: bytes) -> None:
-                    handle(Nobody(), RemotingCommand(code, fields, body))
+                    handle._process(Nobody(), RemotingCommand(code, fields, body))
 
                 ask()
 

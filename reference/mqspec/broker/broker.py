@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
+from mqrules import UserError
+from mqspec.broker import pop, pop_revive, transactions
 from mqspec.broker.config_files import ConfigFiles
 from mqspec.broker.delay import deliver_delayed
-from mqspec.broker.processors import PROCESSORS
+from mqspec.broker.pop_polling import PopLongPolling
+from mqspec.broker.processors import MAIN_PORT_ONLY, PROCESSORS, pool_of
 from mqspec.broker.pulling import HeldPull, wake
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
 from mqspec.core import delay, group, long_polling
@@ -22,9 +26,12 @@ from mqspec.core.log import TopicQueue
 from mqspec.core.long_polling import LongPollingState
 from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
+from mqspec.core.pop import PopState
+from mqspec.core.pop_order import PopOrderState
 from mqspec.core.record import Host, Record
 from mqspec.core.step import Change, Step, apply
-from mqspec.service import clock_ms, dispatcher, every, listen
+from mqspec.core.transaction import TransactionState
+from mqspec.service import Dispatcher, clock_ms, every, listen
 from mqspec.store.message_store import (
     Arrival,
     MessageStore,
@@ -32,10 +39,12 @@ from mqspec.store.message_store import (
     RecoveryReport,
     StoreConfig,
 )
-from mqspec.transport import Connection, Server
+from mqspec.transport import Answer, Connection, Handler, Server, refuse
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
+FAST_PORT_BELOW = 2  # how far below the port is the one for requests that never wait
+FREE_PORT_ATTEMPTS = 20
 FLUSH_COMMIT_LOG_INTERVAL_MS = 500
 FLUSH_INTERVAL_MS = 60_000  # of everything, with the checkpoint
 
@@ -60,15 +69,25 @@ class Broker:
         self.offsets = OffsetState()
         self.long_polling = LongPollingState()
         self.delay = DelayState()
+        self.transactions = TransactionState()
         self.delay_levels = delay.parse_delay_levels(self.config.message_delay_level)
         self.locks = LockState()
+        self.pop = PopState()
+        self.pop_order = PopOrderState()
+        self.pops = PopLongPolling(partial(pop.pop_again, self), self.config.pop_polling_size)
+        self.notifications = PopLongPolling(
+            partial(pop.notify_again, self), self.config.pop_polling_size
+        )
+        self._check_points = itertools.count()
         self.store = MessageStore(root, store_config or StoreConfig(), clock_ms)
         self.store.on_arrival = self._arrived
         self.store_host: Host
         self._nameserver = nameserver
         self._port = port
         self._files = ConfigFiles(root)
+        self._dispatcher: Dispatcher[Broker]
         self._server: Server
+        self._fast_server: Server
         self._registrar: Registrar
         self._clocks: list[asyncio.Task[None]] = []
         self._key_prefix = os.urandom(10).hex().upper()  # no other process has it
@@ -89,9 +108,10 @@ class Broker:
             report = self.store.open()
             undo.callback(self.store.close)
             self._load()
-            handler = dispatcher(self, PROCESSORS)
-            self._server = await listen(self.config.host, self._port, handler, self._closed)
+            self._dispatcher = Dispatcher(self, PROCESSORS, pool_of)
+            self._server, self._fast_server = await self._listen(self._dispatcher)
             undo.push_async_callback(self._server.close)
+            undo.push_async_callback(self._fast_server.close)
             self.store_host = Host.parse(self.config.host, self._server.port)
             self._registrar = Registrar(self._nameserver, self.config, self.address)
             undo.callback(self._registrar.close)
@@ -107,7 +127,13 @@ class Broker:
                 (group.SCAN_INTERVAL_MS, self._scan_not_active_channel),
                 (long_polling.CHECK_INTERVAL_MS, self._check_hold_request),
                 (delay.DELIVER_INTERVAL_MS, lambda: deliver_delayed(self)),
-                (self.config.flush_delay_offset_interval_ms, self._persist_delay),
+                (self.config.revive_interval, lambda: pop_revive.revive(self)),
+                (self.config.transaction_check_interval, lambda: transactions.check(self)),
+                (
+                    self.config.transaction_op_batch_interval,
+                    lambda: transactions.write_ops(self),
+                ),
+                (self.config.flush_delay_offset_interval, self._persist_delay),
             )
         ]
         return report
@@ -117,12 +143,19 @@ class Broker:
         for clock in self._clocks:
             clock.cancel()
         await self._registrar.unregister()
+        await self._go_away()
+        await self._fast_server.close()
         await self._server.close()
         self._persist_offsets()
         self._persist_delay()
+        transactions.write_ops(self)
         self.store.close()
 
     # What processors use.
+
+    def next_revive_qid(self) -> int:
+        """The queue of the revive topic for the checkpoints of one more pop."""
+        return next(self._check_points) % self.config.revive_queue_num
 
     def next_unique_key(self) -> str:
         """A key for a message whose producer gave it none."""
@@ -170,10 +203,39 @@ class Broker:
 
     # Inside
 
+    async def _listen(self, handler: Handler) -> tuple[Server, Server]:
+        # The fast port is 2 below. Where any port will do, both must be free.
+        def on_fast_port(
+            connection: Connection, request: RemotingCommand
+        ) -> Answer | Awaitable[Answer]:
+            serve = refuse if request.code in MAIN_PORT_ONLY else handler
+            return serve(connection, request)
+
+        host = self.config.host
+        for attempt in itertools.count(1):
+            server = await listen(host, self._port, handler, self._closed)
+            try:
+                fast_port = server.port - FAST_PORT_BELOW
+                return server, await listen(host, fast_port, on_fast_port, self._closed)
+            except UserError:
+                await server.close()
+                if self._port or attempt == FREE_PORT_ATTEMPTS:
+                    raise
+        raise AssertionError("not reached")
+
+    async def _go_away(self) -> None:
+        if self.config.enable_shutdown_gracefully:
+            self._dispatcher.is_shutting_down = True
+            await asyncio.sleep(self.config.shutdown_wait_time_seconds)
+
     def _load(self) -> None:
         self.metadata = self._files.load_metadata()
         self.offsets = self._files.load_offsets()
         self.delay = self._files.load_delay()
+        self.transactions = transactions.load(self)
+        self.pop = pop_revive.load(self)
+        self.pop_order = self._files.load_pop_order()
+        pop.wake_all_when_free(self)
         table = self.metadata.topic_config_table
         missing = [topic for topic in system_topics(self.config) if topic.topic_name not in table]
         if missing:
@@ -195,6 +257,8 @@ class Broker:
         return config is None or config.notify_consumer_ids_changed_enable
 
     def _arrived(self, arrival: Arrival) -> None:
+        self.pops.arrived(arrival)
+        self.notifications.arrived(arrival)
         queue = (arrival.topic, arrival.queue_id)
         if queue in self.long_polling.pull_request_table:
             self._wake(
@@ -221,6 +285,8 @@ class Broker:
             return isinstance(token, HeldPull) and token.connection is connection
 
         self.carry_groups(group.close_channel(self.groups, connection))
+        self.pops.closed(connection)
+        self.notifications.closed(connection)
         step = long_polling.forget_pull_requests(self.long_polling, is_gone)
         apply(self.long_polling, step.changes)
 
@@ -228,8 +294,11 @@ class Broker:
         self.carry_groups(group.scan_not_active_channel(self.groups, clock_ms()))
 
     def _persist_offsets(self) -> None:
+        self.store.flush_commit_log()  # no offset is on disk before its checkpoint (POP-002)
         # Also when nothing changed: what is written twice is in the .bak too.
         self._files.persist_offsets(self.offsets, clock_ms())
+        apply(self.pop_order, pop.auto_clean(self).changes)
+        self._files.persist_pop_order(self.pop_order)
 
     def _persist_delay(self) -> None:
         self._files.persist_delay(self.delay, clock_ms())

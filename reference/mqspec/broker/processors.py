@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mqspec.broker import admin, locks, membership, offsets, pulling, sending
+from mqspec.broker import (
+    admin,
+    locks,
+    membership,
+    offsets,
+    pop,
+    pulling,
+    query,
+    send_back,
+    sending,
+    transactions,
+)
+from mqspec.core import flow_control
+from mqspec.core.flow_control import Pool
 from mqspec.service import Processor
 from mqspec.wire.codes import RequestCode
 
@@ -17,10 +30,20 @@ PROCESSORS: Final[dict[int, Processor[Broker]]] = {
     RequestCode.SEND_BATCH_MESSAGE: sending.send_message_v2,
     RequestCode.PULL_MESSAGE: pulling.pull_message,
     RequestCode.LITE_PULL_MESSAGE: pulling.pull_message,
+    RequestCode.END_TRANSACTION: transactions.end_transaction,
+    RequestCode.QUERY_MESSAGE: query.query_message,
+    RequestCode.VIEW_MESSAGE_BY_ID: query.view_message_by_id,
+    RequestCode.POP_MESSAGE: pop.pop_messages,
+    RequestCode.ACK_MESSAGE: pop.ack,
+    RequestCode.BATCH_ACK_MESSAGE: pop.batch_ack,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: pop.change_message_invisible_time,
+    RequestCode.NOTIFICATION: pop.notification,
+    RequestCode.POLLING_INFO: pop.polling_info,
     RequestCode.HEART_BEAT: membership.heart_beat,
     RequestCode.UNREGISTER_CLIENT: membership.unregister_client,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: membership.get_consumer_list_by_group,
     RequestCode.CHECK_CLIENT_CONFIG: membership.check_client_config,
+    RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
     RequestCode.LOCK_BATCH_MQ: locks.lock_batch_mq,
     RequestCode.UNLOCK_BATCH_MQ: locks.unlock_batch_mq,
     RequestCode.QUERY_CONSUMER_OFFSET: offsets.query_consumer_offset,
@@ -35,3 +58,47 @@ PROCESSORS: Final[dict[int, Processor[Broker]]] = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: admin.update_and_create_subscription_group,
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: admin.get_subscription_group_config,
 }
+
+MAIN_PORT_ONLY: Final = frozenset(
+    {
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.PEEK_MESSAGE,
+        RequestCode.NOTIFICATION,
+        RequestCode.POLLING_INFO,
+    }
+)
+"""What the fast port does not serve: what may wait for messages (WIRE-014)."""
+
+_POOLS: Final[dict[int, Pool]] = {
+    RequestCode.SEND_MESSAGE: flow_control.SEND,
+    RequestCode.SEND_MESSAGE_V2: flow_control.SEND,
+    RequestCode.SEND_BATCH_MESSAGE: flow_control.SEND,
+    RequestCode.CONSUMER_SEND_MSG_BACK: flow_control.SEND,
+    RequestCode.PULL_MESSAGE: flow_control.PULL,
+    RequestCode.LITE_PULL_MESSAGE: flow_control.LITE_PULL,
+    RequestCode.PEEK_MESSAGE: flow_control.PULL,
+    RequestCode.POP_MESSAGE: flow_control.PULL,
+    RequestCode.NOTIFICATION: flow_control.PULL,
+    RequestCode.POLLING_INFO: flow_control.PULL,
+    RequestCode.ACK_MESSAGE: flow_control.ACK,
+    RequestCode.BATCH_ACK_MESSAGE: flow_control.ACK,
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: flow_control.ACK,
+    RequestCode.QUERY_MESSAGE: flow_control.QUERY,
+    RequestCode.VIEW_MESSAGE_BY_ID: flow_control.QUERY,
+    RequestCode.HEART_BEAT: flow_control.HEARTBEAT,
+    RequestCode.UNREGISTER_CLIENT: flow_control.CLIENT_MANAGE,
+    RequestCode.CHECK_CLIENT_CONFIG: flow_control.CLIENT_MANAGE,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: flow_control.CONSUMER_MANAGE,
+    RequestCode.UPDATE_CONSUMER_OFFSET: flow_control.CONSUMER_MANAGE,
+    RequestCode.QUERY_CONSUMER_OFFSET: flow_control.CONSUMER_MANAGE,
+    RequestCode.QUERY_ASSIGNMENT: flow_control.LOAD_BALANCE,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: flow_control.LOAD_BALANCE,
+    RequestCode.END_TRANSACTION: flow_control.END_TRANSACTION,
+}
+
+
+def pool_of(code: int) -> Pool:
+    """Where requests of a code wait, if they have to."""
+    return _POOLS.get(code, flow_control.ADMIN)

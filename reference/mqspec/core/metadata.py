@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from typing import Final
 
+from mqspec.core.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter
 from mqspec.core.log import RETRY_TOPIC_PREFIX
 from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.revive_log import revive_topic
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import BrokerName, Group, Topic
 
@@ -113,8 +115,23 @@ class BrokerConfig:
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
     default_topic_queue_nums: int = 8  # of TBW102
+    enable_shutdown_gracefully: bool = False  # a stop sends clients away, and waits for that
+    shutdown_wait_time_seconds: float = 30
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-    flush_delay_offset_interval_ms: int = 10_000
+    flush_delay_offset_interval: int = 10_000  # ms
+    reject_transaction_message: bool = False
+    transaction_time_out: int = 6000  # ms: a younger half is not checked back
+    transaction_check_interval: int = 30_000  # ms
+    transaction_check_max: int = 15
+    transaction_op_batch_interval: int = 3000  # ms
+    transaction_op_msg_max_size: int = 4096  # bytes
+    revive_queue_num: int = 8  # of the revive topic
+    revive_interval: int = 1_000  # ms
+    pop_from_retry_probability: int = 20  # percent of pops that look at the retry topic first
+    pop_polling_size: int = 1024  # pops that may be held for a topic, group and queue
+    enable_retry_topic_v2: bool = False
+    retrieve_message_from_pop_retry_topic_v1: bool = True  # where version 2 is enabled
+    pop_response_return_actual_retry_topic: bool = False
     rebalance_lock_max_live_time_ms: int = 60_000  # system property ...lockMaxLiveTime
 
 
@@ -162,7 +179,11 @@ def system_topics(config: BrokerConfig) -> tuple[TopicConfig, ...]:
         TopicConfig(broker, 1, 1, template_perm),
         TopicConfig("OFFSET_MOVED_EVENT", 1, 1),
         TopicConfig("SCHEDULE_TOPIC_XXXX", 18, 18),
+        TopicConfig("RMQ_SYS_TRANS_HALF_TOPIC", 1, 1),
+        TopicConfig("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, 1),
+        TopicConfig("TRANS_CHECK_MAX_TIME_TOPIC", 1, 1),
         TopicConfig(f"{cluster}_REPLY_TOPIC", 1, 1),
+        TopicConfig(revive_topic(cluster), config.revive_queue_num, config.revive_queue_num),
     )
 
 
@@ -189,15 +210,26 @@ def is_group_name(group: Group) -> bool:
     return bool(group.strip()) and len(group) <= GROUP_CHARS_MAX and not _NOT_IN_NAMES.search(group)
 
 
-def update_topic(state: MetadataState, topic: TopicConfig, now_ms: int) -> Step:
+def update_topic(
+    state: MetadataState,
+    topic: TopicConfig,
+    now_ms: int,
+    alterations: Mapping[str, str] | None = None,
+) -> Step:
     """An administrator creates a topic, or changes it. Result: a Refusal or None.
 
-    The permissions are taken as they come, and what changes nothing gives no new version.
+    Its attributes are those that it had, altered (`mqspec.core.attributes`). The permissions
+    are taken as they come, and what changes nothing gives no new version.
     """
     refusal = check_topic_name(topic.topic_name) or _check_not_system(topic.topic_name)
-    if refusal or state.topic_config_table.get(topic.topic_name) == topic:
+    if refusal:
         return Step(result=refusal)
-    return Step(_put_topic(state, topic, now_ms))
+    old = state.topic_config_table.get(topic.topic_name)
+    attributes = alter(TOPIC_ATTRIBUTES, old and old.attributes, alterations or {})
+    if isinstance(attributes, Refusal):
+        return Step(result=attributes)
+    topic = replace(topic, attributes=attributes)
+    return Step() if topic == old else Step(_put_topic(state, topic, now_ms))
 
 
 def delete_topic(state: MetadataState, topic: Topic, now_ms: int) -> Step:
@@ -236,10 +268,18 @@ def create_topic_in_send(
 def create_retry_topic(state: MetadataState, group: SubscriptionGroupConfig, now_ms: int) -> Step:
     """A consumer's heartbeat makes its group's retry topic, if it is not there."""
     topic = RETRY_TOPIC_PREFIX + group.group_name
-    if topic in state.topic_config_table:
-        return Step()
-    queues = group.retry_queue_nums
-    return Step(_put_topic(state, TopicConfig(topic, queues, queues), now_ms))
+    return create_topic_in_send_message_back(state, topic, group.retry_queue_nums, now_ms)
+
+
+def create_topic_in_send_message_back(
+    state: MetadataState, topic: Topic, queue_nums: int, now_ms: int
+) -> Step:
+    """A topic of a group, for what is tried again or given up, is needed. Result: its
+    TopicConfig, made if it was not there."""
+    if found := state.topic_config_table.get(topic):
+        return Step(result=found)
+    made = TopicConfig(topic, queue_nums, queue_nums)
+    return Step(_put_topic(state, made, now_ms), result=made)
 
 
 def find_subscription_group(
@@ -257,8 +297,28 @@ def find_subscription_group(
 def update_subscription_group(
     state: MetadataState, group: SubscriptionGroupConfig, now_ms: int
 ) -> Step:
-    """An administrator creates a group, or changes it. An illegal name is dropped silently."""
-    return Step(_put_group(state, group, now_ms) if is_group_name(group.group_name) else ())
+    """An administrator creates a group, or changes it; its attributes say what to alter. An
+    illegal name is dropped silently. Result: a Refusal or None."""
+    if not is_group_name(group.group_name):
+        return Step()
+    old = state.subscription_group_table.get(group.group_name)
+    attributes = alter(GROUP_ATTRIBUTES, old and old.attributes, group.attributes)
+    if isinstance(attributes, Refusal):
+        return Step(result=attributes)
+    return Step(_put_group(state, replace(group, attributes=attributes), now_ms))
+
+
+def delete_subscription_group(state: MetadataState, group: Group, now_ms: int) -> Step:
+    """An administrator deletes a group. Its topics and its members stay."""
+    if group not in state.subscription_group_table:
+        return Step()
+    version = state.group_data_version.next(now_ms)
+    return Step(
+        (
+            Change("subscription_group_table", group, REMOVED),
+            Change("group_data_version", None, version),
+        )
+    )
 
 
 def _check_not_system(topic: Topic) -> Refusal | None:

@@ -266,7 +266,7 @@ def query_data_version(
     known = live.data_version if live else None
     is_changed = known is None or known != data_version
     heartbeat = broker_heartbeat(state, address, now_ms)
-    return replace(heartbeat, result=(is_changed, known))
+    return Step(heartbeat.changes, result=(is_changed, known))
 
 
 def brokers_of_channel(

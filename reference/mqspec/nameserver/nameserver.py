@@ -11,8 +11,8 @@ from mqspec.core import route
 from mqspec.core.kv_config import KvState
 from mqspec.core.step import Step, apply
 from mqspec.nameserver.config import NamesrvConfig
-from mqspec.nameserver.processors import PROCESSORS
-from mqspec.service import clock_ms, dispatcher, every, listen
+from mqspec.nameserver.processors import PROCESSORS, pool_of
+from mqspec.service import Dispatcher, clock_ms, every, listen
 from mqspec.store.config_file import ConfigFile
 from mqspec.transport import Connection, Server
 
@@ -47,7 +47,7 @@ class NameServer:
     async def start(self) -> None:
         """Listen. Raises UserError where that is not possible."""
         self._load()
-        handler = dispatcher(self, PROCESSORS)
+        handler = Dispatcher(self, PROCESSORS, pool_of)
         self._server = await listen(self._host, self._port, handler, self._forget)
         self._scan = asyncio.create_task(
             every(self.config.scan_not_active_broker_interval, self._scan_not_active_broker)

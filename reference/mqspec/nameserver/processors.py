@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from mqspec.core import kv_config, route
+from mqspec.core import flow_control, kv_config, route
+from mqspec.core.flow_control import Pool
 from mqspec.core.kv_config import ORDER_TOPIC_CONFIG
 from mqspec.core.metadata import DataVersion
 from mqspec.core.response import SEE_FAQ, ResponseCode
@@ -328,3 +329,9 @@ PROCESSORS: Final[dict[int, Processor[NameServer]]] = {
     RequestCode.GET_BROKER_MEMBER_GROUP: get_broker_member_group,
     RequestCode.BROKER_HEARTBEAT: broker_heartbeat,
 }
+
+
+def pool_of(code: int) -> Pool:
+    """Where requests of a code wait, if they have to."""
+    is_client = code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+    return flow_control.NAMESRV_CLIENT if is_client else flow_control.NAMESRV_DEFAULT
