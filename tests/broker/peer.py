@@ -16,7 +16,9 @@ from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
 DEADLINE_S = 5.0
-SMALL = StoreConfig(segment_size=1 << 20, consume_queue_units=1000)
+SMALL = StoreConfig(
+    segment_size=1 << 20, consume_queue_units=1000, max_hash_slot_num=1000, max_index_num=4000
+)
 
 
 class Peer:

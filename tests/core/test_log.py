@@ -25,7 +25,7 @@ from mqspec.core.log import (
     may_dispatch,
     unit_tags_code,
 )
-from mqspec.core.record import SysFlag, tags_code
+from mqspec.core.record import SysFlag, decode_properties, tags_code
 from mqspec.core.step import apply
 
 QUEUE = ("T", 0)
@@ -153,7 +153,7 @@ def test_which_records_enter_a_queue(sys_flag: int, indexed: bool) -> None:
     ],
 )
 def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int) -> None:
-    assert unit_tags_code(topic, properties, 5_000) == code
+    assert unit_tags_code(topic, decode_properties(properties), 5_000) == code
 
 
 @pytest.mark.parametrize(

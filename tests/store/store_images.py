@@ -10,7 +10,9 @@ from struct import Struct
 from mqspec.core.record import Blank, Record, decode_record
 from mqspec.store import MessageStore, StoreConfig
 
-SMALL = StoreConfig(segment_size=2048, consume_queue_units=8)
+SMALL = StoreConfig(
+    segment_size=2048, consume_queue_units=8, max_hash_slot_num=16, max_index_num=64
+)
 PAGE = 256  # bytes; smaller than a real one, so that small stores have many
 UNIT = Struct(">qiq")
 BLANK_UNIT = (0, 0x7FFFFFFF, 0)

@@ -38,7 +38,7 @@ from mqspec.store import ConfigFile, MessageStore, StoreConfig
 from mqspec.store.mapped_file import MappedFileQueue
 
 DATA = Path(__file__).parent / "data"
-APACHE = StoreConfig(segment_size=1 << 20, consume_queue_units=300)
+APACHE = StoreConfig(1 << 20, 300, max_hash_slot_num=500, max_index_num=2000)
 
 
 def filled(root: Path, count: int = 20, queues: int = 2) -> MessageStore:
@@ -142,7 +142,7 @@ import sys
 from pathlib import Path
 from mqspec.core.record import Record
 from mqspec.store import MessageStore, StoreConfig
-store = MessageStore(Path(sys.argv[1]), StoreConfig(4096, 20), lambda: 1)
+store = MessageStore(Path(sys.argv[1]), StoreConfig(4096, 20, False, 16, 64), lambda: 1)
 store.open()
 for i in range(1_000_000):
     result = store.put(Record("T", str(i).encode(), queue_id=i % 3))
@@ -158,7 +158,7 @@ def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         lines += process.stdout.readlines()
     acknowledged = [line.split() for line in lines if line.endswith("\n")]
-    store = new_store(tmp_path, StoreConfig(4096, 20))
+    store = new_store(tmp_path, StoreConfig(4096, 20, False, 16, 64))
     assert store.open().abnormal
     assert not violations(contents(tmp_path))
     for i, offset in acknowledged:
@@ -174,7 +174,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         new_store(tmp_path).open()
     opening = (
         "import sys\nfrom pathlib import Path\nfrom mqspec.store import MessageStore, StoreConfig\n"
-        "MessageStore(Path(sys.argv[1]), StoreConfig(2048, 8), lambda: 1).open()"
+        "MessageStore(Path(sys.argv[1]), StoreConfig(2048, 8, False, 16, 64), lambda: 1).open()"
     )
     other = subprocess.run(
         [sys.executable, "-c", opening, str(tmp_path)], capture_output=True, text=True, check=False

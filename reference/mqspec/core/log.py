@@ -15,10 +15,12 @@ their ends. Positions are in bytes of the whole log, queue offsets in messages.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
+from mqspec.core.index import index_keys
 from mqspec.core.record import (
     BLANK_BYTES_MIN,
     PROPERTIES_BYTES_MAX,
@@ -130,6 +132,7 @@ class Dispatch(NamedTuple):
     indexed: bool
     unit: Unit
     store_timestamp: int  # ms
+    keys: tuple[str, ...] = ()  # by which the index finds it
 
 
 def append_message(state: LogState, event: Append) -> Step:
@@ -175,12 +178,17 @@ def dispatch(state: LogState, event: Dispatch) -> Step:
     """
     reput = Change("reput_from_offset", None, event.unit.position + event.unit.size)
     span = state.consume_queue.get(event.queue, EMPTY)
-    has_units = span.min < span.max
-    if not event.indexed or (has_units and event.queue_offset < span.max):
+    if not event.indexed or has_unit(span, event.queue_offset):
         return Step((reput,))
-    first = span.min if has_units and event.queue_offset == span.max else event.queue_offset
+    follows = span.min < span.max == event.queue_offset
+    first = span.min if follows else event.queue_offset
     grown = Change("consume_queue", event.queue, Span(first, event.queue_offset + 1))
     return Step((reput, grown), result=event.unit)
+
+
+def has_unit(span: Span, queue_offset: int) -> bool:
+    """Whether a queue that holds `span` has the unit of a record already, or is past it."""
+    return span.min < span.max and queue_offset < span.max
 
 
 def check_message(
@@ -203,25 +211,35 @@ def is_indexed(sys_flag: int) -> bool:
     return sys_flag & TRANSACTION_TYPE not in _NOT_INDEXED
 
 
-def unit_tags_code(topic: Topic, properties: bytes, store_timestamp: int) -> int:
+def unit_tags_code(topic: Topic, properties: Mapping[str, str], store_timestamp: int) -> int:
     """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
     schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
-    values = decode_properties(properties)
-    level = int(values.get("DELAY", "0")) if topic == SCHEDULE_TOPIC else 0
+    level = int(properties.get("DELAY", "0")) if topic == SCHEDULE_TOPIC else 0
     if level > 0:
         return store_timestamp + 1000 * DELAY_LEVELS_S[min(level, len(DELAY_LEVELS_S)) - 1]
-    return tags_code(values.get("TAGS"))
+    return tags_code(properties.get("TAGS"))
+
+
+def dispatch_at(
+    record: Record, queue_offset: int, position: int, size: int, store_timestamp: int
+) -> Dispatch:
+    """The dispatch of a record that got a place."""
+    properties = decode_properties(record.properties)
+    code = unit_tags_code(record.topic, properties, store_timestamp)
+    return Dispatch(
+        (record.topic, record.queue_id),
+        queue_offset,
+        is_indexed(record.sys_flag),
+        Unit(position, size, code),
+        store_timestamp,
+        index_keys(record.sys_flag, properties),
+    )
 
 
 def dispatch_of(record: Record) -> Dispatch:
     """The dispatch of a record as it lies in the log."""
-    code = unit_tags_code(record.topic, record.properties, record.store_timestamp)
-    return Dispatch(
-        (record.topic, record.queue_id),
-        record.queue_offset,
-        is_indexed(record.sys_flag),
-        Unit(record.physical_offset, record.size, code),
-        record.store_timestamp,
+    return dispatch_at(
+        record, record.queue_offset, record.physical_offset, record.size, record.store_timestamp
     )
 
 

@@ -2,7 +2,7 @@
 
 It carries what `mqspec.core.log` and `mqspec.core.recovery` decide to the files. One thread
 uses it at a time. Files that Apache RocketMQ 5.3.3 wrote are opened as they are, and the
-other way round; its index, timer and compaction files are left alone.
+other way round; its timer and compaction files are left alone.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from mqspec.core.log import (
     Unit,
 )
 from mqspec.core.record import Record, encode_record, offset_message_id, place
-from mqspec.core.recovery import RESCAN, Checkpoint, Files, RecoveryState
+from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.step import apply
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.consume_queue import ConsumeQueue
 from mqspec.store.directory import StoreDirectory
 from mqspec.store.files import DISK, Disk
+from mqspec.store.index_file import IndexService, IndexSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class StoreConfig:
     segment_size: int = 1 << 30  # of the CommitLog, bytes
     consume_queue_units: int = 300_000  # of a ConsumeQueue file
     sync_flush: bool = False  # a put is answered when it is on disk
+    max_hash_slot_num: int = 5_000_000  # of an index file
+    max_index_num: int = 20_000_000  # entries of an index file, the first of them unused
 
 
 class Boundary(StrEnum):
@@ -82,6 +85,14 @@ class GetResult(NamedTuple):
     records: tuple[bytes, ...] = ()  # as they lie in the log
 
 
+class QueryResult(NamedTuple):
+    """What a query by key found, and how far the index is."""
+
+    records: tuple[bytes, ...] = ()  # as they lie in the log, in its order
+    index_last_update_timestamp: int = 0  # ms
+    index_last_update_phy_offset: int = 0
+
+
 class Arrival(NamedTuple):
     """A message became visible."""
 
@@ -114,6 +125,8 @@ class MessageStore:
         self._directory = StoreDirectory(root, disk)
         self._commit_log = CommitLog(root / "commitlog", config.segment_size, disk)
         self._consume_queues: dict[TopicQueue, ConsumeQueue] = {}
+        index_size = IndexSize(config.max_hash_slot_num, config.max_index_num)
+        self._index = IndexService(root / "index", index_size, clock_ms, disk)
         self._state = LogState()
         self._pending: deque[tuple[Dispatch, bytes]] = deque()  # not yet dispatched; properties
         self._checkpoint = Checkpoint()
@@ -131,6 +144,7 @@ class MessageStore:
         self._commit_log.check()
         for consume_queue in self._consume_queues.values():
             consume_queue.check()
+        self._index.check()
         self._directory.take()
         abort = self.root / "abort"
         abnormal = abort.exists()
@@ -146,6 +160,7 @@ class MessageStore:
         self._commit_log.close()
         for consume_queue in self._consume_queues.values():
             consume_queue.close()
+        self._index.close()
         self._disk.remove(self.root / "abort")
         self._directory.release()
 
@@ -181,9 +196,7 @@ class MessageStore:
         for i, (message, data) in enumerate(zip(messages, encoded, strict=True)):
             offset = queue_offset + i if indexed else 0
             place(data, offset, position, now)
-            code = log.unit_tags_code(message.topic, message.properties, now)
-            unit = Unit(position, len(data), code)
-            dispatch = Dispatch(queue, offset, indexed, unit, now)
+            dispatch = log.dispatch_at(message, offset, position, len(data), now)
             dispatches.append((dispatch, message.properties))
             message_ids.append(offset_message_id(message.store_host, position))
             position += len(data)
@@ -204,6 +217,7 @@ class MessageStore:
             self._pending.popleft()
             step = log.dispatch(self._state, dispatch)
             self._write_unit(dispatch, step.result)
+            self._index.build(dispatch)
             apply(self._state, step.changes)
             self._dispatched_at = dispatch.store_timestamp
             if step.result:
@@ -233,7 +247,9 @@ class MessageStore:
         for consume_queue in self._consume_queues.values():
             consume_queue.flush()
         self._checkpoint = self._checkpoint._replace(
-            physic_msg_timestamp=self._written_at, logics_msg_timestamp=self._dispatched_at
+            physic_msg_timestamp=self._written_at,
+            logics_msg_timestamp=self._dispatched_at,
+            index_msg_timestamp=self._index.index_msg_timestamp,
         )
         write_checkpoint(self.root / "checkpoint", self._checkpoint, self._disk)
 
@@ -315,6 +331,22 @@ class MessageStore:
             return minimum + bisect_left(offsets, time_ms, key=stored_at)
         return max(minimum, minimum + bisect_right(offsets, time_ms, key=stored_at) - 1)
 
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
+    ) -> QueryResult:
+        """Messages of a topic with a key, or one of the same hash, stored in a time (to the
+        second, both ends included): the newest ones."""
+        found = self._index.query_offset(topic, key, max_count, begin_ms, end_ms)
+        if not found.phy_offsets:
+            return QueryResult()
+        records = filter(None, map(self.record_at, found.phy_offsets))
+        return QueryResult(tuple(records), *found[1:])
+
+    def record_at(self, position: int) -> bytes:
+        """The record at a position, as it lies in the log; nothing where there is none."""
+        record = self.look_message_by_offset(position)
+        return self._commit_log.read(position, record.size) if record else b""
+
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """The store timestamp, ms, of a queue's first message; -1 where it has none."""
         minimum, maximum = self._state.consume_queue.get((topic, queue_id), log.EMPTY)
@@ -325,26 +357,34 @@ class MessageStore:
     def _recover(self, abort: bool) -> RecoveryReport:
         segments = self._commit_log.load()
         self._checkpoint = read_checkpoint(self.root / "checkpoint")
+        self._index.load(abort, self._checkpoint.index_msg_timestamp)
         spans = {queue: files.load() for queue, files in self._consume_queues.items()}
+        files = Files(
+            abort,
+            self._checkpoint,
+            segments,
+            spans,
+            self._unit,
+            self._commit_log.scan,
+            self._commit_log.dispatch_of,
+        )
         state = RecoveryState()
-        log_min = segments[0].start if segments else 0
-        step = recovery.load(Files(abort, self._checkpoint, segments, spans, self._unit))
-        apply(state, step.changes)
         redispatched = 0
-        scan = self._commit_log.scan(step.result)
-        while scanned := next(scan, None):
-            step = recovery.redispatch(state, scanned, log_min)
-            apply(state, step.changes)
-            if step.result is RESCAN:
-                scan = self._commit_log.scan(log_min)
-                continue
-            if scanned.record:
-                self._write_unit(scanned.record, step.result)
-                redispatched += step.result is not None
-                self._written_at = self._dispatched_at = scanned.record.store_timestamp
-        apply(state, recovery.end_recovery(state, self._unit).changes)
-        self._cut(state, log_min)
+        for dispatch, unit in recovery.recover(files, state):
+            self._write_unit(dispatch, unit)
+            redispatched += 1
+            if not abort:
+                self._index.build(dispatch)
+        self._written_at = self._dispatched_at = state.store_timestamp
+        if abort:
+            self._index_again(state.scan_from)
+        self._cut(state, files.log_min)
         return RecoveryReport(abort, state.scan_from, self._state.commit_log, redispatched)
+
+    def _index_again(self, position: int) -> None:
+        for _, record in self._commit_log.scan(position):
+            if record:
+                self._index.build(self._commit_log.dispatch_of(record))
 
     def _cut(self, state: RecoveryState, log_min: int) -> None:
         """Cut the files to what was recovered, all on disk before the first append."""

@@ -1,0 +1,193 @@
+"""Messages by key and by id: the index as requests show it, and as it lies on disk."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import eventually
+from mqconform.frame import Frame
+from mqconform.records import parse_records
+from mqconform.requests import java_hash
+from mqconform.scene import Scene, done
+from mqconform.stage import Restart
+
+STORED = "test_a_message_is_stored_as_it_was_sent"
+FOUND = "test_a_message_is_found_by_each_of_its_keys"
+
+# The head of an index file, and an entry (IndexHeader.java, IndexFile.java, 5.3.3).
+HEAD = struct.Struct(">4q2i")
+ENTRY = struct.Struct(">iqii")
+SLOTS = {  # of a file, by its size in bytes
+    40 + 4 * slots + 20 * entries: slots
+    for slots, entries in ((5_000_000, 20_000_000), (50_000, 200_000))
+}
+
+
+def store(scene: Scene, topic: str, body: bytes, **properties: str) -> int:
+    """Store a message; its physical offset."""
+    answer = done(scene.broker.call(requests.send(topic, body, properties=properties)))
+    return int(answer.fields["msgId"][16:], 16)
+
+
+def bodies(answer: Frame) -> list[bytes]:
+    return [record.body for record in parse_records(answer.body)] if answer.code == 0 else []
+
+
+def found(scene: Scene, topic: str, key: str, *wanted: bytes, count: int = 32) -> Frame:
+    """A query that finds the bodies, waiting for the index to get there."""
+    request = requests.query_message(topic, key, count)
+    eventually(lambda: bodies(scene.broker.call(request)) == list(wanted))
+    answer = scene.broker.call(request)
+    assert bodies(answer) == list(wanted)
+    return answer
+
+
+@case("LOG-020", party="store", after=STORED)
+def test_a_message_is_found_by_each_of_its_keys(scene: Scene) -> None:
+    topic, other = scene.topic(), scene.topic()
+    store(scene, topic, b"one", KEYS="a b", UNIQ_KEY=scene.name("U"))
+    position = store(scene, topic, b"two", KEYS="b  c", UNIQ_KEY=(unique := scene.name("U")))
+    answer = found(scene, topic, "b", b"one", b"two")
+    assert answer.number("indexLastUpdatePhyoffset") >= position
+    found(scene, topic, "a", b"one")
+    found(scene, topic, "c", b"two")
+    found(scene, topic, unique, b"two")
+    for absent in ("a b", "", "d"):
+        assert scene.broker.call(requests.query_message(topic, absent)).code == 22
+    assert scene.broker.call(requests.query_message(other, "b")).code == 22
+
+
+@case("LOG-021", party="store", after=FOUND)
+def test_the_newest_messages_are_found_first(scene: Scene) -> None:
+    topic = scene.topic()
+    sent = [b"%d" % n for n in range(70)]
+    for body in sent:
+        store(scene, topic, body, KEYS="k")
+    found(scene, topic, "k", *sent[-3:], count=3)
+    found(scene, topic, "k", *sent[-64:], count=1000)
+    assert scene.broker.call(requests.query_message(topic, "k", 0)).code == 22
+
+
+@case("LOG-022", party="broker", after=FOUND)
+def test_a_query_by_unique_key_asks_for_32(scene: Scene) -> None:
+    topic = scene.topic()
+    sent = [b"%d" % n for n in range(34)]
+    for body in sent:
+        store(scene, topic, body, KEYS="k")
+    found(scene, topic, "k", *sent, count=64)
+    request = requests.query_message(topic, "k", 0).having(_UNIQUE_KEY_QUERY="true")
+    assert bodies(scene.broker.call(request)) == sent[-32:]
+
+
+@case("LOG-023", party="broker", after=FOUND)
+def test_messages_of_another_time_are_not_found(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.send(topic, b"here")
+    (record,) = scene.read_all(topic, group)
+    found(scene, topic, scene.last_key, b"here")
+    at, request = record.store_timestamp, requests.query_message(topic, scene.last_key)
+    around = request.having(beginTimestamp=at - 1000, endTimestamp=at)
+    assert bodies(scene.broker.call(around)) == [b"here"]
+    for begin, end in ((0, at - 2000), (at + 2000, at + 4000), (at + 2000, at - 2000)):
+        answer = scene.broker.call(request.having(beginTimestamp=begin, endTimestamp=end))
+        assert (answer.code, answer.number("indexLastUpdateTimestamp")) == (22, 0)
+
+
+@case("LOG-029", party="broker", after=FOUND)
+@pytest.mark.parametrize("field", ["maxNum", "beginTimestamp", "endTimestamp"])
+def test_a_query_says_what_it_asks_for(scene: Scene, field: str) -> None:
+    request = requests.query_message(scene.topic(), "k").without(field)
+    assert scene.broker.call(request).code == 1
+
+
+@case("LOG-029", party="broker", after=FOUND)
+def test_a_query_without_a_key_looks_for_null(scene: Scene) -> None:
+    topic = scene.topic()
+    request = requests.query_message(topic, "k").without("key")
+    assert scene.broker.call(request).code == 22
+    store(scene, topic, b"null", KEYS="null")
+    found(scene, topic, "null", b"null")
+    assert bodies(scene.broker.call(request)) == [b"null"]
+
+
+@case("LOG-024", party="store", after=FOUND)
+def test_keys_of_one_hash_are_one_key(scene: Scene) -> None:
+    topic = scene.topic()
+    assert java_hash("Aa") == java_hash("BB")
+    store(scene, topic, b"Aa", KEYS="Aa")
+    store(scene, topic, b"BB", KEYS="BB")
+    found(scene, topic, "Aa", b"Aa", b"BB")
+
+
+@case("LOG-025", party="broker", after=STORED)
+def test_a_message_is_found_by_its_id(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for body in (b"one", b"two"):
+        scene.send(topic, body)
+    for record in scene.read_all(topic, group):
+        answer = scene.broker.call(requests.view_message(record.physical_offset))
+        assert (answer.code, parse_records(answer.body)) == (0, [record])
+    for nowhere in (-1, 1 << 60):
+        answer = scene.broker.call(requests.view_message(nowhere))
+        remark = f"can not find message by the offset, {nowhere}"
+        assert (answer.code, answer.remark) == (1, remark)
+
+
+@case("LOG-026", party="store", after=FOUND)
+def test_a_prepared_record_is_indexed_and_a_rollback_one_is_not(scene: Scene) -> None:
+    topic = scene.topic()
+    for flag in (4, 12):
+        request = requests.send(topic, b"%d" % flag, properties={"KEYS": "k"}).having(f=flag)
+        done(scene.broker.call(request))
+    store(scene, topic, b"last", KEYS="k")
+    found(scene, topic, "k", b"4", b"last")
+
+
+@case("LOG-027", party="store", claims="restart", after=FOUND)
+@pytest.mark.parametrize("kind", [Restart.CLEAN, Restart.KILL], ids=lambda kind: kind.value)
+def test_messages_are_found_after_a_restart(scene: Scene, kind: Restart) -> None:
+    topic = scene.topic()
+    store(scene, topic, b"one", KEYS="one both")
+    store(scene, topic, b"two", KEYS="two both")
+    found(scene, topic, "both", b"one", b"two")
+    scene.restart(kind)
+    found(scene, topic, "one", b"one")
+    answer = scene.broker.call(requests.query_message(topic, "both"))
+    assert set(bodies(answer)) == {b"one", b"two"}
+
+
+@case("LOG-028", party="store", claims="store", after=FOUND)
+def test_an_index_file_is_chains_of_entries(scene: Scene) -> None:
+    topic = scene.topic()
+    positions = [store(scene, topic, body, KEYS="k") for body in (b"one", b"two")]
+    found(scene, topic, "k", b"one", b"two")
+    path = sorted((scene.store / "index").iterdir())[-1]
+    assert (len(path.name), path.name.isdecimal()) == (17, True)
+    assert chain(path, f"{topic}#k") == positions[::-1]
+
+
+def chain(path: Path, key: str) -> list[int]:
+    """The positions in the chain of a key in an index file."""
+    slots = SLOTS[path.stat().st_size]
+    hash_ = abs(java_hash(key))
+    found = []
+    with path.open("rb") as file:
+        begin, end, first, last, used, following = HEAD.unpack(file.read(HEAD.size))
+        assert 0 < begin <= end
+        assert first <= last
+        assert 0 < used < following
+        file.seek(HEAD.size + 4 * (hash_ % slots))
+        (number,) = struct.unpack(">i", file.read(4))
+        while number:
+            file.seek(HEAD.size + 4 * slots + ENTRY.size * number)
+            code, position, seconds, previous = ENTRY.unpack(file.read(ENTRY.size))
+            assert previous < number < following
+            assert 0 <= seconds <= (end - begin) // 1000
+            found += [position] if code == hash_ else []
+            number = previous
+    return found

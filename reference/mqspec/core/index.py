@@ -1,0 +1,143 @@
+"""Index: which records of the log have a key.
+
+An index file is a hash table with chains: slots, each with the number of the newest entry of
+its chain, and entries in the order in which they came. When it is full the next one is begun.
+An entry knows the hash of its key and not the key, so that a query by key finds messages with
+other keys too (LOG-024); who asked sorts them out. A record has an entry for its unique key
+and one for each of its keys, in its topic.
+
+The index is a help, not a promise: after a stop that was not clean, files that the checkpoint
+does not cover are removed, and only what recovery dispatches again is in them (LOG-027).
+
+Facts: store/index/{IndexFile,IndexHeader,IndexService}.java (5.3.3), and the files of 5.3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from mqspec.core.record import SysFlag, string_hash
+from mqspec.core.types import Topic
+
+HEADER_BYTES = 40
+SLOT_BYTES = 4
+ENTRY_BYTES = 20
+FIRST_ENTRY = 1  # entry 0 is never used: in a slot and in an entry, 0 ends the chain
+
+QUERY_COUNT_MAX = 64  # maxMsgsNumBatch
+UNIQUE_KEY_QUERY_COUNT = 32  # defaultQueryMaxNum
+
+_INT_MAX = 0x7FFFFFFF
+_TRANSACTION_TYPE = _ROLLBACK = int(SysFlag.ROLLBACK)  # the two bits
+
+
+class IndexHeader(NamedTuple):
+    """The head of an index file. A file takes over the end of the one before as its begin."""
+
+    begin_timestamp: int = 0  # store timestamps, ms
+    end_timestamp: int = 0
+    begin_phy_offset: int = 0  # positions of the log
+    end_phy_offset: int = 0
+    hash_slot_count: int = 0  # slots in use
+    index_count: int = FIRST_ENTRY  # the number of the next entry
+
+    def following(self) -> IndexHeader:
+        """The head of the next file."""
+        return IndexHeader(
+            self.end_timestamp, self.end_timestamp, self.end_phy_offset, self.end_phy_offset
+        )
+
+
+class IndexEntry(NamedTuple):
+    """One entry."""
+
+    key_hash: int
+    phy_offset: int  # position of the record
+    time_diff: int  # s, from the file's begin to the record's store timestamp
+    prev_index: int  # the next older entry of the chain
+
+
+def index_keys(sys_flag: int, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys by which a record can be found: of a rollback record none."""
+    if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
+        return ()
+    keys = (properties.get("UNIQ_KEY", ""), *properties.get("KEYS", "").split(" "))
+    return tuple(filter(None, keys))
+
+
+def key_hash(topic: Topic, key: str) -> int:
+    """The hash of a key in a topic, not negative: Java's of "topic#key", as an absolute value
+    (the least integer, which has none, counts as 0)."""
+    units = key.encode("utf-16-be", "surrogatepass")
+    code = _topic_hash(topic) * pow(31, len(units) // 2, 1 << 32) + string_hash(key)
+    code &= 0xFFFFFFFF
+    return 0 if code == 1 << 31 else min(code, (1 << 32) - code)
+
+
+@lru_cache(maxsize=4096)
+def _topic_hash(topic: Topic) -> int:
+    return string_hash(f"{topic}#")
+
+
+def is_indexed_already(header: IndexHeader, position: int) -> bool:
+    """Whether the record at a position has its entries. Of the one that was indexed last it is
+    not known, and when it is dispatched again it has them twice (RECOV-011)."""
+    return position < header.end_phy_offset
+
+
+def put_key(
+    header: IndexHeader, slot: int, hash_: int, position: int, store_timestamp: int
+) -> tuple[IndexHeader, IndexEntry]:
+    """The entry for a key, which goes to `header.index_count` and into its slot, where it is
+    the head of the chain; and the header with it. `slot` is what the slot held."""
+    chained = slot if 0 < slot <= header.index_count else 0
+    time_diff = 0
+    if header.begin_timestamp > 0:
+        time_diff = max(0, min((store_timestamp - header.begin_timestamp) // 1000, _INT_MAX))
+    is_first = header.index_count == FIRST_ENTRY
+    grown = IndexHeader(
+        store_timestamp if is_first else header.begin_timestamp,
+        store_timestamp,
+        position if is_first else header.begin_phy_offset,
+        position,
+        header.hash_slot_count + (not chained),
+        header.index_count + 1,
+    )
+    return grown, IndexEntry(hash_, position, time_diff, chained)
+
+
+def is_time_matched(header: IndexHeader, begin_ms: int, end_ms: int) -> bool:
+    """Whether a file may have records of a time, from `begin_ms` to `end_ms`."""
+    return begin_ms <= header.end_timestamp and header.begin_timestamp <= end_ms
+
+
+def select_phy_offset(
+    header: IndexHeader,
+    slot: int,
+    entry: Callable[[int], IndexEntry],
+    hash_: int,
+    begin_ms: int,
+    end_ms: int,
+) -> Iterator[int]:
+    """Positions of the records of a file whose key has a hash, newest first. `slot` is what the
+    slot of the hash holds, `entry` reads an entry."""
+    number, following = 0, slot if header.index_count > FIRST_ENTRY else 0
+    while 0 < following <= header.index_count and following != number:
+        number = following
+        found = entry(number)
+        stored_at = header.begin_timestamp + found.time_diff * 1000
+        if found.time_diff < 0:
+            return
+        if found.key_hash == hash_ and begin_ms <= stored_at <= end_ms:
+            yield found.phy_offset
+        if stored_at < begin_ms:
+            return
+        following = found.prev_index
+
+
+def is_covered(header: IndexHeader, index_msg_timestamp: int) -> bool:
+    """Whether a file is on disk as it should be, for all that the checkpoint says. The others
+    are removed when the last stop was not clean."""
+    return 0 < header.end_timestamp <= index_msg_timestamp

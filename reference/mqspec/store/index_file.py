@@ -1,0 +1,235 @@
+"""IndexFile: a file of the index, and IndexService: all of them (store/index, 5.3.3).
+
+A file is the head (40 bytes), the slots (i32 each) and the entries (20 bytes each: key hash
+i32, position i64, seconds i32, previous entry i32), all big-endian; see `mqspec.core.index`.
+It is sparse on disk, and mapped when it is first needed.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from mqrules import UserError
+from mqspec.core import index
+from mqspec.core.index import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexEntry, IndexHeader
+from mqspec.core.log import Dispatch
+from mqspec.core.types import Topic
+from mqspec.store.files import DISK, Disk
+
+_HEADER = Struct(">4q2i")
+_SLOT = Struct(">i")
+_ENTRY = Struct(">iqii")
+
+
+class IndexSize(NamedTuple):
+    """How big each file is."""
+
+    max_hash_slot_num: int
+    max_index_num: int  # entries, the first of which is never used
+
+    @property
+    def file_bytes(self) -> int:
+        return HEADER_BYTES + self.max_hash_slot_num * SLOT_BYTES + self.max_index_num * ENTRY_BYTES
+
+
+class IndexFile:
+    """One file, which is there."""
+
+    def __init__(self, path: Path, size: IndexSize, disk: Disk = DISK) -> None:
+        self.path = path
+        self._size = size
+        self._disk = disk
+        with path.open("rb") as file:
+            header = IndexHeader(*_HEADER.unpack(file.read(HEADER_BYTES)))
+        # A file that has no entry yet may say 0.
+        first = max(header.index_count, index.FIRST_ENTRY)
+        self.header = header._replace(index_count=first)
+
+    @classmethod
+    def create(
+        cls, path: Path, size: IndexSize, header: IndexHeader, disk: Disk = DISK
+    ) -> IndexFile:
+        """Make a file without entries."""
+        disk.create(path, size.file_bytes).close()
+        made = cls(path, size, disk)
+        made._write_header(header)
+        return made
+
+    @property
+    def is_full(self) -> bool:
+        return self.header.index_count >= self._size.max_index_num
+
+    def put_key(self, hash_: int, position: int, store_timestamp: int) -> None:
+        """Add an entry to a file that is not full."""
+        slot_at = self._slot_at(hash_)
+        number = self.header.index_count
+        header, entry = index.put_key(
+            self.header, self._slot(slot_at), hash_, position, store_timestamp
+        )
+        at = self._entry_at(number)
+        self._map[at : at + ENTRY_BYTES] = _ENTRY.pack(*entry)
+        self._map[slot_at : slot_at + SLOT_BYTES] = _SLOT.pack(number)
+        self._write_header(header)
+
+    def select_phy_offset(self, hash_: int, begin_ms: int, end_ms: int) -> Iterable[int]:
+        """Positions of records whose key has the hash and that were stored in a time, the
+        newest first. Times are known to the second."""
+        slot = self._slot(self._slot_at(hash_))
+        return index.select_phy_offset(self.header, slot, self._entry, hash_, begin_ms, end_ms)
+
+    def flush(self) -> None:
+        """Return when all of it is on disk."""
+        if "_map" in self.__dict__:
+            self._map.flush()
+
+    def close(self) -> None:
+        """Unmap it."""
+        if "_map" in self.__dict__:
+            self._map.close()
+            del self._map
+
+    @cached_property
+    def _map(self) -> mmap.mmap:
+        return self._disk.map(self.path, self._size.file_bytes)
+
+    def _slot_at(self, hash_: int) -> int:
+        return HEADER_BYTES + hash_ % self._size.max_hash_slot_num * SLOT_BYTES
+
+    def _entry_at(self, number: int) -> int:
+        slots_bytes = self._size.max_hash_slot_num * SLOT_BYTES
+        return HEADER_BYTES + slots_bytes + number * ENTRY_BYTES
+
+    def _slot(self, at: int) -> int:
+        (number,) = _SLOT.unpack(self._map[at : at + SLOT_BYTES])
+        return int(number)
+
+    def _entry(self, number: int) -> IndexEntry:
+        at = self._entry_at(number)
+        return IndexEntry(*_ENTRY.unpack(self._map[at : at + ENTRY_BYTES]))
+
+    def _write_header(self, header: IndexHeader) -> None:
+        self._map[:HEADER_BYTES] = _HEADER.pack(*header)
+        self.header = header
+
+
+class QueryOffsetResult(NamedTuple):
+    """Where records with a key may be, and how far the index is."""
+
+    phy_offsets: tuple[int, ...] = ()  # ascending
+    index_last_update_timestamp: int = 0
+    index_last_update_phy_offset: int = 0
+
+
+class IndexService:
+    """The index files of a store, in one directory. `clock_ms` names them."""
+
+    def __init__(
+        self, directory: Path, size: IndexSize, clock_ms: Callable[[], int], disk: Disk = DISK
+    ) -> None:
+        self._directory = directory
+        self._size = size
+        self._clock_ms = clock_ms
+        self._disk = disk
+        self._files: list[IndexFile] = []  # ascending
+        self.index_msg_timestamp = 0  # as in the checkpoint: the end of the last full file, ms
+
+    def check(self) -> None:
+        """Raise UserError where a file cannot be of the index. Changes nothing.
+
+        It may be empty: a crash leaves it so.
+        """
+        for path in self._paths():
+            if not path.is_file() or path.stat().st_size not in (0, self._size.file_bytes):
+                raise UserError(
+                    str(path),
+                    f"not an index file of {self._size.file_bytes} bytes",
+                    "open the store with the index sizes that it was written with, or remove "
+                    "the file: messages in it are then not found by key",
+                )
+
+    def load(self, abnormal: bool, index_msg_timestamp: int) -> None:
+        """Open the files. After a stop that was not clean those are removed that the checkpoint
+        does not cover."""
+        self.index_msg_timestamp = index_msg_timestamp
+        for path in self._paths():
+            if path.stat().st_size == 0:
+                self._disk.remove(path)
+                continue
+            file = IndexFile(path, self._size, self._disk)
+            if abnormal and not index.is_covered(file.header, index_msg_timestamp):
+                self._disk.remove(path)
+            else:
+                self._files.append(file)
+
+    def build(self, dispatch: Dispatch) -> None:
+        """Index a record, unless it was indexed."""
+        topic, _ = dispatch.queue
+        position = dispatch.unit.position
+        if index.is_indexed_already(self._last().header, position):
+            return
+        for key in dispatch.keys:
+            hash_ = index.key_hash(topic, key)
+            self._last().put_key(hash_, position, dispatch.store_timestamp)
+
+    def query_offset(
+        self, topic: Topic, key: str, max_count: int, begin_ms: int, end_ms: int
+    ) -> QueryOffsetResult:
+        """The newest records of a topic whose key has this one's hash."""
+        if not self._files:
+            return QueryOffsetResult()
+        hash_ = index.key_hash(topic, key)
+        wanted = min(max_count, index.QUERY_COUNT_MAX)
+        found: list[int] = []
+        for file in reversed(self._files):
+            if index.is_time_matched(file.header, begin_ms, end_ms):
+                room = max(0, wanted - len(found))
+                found += islice(file.select_phy_offset(hash_, begin_ms, end_ms), room)
+            if file.header.begin_timestamp < begin_ms or len(found) >= wanted:
+                break
+        last = self._files[-1].header
+        return QueryOffsetResult(tuple(sorted(found)), last.end_timestamp, last.end_phy_offset)
+
+    def flush(self) -> None:
+        """Return when the last file is on disk; the others are since they were full."""
+        if self._files:
+            self._files[-1].flush()
+
+    def close(self) -> None:
+        """Unmap the files."""
+        while self._files:
+            self._files.pop().close()
+
+    def _last(self) -> IndexFile:
+        """The file that takes the next entry."""
+        if not self._files:
+            self._begin_file(IndexHeader())
+        elif (last := self._files[-1]).is_full:
+            last.flush()
+            self.index_msg_timestamp = last.header.end_timestamp
+            self._begin_file(last.header.following())
+        return self._files[-1]
+
+    def _begin_file(self, header: IndexHeader) -> None:
+        renamed = [self._directory, *self._disk.make_directory(self._directory)]
+        now_ms = self._clock_ms()
+        while (path := self._directory / _name(now_ms)).exists():
+            now_ms += 1
+        self._files.append(IndexFile.create(path, self._size, header, self._disk))
+        for directory in renamed:
+            self._disk.sync_directory(directory)
+
+    def _paths(self) -> list[Path]:
+        return sorted(self._directory.iterdir()) if self._directory.is_dir() else []
+
+
+def _name(time_ms: int) -> str:
+    """yyyyMMddHHmmssSSS, in local time."""
+    seconds, ms = divmod(time_ms, 1000)
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(seconds)) + f"{ms:03}"

@@ -1,0 +1,117 @@
+"""The index: hashes, chains, and what a query takes from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqspec.core.index import (
+    IndexEntry,
+    IndexHeader,
+    index_keys,
+    is_covered,
+    is_indexed_already,
+    is_time_matched,
+    key_hash,
+    put_key,
+    select_phy_offset,
+)
+from mqspec.core.record import SysFlag, string_hash
+
+
+@pytest.mark.parametrize(
+    ("properties", "keys"),
+    [
+        ({}, ()),
+        ({"UNIQ_KEY": "u"}, ("u",)),
+        ({"KEYS": "a  b a", "UNIQ_KEY": "u"}, ("u", "a", "b", "a")),
+    ],
+)
+def test_keys(properties: dict[str, str], keys: tuple[str, ...]) -> None:
+    for flag in (0, SysFlag.PREPARED, SysFlag.COMMIT):
+        assert index_keys(flag, properties) == keys
+    assert index_keys(SysFlag.ROLLBACK, properties) == ()
+
+
+@pytest.mark.parametrize("topic", ["T", "a-longer-topic", "%RETRY%g"])
+@pytest.mark.parametrize("key", ["", "k", "FD00000A", "ключ", "\U0001f600" * 300, "polygenelubric"])
+def test_a_hash_is_that_of_java(topic: str, key: str) -> None:
+    assert key_hash(topic, key) == abs(string_hash(f"{topic}#{key}"))
+
+
+def test_the_least_integer_counts_as_0() -> None:
+    topic, key = "T", "#=&6-;'"
+    assert string_hash(f"{topic}#{key}") == -(1 << 31)
+    assert key_hash(topic, key) == 0
+
+
+class File:
+    """An index file of one slot, in memory."""
+
+    def __init__(self, header: IndexHeader) -> None:
+        self.header, self.slot = header, 0
+        self.entries: dict[int, IndexEntry] = {}
+
+    def put(self, hash_: int, position: int, at: int) -> IndexEntry:
+        number = self.header.index_count
+        self.header, entry = put_key(self.header, self.slot, hash_, position, at)
+        self.entries[number], self.slot = entry, number
+        return entry
+
+    def find(self, hash_: int, begin: int = 0, end: int = 1 << 62) -> list[int]:
+        entry = self.entries.__getitem__
+        return list(select_phy_offset(self.header, self.slot, entry, hash_, begin, end))
+
+
+def test_a_chain_leads_from_the_newest_entry_to_the_oldest() -> None:
+    file = File(IndexHeader())
+    assert file.find(7) == []
+    assert file.put(7, 100, 5_000) == IndexEntry(7, 100, 0, 0)
+    assert file.put(8, 200, 6_999) == IndexEntry(8, 200, 1, 1)
+    assert file.put(7, 300, 9_000) == IndexEntry(7, 300, 4, 2)
+    assert file.header == IndexHeader(5_000, 9_000, 100, 300, 1, 4)
+    assert file.find(7) == [300, 100]
+    assert file.find(7, begin=5_001) == [300]
+    assert file.find(7, end=8_999) == [100]
+    assert file.find(9) == []
+
+
+def test_the_first_entry_of_a_later_file_counts_from_the_file_before() -> None:
+    header = IndexHeader(5_000, 9_000, 100, 300, 1, 4).following()
+    assert header == IndexHeader(9_000, 9_000, 300, 300, 0, 1)
+    file = File(header)
+    assert file.put(7, 400, 12_000).time_diff == 3
+    assert file.header == IndexHeader(12_000, 12_000, 400, 400, 1, 2)
+
+
+def test_time_differences_stay_in_their_field() -> None:
+    file = File(IndexHeader())
+    file.put(7, 100, 5_000)
+    assert file.put(7, 200, 1_000).time_diff == 0
+    assert file.put(7, 300, 1 << 60).time_diff == (1 << 31) - 1
+
+
+def test_a_slot_that_points_behind_the_entries_is_empty() -> None:
+    header, entry = put_key(IndexHeader(), 5, 7, 100, 1_000)
+    assert (entry.prev_index, header.hash_slot_count) == (0, 1)
+
+
+def test_a_chain_that_leads_to_itself_ends() -> None:
+    entry = IndexEntry(7, 100, 0, 1)
+    header = IndexHeader(1, 1, 100, 100, 1, 2)
+    assert list(select_phy_offset(header, 1, lambda _: entry, 7, 0, 9)) == [100]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "matched"), [(0, 9, False), (0, 10, True), (20, 30, True), (21, 30, False)]
+)
+def test_a_file_is_of_a_time(begin: int, end: int, matched: bool) -> None:
+    assert is_time_matched(IndexHeader(10, 20), begin, end) is matched
+
+
+def test_the_record_that_was_indexed_last_may_be_indexed_again() -> None:
+    header = IndexHeader(end_phy_offset=100)
+    assert [is_indexed_already(header, at) for at in (99, 100, 101)] == [True, False, False]
+
+
+def test_the_checkpoint_covers_full_files() -> None:
+    assert [is_covered(IndexHeader(1, end), 50) for end in (0, 50, 51)] == [False, True, False]
