@@ -1,0 +1,147 @@
+"""POP over the wire: popped, acknowledged, brought back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from peer import SMALL, Peer, broker_peer, meet
+
+from mqspec.broker import Broker
+from mqspec.core.metadata import BrokerConfig
+from mqspec.core.record import Record, decode_properties
+from mqspec.nameserver import NameServer
+from mqspec.wire.bodies import decode_messages
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+QUICK = BrokerConfig(revive_interval=20)
+
+
+@asynccontextmanager
+async def quick_peer(store: Path, config: BrokerConfig = QUICK) -> AsyncIterator[Peer]:
+    """A connection to a broker that looks at its revive log all the time."""
+    nameserver = NameServer("127.0.0.1", 0)
+    await nameserver.start()
+    broker = Broker(store, nameserver.address, config, store_config=SMALL)
+    await broker.start()
+    peer = await meet(broker.address)
+    yield peer
+    await peer.close()
+    await broker.stop()
+    await nameserver.stop()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def pop_fields(topic: str, group: str = "PG") -> dict[str, object]:
+    return {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": 0,
+        "maxMsgNums": 32,
+        "invisibleTime": 60_000,
+        "pollTime": 0,
+        "bornTime": now_ms(),
+        "initMode": 0,
+        "expType": "TAG",
+        "exp": "*",
+        "order": "false",
+    }
+
+
+async def pop(peer: Peer, topic: str, **fields: object) -> RemotingCommand:
+    return await peer.ask(RequestCode.POP_MESSAGE, **pop_fields(topic) | fields)
+
+
+def records(answer: RemotingCommand) -> list[Record]:
+    return decode_messages(answer.body) if answer.code == 0 else []
+
+
+def bodies(answer: RemotingCommand) -> list[bytes]:
+    return [record.body for record in records(answer)]
+
+
+def handle(answer: RemotingCommand, queue_id: int, offset: int) -> str:
+    """The receipt handle of a message of an answer with messages of one queue."""
+    fields = answer.ext_fields
+    flag, _, start = fields["startOffsetInfo"].split(" ")
+    names = ("popTime", "invisibleTime", "reviveQid")
+    middle = " ".join(fields[name] for name in names)
+    return f"{start} {middle} {flag} broker-a {queue_id} {offset}"
+
+
+async def ack(
+    peer: Peer, topic: str, extra_info: str, offset: int, **fields: object
+) -> RemotingCommand:
+    named: dict[str, object] = {
+        "consumerGroup": "PG",
+        "topic": topic,
+        "queueId": 0,
+        "extraInfo": extra_info,
+        "offset": offset,
+    }
+    return await peer.ask(RequestCode.ACK_MESSAGE, **named | fields)
+
+
+async def until(
+    found: Callable[[], Awaitable[RemotingCommand]], deadline_s: float = 10.0
+) -> RemotingCommand:
+    """Ask until messages come."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        answer = await found()
+        if answer.code == 0:
+            return answer
+        await asyncio.sleep(0.02)
+    raise AssertionError("nothing came in time")
+
+
+def test_what_is_popped_is_invisible_and_told_where_it_was(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            for body in (b"a", b"b", b"c"):
+                await peer.send("T", body)
+            first = await pop(peer, "T", maxMsgNums=2)
+            assert (first.code, first.remark, bodies(first)) == (0, "FOUND", [b"a", b"b"])
+            fields = first.ext_fields
+            assert (fields["startOffsetInfo"], fields["msgOffsetInfo"]) == ("0 0 0", "0 0 0,1")
+            assert (fields["restNum"], fields["reviveQid"]) == ("1", "0")
+            assert bodies(await pop(peer, "T")) == [b"c"]
+            nothing = await pop(peer, "T")
+            assert (nothing.code, nothing.remark) == (210, "NO_MESSAGE_IN_QUEUE")
+            assert (nothing.ext_fields["msgOffsetInfo"], nothing.ext_fields["reviveQid"]) == (
+                "",
+                "2",
+            )
+
+    asyncio.run(scenario())
+
+
+def test_what_is_not_acknowledged_comes_again_and_nothing_else(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with quick_peer(tmp_path / "store") as peer:
+            for body in (b"a", b"b", b"c"):
+                await peer.send("T", body, i="TAGS\x01A\x02")
+            first = await pop(peer, "T", invisibleTime=100)
+            for offset in (0, 2):
+                assert (await ack(peer, "T", handle(first, 0, offset), offset)).code == 0
+            again = await until(lambda: pop(peer, "T"))
+            (record,) = records(again)
+            assert (record.body, record.topic, record.reconsume_times) == (b"b", "T", 1)
+            properties = decode_properties(record.properties)
+            assert properties["1ST_POP_TIME"] == first.ext_fields["popTime"]
+            assert properties["POP_CK"] == handle(again, 0, 0)
+            assert properties["TAGS"] == "A"
+            assert again.ext_fields["msgOffsetInfo"] == "1 0 0"
+            done = await ack(peer, "%RETRY%PG_T", handle(again, 0, 0), 0)
+            assert done.code == 0
+
+    asyncio.run(scenario())
