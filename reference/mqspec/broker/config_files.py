@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from mqrules import UserError
-from mqspec.core import delay, offset_commit
+from mqspec.core import delay, offset_commit, pop_order
 from mqspec.core.delay import DelayState
 from mqspec.core.metadata import (
     DataVersion,
@@ -20,6 +20,7 @@ from mqspec.core.metadata import (
     TopicConfig,
 )
 from mqspec.core.offset_commit import OffsetState
+from mqspec.core.pop_order import PopOrderState
 from mqspec.store.config_file import ConfigFile
 from mqspec.wire.bodies import BodyError, from_plain, to_plain
 
@@ -35,6 +36,7 @@ class ConfigFiles:
         self._groups = ConfigFile(config / "subscriptionGroup.json")
         self._offsets = ConfigFile(config / "consumerOffset.json")
         self._delay = ConfigFile(config / "delayOffset.json")
+        self._pop_order = ConfigFile(config / "consumerOrderInfo.json")
 
     def load_metadata(self) -> MetadataState:
         """Topics and groups. Raises UserError where a file is damaged, and its .bak too."""
@@ -79,6 +81,18 @@ class ConfigFiles:
         """On disk when this returns."""
         version = to_plain(DataVersion(timestamp=now_ms))
         self._delay.persist({"dataVersion": version, **delay.persist(state)})
+
+    def load_pop_order(self) -> PopOrderState:
+        """The queues that are popped in order. Raises UserError where the file is damaged, and
+        its .bak too."""
+        try:
+            return pop_order.load(self._pop_order.load())
+        except ValueError as error:
+            raise _unreadable(self._pop_order, error) from None
+
+    def persist_pop_order(self, state: PopOrderState) -> None:
+        """On disk when this returns."""
+        self._pop_order.persist(pop_order.persist(state))
 
 
 def _load_table(file: ConfigFile, key: str, cls: type[T]) -> tuple[dict[str, T], DataVersion]:

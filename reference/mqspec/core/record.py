@@ -76,10 +76,13 @@ _BEFORE_BODY = {
     for born in (4, 16)
     for store in (4, 16)
 }
+# The same by what the system flag says of the hosts.
+_LAYOUT_OF = tuple(_BEFORE_BODY[born, store] for store in (4, 16) for born in (4, 16))
 _BLANK = Struct(">iI")
 _PLACE = Struct(">qq")  # queueOffset, physicalOffset
 _PLACE_AT = 20
 _SYS_FLAG_AT = 36
+_OUTLINE_BYTES_MIN = _SYS_FLAG_AT + _PORT.size
 
 _POWERS_OF_31 = tuple(pow(31, n, 1 << 32) for n in range(256))
 
@@ -132,6 +135,18 @@ class Record:
         Not unique: a log that lost its tail uses the same offsets again.
         """
         return offset_message_id(self.store_host, self.physical_offset)
+
+
+class Outline(NamedTuple):
+    """What tells whether a record in the log needs anything: its queue and its places."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int  # in messages
+    physical_offset: int  # in bytes, of the whole log
+    sys_flag: int
+    store_timestamp: int  # ms
+    size: int  # in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +216,11 @@ def place(
     (sys_flag,) = _PORT.unpack_from(encoded, _SYS_FLAG_AT)
     born_host_bytes = 16 if sys_flag & _BORN_HOST_V6 else 4
     _I64.pack_into(encoded, _HEAD.size + born_host_bytes + _PORT.size, store_timestamp)
+
+
+def queue_offset_of(data: Buffer) -> int:
+    """The queue offset, in messages, of a record as it lies in the log."""
+    return int(_PLACE.unpack_from(data, _PLACE_AT)[0])
 
 
 def encode_blank(size: int) -> bytes:
@@ -273,6 +293,45 @@ def _decode(data: bytes, v1: bool, check_crc: bool) -> Record | Bad:
         prepared_transaction_offset=prepared_transaction_offset,
         size=len(data),
     )
+
+
+def decode_outline(buffer: memoryview, at: int = 0) -> Outline | None:
+    """The outline of the record that starts at byte `at`, its CRC checked; None where
+    `decode_record` finds no record. A log is walked with this at several times its speed."""
+    if len(buffer) - at < _OUTLINE_BYTES_MIN:
+        return None
+    (sys_flag,) = _PORT.unpack_from(buffer, at + _SYS_FLAG_AT)
+    layout = _LAYOUT_OF[(sys_flag & (_BORN_HOST_V6 | _STORE_HOST_V6)) >> 4]
+    try:
+        size, magic, crc, queue_id, _, queue_offset, physical_offset, *behind = layout.unpack_from(
+            buffer, at
+        )
+        store_timestamp, body_bytes = behind[4], behind[9]
+        topic_at = at + layout.size + body_bytes
+        if magic == _V1:
+            topic_bytes = buffer[topic_at]
+            topic_begin = topic_at + 1
+        elif magic == _V2:
+            (topic_bytes,) = _I16.unpack_from(buffer, topic_at)
+            topic_begin = topic_at + 2
+        else:
+            return None
+        topic_end = topic_begin + topic_bytes
+        (properties_bytes,) = _I16.unpack_from(buffer, topic_end)
+        topic = str(buffer[topic_begin:topic_end], "utf-8")
+    except (struct.error, IndexError, UnicodeDecodeError):
+        return None
+    if (
+        body_bytes < 0
+        or topic_bytes < 0
+        or properties_bytes < 0
+        or (magic == _V1 and topic_bytes > V1_TOPIC_BYTES_MAX)
+        or topic_end + 2 + properties_bytes != at + size
+        or at + size > len(buffer)
+        or (body_bytes and zlib.crc32(buffer[topic_at - body_bytes : topic_at]) & 0x7FFFFFFF != crc)
+    ):
+        return None
+    return Outline(topic, queue_id, queue_offset, physical_offset, sys_flag, store_timestamp, size)
 
 
 def _host(data: bytes, at: int, v6: int) -> tuple[Host, int]:
