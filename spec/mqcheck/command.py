@@ -11,21 +11,25 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
+from rich.text import Text
 
+from mqcheck.cache import Cache
 from mqcheck.config import read_config
 from mqcheck.manifest import TLA, Model, Tier, models
 from mqcheck.replay import ReplayError, replay, world_of
-from mqcheck.runner import Check, Result, plan, run_check, run_models
+from mqcheck.runner import Check, Result, plan, run_check, run_checks
 from mqcheck.scenario import scenario_of, write_scenario
 from mqcheck.tlc import Counterexample, Exit, run_tlc
 from mqrules import UserError, write_evidence
 
 HELP = "check the TLA+ models with TLC"
+CACHE = Path(".mqspec/check")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +42,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--scenario", type=Path, metavar="FILE", help="with --trace: write it there as JSON"
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="TLC runs at once")
+    parser.add_argument(
+        "--fresh", action="store_true", help="run also what is known from an earlier run"
+    )
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
 
 
@@ -54,17 +61,53 @@ def run(args: argparse.Namespace) -> int:
         return _show_trace(chosen, args.trace, args.scenario, console)
     if args.scenario:
         raise UserError("--scenario", "of which property", "add --trace PROPERTY")
-    results = run_models(chosen, args.jobs, lambda result: console.print(_line(result)))
+    checks = [check for model in chosen for check in plan(model)]
+    results = _run_checks(checks, args.jobs, None if args.fresh else Cache(CACHE), console)
     if args.evidence:
         write_evidence(args.evidence, (e for result in results for e in result.evidence()))
     failed = sum(1 for result in results if result.problem)
-    console.print(f"{len(chosen)} models, {len(results)} runs of TLC, {failed} failed")
+    cached = sum(1 for result in results if result.run.cached)
+    known = f", {cached} known from before" if cached else ""
+    console.print(f"{len(chosen)} models, {len(results)} runs of TLC{known}, {failed} failed")
     replays = [answer for result in results for answer in _replay(result)]
     differing = [answer for answer in replays if answer]
     for answer in differing:
         console.print(f"[red]FAILED[/] {answer}")
     console.print(f"{len(replays)} counterexamples replayed on the core, {len(differing)} failed")
     return 1 if failed or differing else 0
+
+
+def _run_checks(
+    checks: Sequence[Check], jobs: int, cache: Cache | None, console: Console
+) -> list[Result]:
+    columns = (
+        TextColumn("{task.fields[runs]} of {task.fields[total_runs]} runs"),
+        BarColumn(),
+        _Speed(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        total = sum(check.states for check in checks)
+        task = progress.add_task("", total=total, runs=0, total_runs=len(checks))
+
+        def report(result: Result) -> None:
+            console.print(_line(result), soft_wrap=True)
+            runs = progress.tasks[task].fields["runs"] + 1
+            progress.update(task, advance=result.check.states, runs=runs)
+
+        return run_checks(checks, jobs, cache, report)
+
+
+class _Speed(ProgressColumn):
+    """How fast states are found, and how long the rest of them may take."""
+
+    def render(self, task: Task) -> Text:
+        if not (task.completed and task.elapsed):
+            return Text("")
+        speed = task.completed / task.elapsed
+        left = (task.remaining or 0) / speed
+        return Text(f"{speed:,.0f} states/s, some {left:.0f} s left")
 
 
 def _replay(result: Result) -> Iterator[str]:
@@ -98,7 +141,8 @@ def _line(result: Result) -> str:
         verdict = f"violated, as expected, in {len(result.counterexample.steps)} states"
     else:
         verdict = f"holds in {seen.distinct} states"
-    return f"[green]ok[/] {check.model.name}: {names} {verdict}"
+    known = " (known from before)" if seen.cached else ""
+    return f"[green]ok[/] {check.model.name}: {names} {verdict}{known}"
 
 
 def _listing(model: Model) -> str:

@@ -9,10 +9,11 @@ names, and the manifest must name the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
+from mqcheck.cache import Cache
 from mqcheck.manifest import MODELS, TLA, Counts, Model, Tier
 from mqcheck.tlc import Counterexample, Exit, TlcRun, run_tlc
 from mqrules import Evidence, EvidenceKind, UserError, Verdict
@@ -27,6 +28,11 @@ class Check:
     exit: Exit
     counts: Counts | None = None  # to compare, of the run with all holding invariants
     depth: int | None = None  # to compare, of an invariant that must break
+
+    @property
+    def states(self) -> int:
+        """How many states TLC is expected to generate; 0 where it stops when it likes."""
+        return self.model.counts.states if self.exit is Exit.HOLDS else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ def plan(model: Model) -> Iterator[Check]:
             yield Check(model, frozenset({name}), Exit.SAFETY, depth=broken.depth)
 
 
-def run_check(check: Check) -> Result:
+def run_check(check: Check, cache: Cache | None = None) -> Result:
     """Run TLC for one check and compare. Raises UserError where TLC itself fails."""
     model = check.model
     run = run_tlc(
@@ -91,6 +97,7 @@ def run_check(check: Check) -> Result:
         model.name,
         library=(TLA, MODELS),
         thorough=model.tier is Tier.FULL,
+        cache=cache,
     )
     return Result(check, run, compare(check, run))
 
@@ -115,25 +122,28 @@ def compare(check: Check, run: TlcRun) -> str:
     return ""
 
 
-def run_models(
-    models: Iterable[Model], jobs: int, report: Callable[[Result], None]
+def run_checks(
+    checks: Sequence[Check], jobs: int, cache: Cache | None, report: Callable[[Result], None]
 ) -> list[Result]:
-    """Run all checks of some models, `jobs` at a time; `report` is told of each at its end.
+    """Run checks, `jobs` at a time, the largest first; `report` is told of each at its end.
+    The results are in the order of the checks.
 
     A model that TLC refuses stops the rest: nothing is worth reading until it is mended.
     """
-    checks = [check for model in models for check in plan(model)]
-    results = []
+    results: dict[int, Result] = {}
     with ThreadPoolExecutor(jobs) as pool:
-        futures: list[Future[Result]] = [pool.submit(run_check, check) for check in checks]
+        places = sorted(range(len(checks)), key=lambda place: -checks[place].states)
+        futures: dict[Future[Result], int] = {
+            pool.submit(run_check, checks[place], cache): place for place in places
+        }
         try:
-            for future in futures:
-                results.append(future.result())
-                report(results[-1])
+            for future in as_completed(futures):
+                results[futures[future]] = future.result()
+                report(future.result())
         except UserError:
             pool.shutdown(cancel_futures=True)
             raise
-    return results
+    return [results[place] for place in sorted(results)]
 
 
 def _shown(counts: Counts) -> str:

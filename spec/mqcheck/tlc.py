@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
 
+from mqcheck.cache import Cache, key_of
 from mqcheck.jvm import QUICK, THOROUGH, run_tlc_in_jvm
 from mqcheck.values import parse_state
 from mqrules import UserError
@@ -25,7 +26,10 @@ _STATE = re.compile(r"\d+: <(?P<action>\w+)[^>]*>\s*\n(?P<state>.*)", re.DOTALL)
 _BACK = re.compile(r"(\d+)")
 _COUNTS = re.compile(r"(\d+) states generated, (\d+) distinct states found")
 # The parser of TLA+ frames nothing: what was expected, or a place and what is wrong there.
-_PARSER_SAYS = re.compile(r"(Was expecting .*?\n.*?\n|line \d+, col[^\n]*\n\s*[^\n]+)", re.DOTALL)
+_PARSER_SAYS = re.compile(
+    r"(Was expecting .*?\n.*?\n|line \d+, col[^\n]*\n\s*[^\n]+|Cannot find source file [^\n]*)",
+    re.DOTALL,
+)
 _DEPTH = re.compile(r"search is (\d+)")
 
 # Message codes of TLC, see tlc2.output.EC.
@@ -62,21 +66,35 @@ class TlcRun:
     distinct: int
     depth: int
     counterexample: Counterexample | None
+    cached: bool = False  # said by an earlier run of the same
 
 
 def run_tlc(
-    module: Path, config: str, name: str, library: Sequence[Path], *, thorough: bool = False
+    module: Path,
+    config: str,
+    name: str,
+    library: Sequence[Path],
+    *,
+    thorough: bool = False,
+    cache: Cache | None = None,
 ) -> TlcRun:
     """Run TLC on `module` with the text of a configuration, called `name` in errors.
 
-    `library` holds the folders of other modules; `thorough` is for large models. Raises
-    UserError where TLC itself fails: a syntax error, an unknown property.
+    `library` holds the folders of other modules; `thorough` is for large models; what an
+    earlier run of the same said is taken from the cache. Raises UserError where TLC itself
+    fails: a syntax error, an unknown property.
     """
+    key = key_of(module, config, library) if cache else ""
+    if cache and (kept := cache.get(key)):
+        return replace(parse_output(kept[1], kept[0], name), cached=True)
     try:
         code, output = run_tlc_in_jvm(module, config, library, THOROUGH if thorough else QUICK)
     except (Py4JError, OSError) as error:
         raise UserError(name, f"Java ended under TLC: {error}", "look at its memory") from None
-    return parse_output(output, code, name)
+    run = parse_output(output, code, name)
+    if cache:
+        cache.keep(key, code, output)
+    return run
 
 
 def parse_output(output: str, code: int, where: str) -> TlcRun:

@@ -145,6 +145,7 @@ def test_symmetry_is_refused_beside_a_temporal_property(tmp_path: Path) -> None:
     [
         ("Init ==", "Init = =", "Was expecting"),
         ("count < Limit", "count < Lmit", "Unknown operator: `Lmit'"),
+        ("EXTENDS Naturals", "EXTENDS Natural", "Cannot find source file for module Natural"),
         ("TypeOK ==", "TypesOK ==", "The invariant TypeOK specified"),
     ],
 )
