@@ -8,17 +8,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from mqspec.broker import Broker
-from mqspec.client.consumer import ConsumerConfig, ConsumeStatus, Listener
 from mqspec.client.instance import ClientInstance, succeeded
+from mqspec.client.listener import ConsumeStatus, Listener
 from mqspec.client.message import MessageExt
+from mqspec.client.push_consumer import ConsumerConfig
 from mqspec.cluster import Cluster, ClusterConfig
 from mqspec.core.group import ConsumeFromWhere
-from mqspec.core.metadata import AUTO_CREATE_TOPIC
+from mqspec.core.metadata import AUTO_CREATE_TOPIC, Perm
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
 DEADLINE_S = 20
 TOPIC, GROUP = "T", "G"
+RETRY_TOPIC = "%RETRY%G"
 
 QUICK = ConsumerConfig(
     consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
@@ -68,12 +70,20 @@ async def ask(
     return response
 
 
-async def create_topic(cluster: Cluster, queues: int, *brokers: str) -> None:
-    """TOPIC, with so many queues on each broker."""
+async def create_topic(
+    cluster: Cluster,
+    queues: int,
+    *brokers: str,
+    topic: str = TOPIC,
+    perm: int = Perm.READ | Perm.WRITE,
+) -> None:
+    """A topic, with so many queues on each broker."""
     for broker in brokers or ("broker-a",):
-        fields = {"topic": TOPIC, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6}
-        more = {"defaultTopic": AUTO_CREATE_TOPIC, "topicFilterType": "SINGLE_TAG"}
-        succeeded(await ask(cluster, RequestCode.UPDATE_AND_CREATE_TOPIC, broker, **fields, **more))
+        fields = {"topic": topic, "readQueueNums": queues, "writeQueueNums": queues}
+        more = {"perm": int(perm), "defaultTopic": AUTO_CREATE_TOPIC}
+        kind = {"topicFilterType": "SINGLE_TAG"}
+        code = RequestCode.UPDATE_AND_CREATE_TOPIC
+        succeeded(await ask(cluster, code, broker, **fields, **more, **kind))
 
 
 def taking(got: list[MessageExt]) -> Listener:

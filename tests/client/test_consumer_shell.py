@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from scene import GROUP, QUICK, TOPIC, ask, create_topic, run, taking, until
+from scene import GROUP, QUICK, RETRY_TOPIC, TOPIC, ask, create_topic, run, taking, until
 
 from mqrules import Event, EventKind, UserError
-from mqspec.client.consumer import ConsumeStatus, PushConsumer
 from mqspec.client.instance import AnswerError, int_field
+from mqspec.client.listener import ConsumeStatus
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer
+from mqspec.client.push_consumer import PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
+from mqspec.core.metadata import Perm
 from mqspec.transport import Connection, serve
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
@@ -154,7 +156,7 @@ def _judge(events: list[Event]) -> None:
     assert {EventKind.JOIN, EventKind.LEAVE, EventKind.CRASH, EventKind.COMMIT} <= kinds
 
 
-def test_a_failed_message_holds_progress_back_and_comes_again(tmp_path: Path) -> None:
+def test_a_message_that_nobody_takes_back_holds_progress_back(tmp_path: Path) -> None:
     async def scene(cluster: Cluster) -> None:
         seen: list[str] = []
         may_pass = asyncio.Event()
@@ -168,6 +170,7 @@ def test_a_failed_message_holds_progress_back_and_comes_again(tmp_path: Path) ->
             return ConsumeStatus.CONSUME_SUCCESS
 
         await create_topic(cluster, 1)
+        await create_topic(cluster, 1, topic=RETRY_TOPIC, perm=Perm.READ)  # takes nothing back
         await send(cluster, "a", "bad", "c")
         address = cluster.nameserver.address
         async with PushConsumer(address, GROUP, {TOPIC: "*"}, listen, QUICK) as consumer:

@@ -22,7 +22,7 @@ from mqspec.broker.broker import Broker
 from mqspec.broker.processors import PROCESSORS
 from mqspec.client import ConsumerConfig, ConsumeStatus, MessageExt, PushConsumer
 from mqspec.cluster import Cluster, ClusterConfig
-from mqspec.core import group, offset_commit, rebalance
+from mqspec.core import group, offset_commit
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.offset_commit import OffsetState
 from mqspec.core.step import Step
@@ -38,6 +38,7 @@ QUICK = ConsumerConfig(
     persist_consumer_offset_interval_ms=50,
     persist_first_delay_ms=50,
     heartbeat_broker_interval_ms=200,
+    rebalance_min_interval_ms=int(MIN_INTERVAL_S * 1000),
 )
 
 
@@ -158,7 +159,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Short times for what takes long; the groups whose member list somebody asked for."""
     monkeypatch.setattr(group, "SCAN_INTERVAL_MS", 100)
     monkeypatch.setattr(group, "CHANNEL_EXPIRED_TIMEOUT_MS", 1000)
-    monkeypatch.setattr(rebalance, "MIN_INTERVAL_MS", int(MIN_INTERVAL_S * 1000))
     groups: list[str] = []
     answer = PROCESSORS[requests.GET_CONSUMER_LIST_BY_GROUP]
 

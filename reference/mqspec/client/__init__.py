@@ -1,10 +1,11 @@
 """The reference producer and push consumer, on asyncio."""
 
-from mqspec.client.consumer import ConsumerConfig, ConsumeStatus, Listener, PushConsumer
 from mqspec.client.instance import BrokerError, ClientError, UnreachableError
+from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig, SendResult
+from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.client.transaction_producer import (
     LocalTransactionState,
@@ -16,6 +17,7 @@ from mqspec.client.transaction_producer import (
 __all__ = [
     "BrokerError",
     "ClientError",
+    "ConsumeResult",
     "ConsumeStatus",
     "ConsumerConfig",
     "Listener",

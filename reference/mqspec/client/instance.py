@@ -88,18 +88,21 @@ class ClientInstance:
         handler: Handler = refuse,
         client_id: ClientId | None = None,
         timeout_ms: int = 3_000,
+        instance_name: str | None = None,
     ) -> None:
         self.nameserver = Address.parse(nameserver)
         self.timeout_ms = timeout_ms
         self.routes: dict[Topic, TopicRouteData] = {}
         self._client_id = client_id
+        self._instance_name = instance_name or f"{os.getpid()}#{time.monotonic_ns()}"
         self._handler = handler
         self._connections: dict[Address, Connection] = {}
         self._connecting: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     @property
     def client_id(self) -> ClientId:
-        """`ip@pid#nanotime`, unless it was given (ClientConfig.buildMQClientId)."""
+        """`ip@instance_name`, by default `ip@pid#nanotime`, unless it was given as a whole
+        (ClientConfig.buildMQClientId)."""
         assert self._client_id is not None, "not started"
         return self._client_id
 
@@ -117,7 +120,7 @@ class ClientInstance:
                 "check the address, or start one: mqspec serve",
             ) from None
         if self._client_id is None:
-            self._client_id = f"{connection.local_host}@{os.getpid()}#{time.monotonic_ns()}"
+            self._client_id = f"{connection.local_host}@{self._instance_name}"
 
     async def update_route(self, topic: Topic) -> TopicRouteData | None:
         """Ask the nameserver where a topic is; None where it knows no such topic.

@@ -6,7 +6,7 @@ import importlib
 import uuid
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -20,6 +20,8 @@ TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 TRAN_MSG, PGROUP, TRANSACTION_ID = "TRAN_MSG", "PGROUP", "__transactionId__"
 RETRY_TOPIC, ORIGIN_MESSAGE_ID = "RETRY_TOPIC", "ORIGIN_MESSAGE_ID"
 RECONSUME_TIME, MAX_RECONSUME_TIMES = "RECONSUME_TIME", "MAX_RECONSUME_TIMES"
+
+RETRY_TOPIC_PREFIX: Final = "%RETRY%"  # of the topic of a group's messages that come again
 
 # Fields of a Message that travel as a property.
 _PROPERTIES: Final = {
@@ -73,7 +75,9 @@ class MessageExt:
     @property
     def topic(self) -> Topic:
         """The topic that it was sent to: of a message that comes again, not the retry topic."""
-        return self.properties.get(RETRY_TOPIC, self.record.topic)
+        if self.record.topic.startswith(RETRY_TOPIC_PREFIX):
+            return self.properties.get(RETRY_TOPIC, self.record.topic)
+        return self.record.topic
 
     @cached_property
     def body(self) -> bytes:
@@ -110,6 +114,11 @@ class MessageExt:
     def reconsume_times(self) -> int:
         """How often it was sent back so far."""
         return self.record.reconsume_times
+
+    def after_failure(self) -> MessageExt:
+        """The message as it is consumed again by a consumer that could not send it back."""
+        times = self.record.reconsume_times + 1
+        return MessageExt(replace(self.record, reconsume_times=times), self.queue)
 
 
 def create_unique_id() -> str:

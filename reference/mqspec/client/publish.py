@@ -22,6 +22,7 @@ from mqspec.client.instance import (
 from mqspec.client.message import (
     MAX_RECONSUME_TIMES,
     RECONSUME_TIME,
+    RETRY_TOPIC_PREFIX,
     TRAN_MSG,
     UNIQ_KEY,
     Message,
@@ -53,7 +54,6 @@ from mqspec.wire.bodies import BatchMessage, encode_batch
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
-RETRY_TOPIC_PREFIX: Final = "%RETRY%"
 ZLIB_LEVEL: Final = 5
 
 

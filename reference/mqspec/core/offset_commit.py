@@ -19,10 +19,11 @@ broker/processor/ConsumerManageProcessor.java, 5.3.3; the broker's half seen on 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import Group, MessageQueue, Topic
 
@@ -37,15 +38,17 @@ FLOW_CONTROL_DELAY_MS: Final = 50
 
 NOT_FOUND: Final = -1  # no offset is stored, or none that a consumer may use
 
-# Response codes of the broker's half.
-SUCCESS: Final = 0
-TOPIC_NOT_EXIST: Final = 17
-QUERY_NOT_FOUND: Final = 22
-SUBSCRIPTION_GROUP_NOT_EXIST: Final = 26
-INVALID_PARAMETER: Final = 29
-
 
 # The consumer's half
+
+
+@dataclass(frozen=True, slots=True)
+class FlowControl:
+    """The most that a process queue may hold before its next pull is held back."""
+
+    pull_threshold_for_queue: int = PULL_THRESHOLD_FOR_QUEUE
+    pull_threshold_size_for_queue: int = PULL_THRESHOLD_SIZE_FOR_QUEUE
+    consume_concurrently_max_span: int | None = CONSUME_CONCURRENTLY_MAX_SPAN  # None: orderly
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,16 @@ class ProcessQueue:
     msg_tree_map: tuple[int, ...] = ()  # offsets pulled and not finished, ascending
     size_bytes: int = 0  # of their bodies
     queue_offset_max: int = 0  # of the last message put
+    dropped: bool = False  # and not removed yet: a listener is at work, or a reset
+    # Of an orderly consumer (consume_orderly):
+    consuming_msg_orderly_tree_map: tuple[int, ...] = ()  # taken out of msg_tree_map
+    locked: bool = False  # for this member, as far as it knows
+    last_lock_ms: int = 0
+
+    @property
+    def msg_count(self) -> int:
+        """How many messages are not finished."""
+        return len(self.msg_tree_map) + len(self.consuming_msg_orderly_tree_map)
 
 
 @dataclass(slots=True)
@@ -150,7 +163,7 @@ def correct_tags_offset(state: ConsumerState, event: Pulled) -> Step:
     Without this a queue whose tail is all filtered out would never be reported to its end.
     """
     queue = held(state, event.mq, event.generation)
-    if queue is None or queue.msg_tree_map:
+    if queue is None or queue.msg_count:
         return Step()
     return update_offset(state, event.mq, event.next_offset, increase_only=True)
 
@@ -223,6 +236,29 @@ def offset_illegal(
     return Step(changes, (UpdateConsumerOffset(group, mq, next_offset),))
 
 
+def drop(state: ConsumerState, mq: MessageQueue) -> Step:
+    """A process queue is not worked on any more, and stays in the table until it is removed."""
+    queue = state.process_queue_table.get(mq)
+    if queue is None:
+        return Step()
+    return Step((Change("process_queue_table", mq, replace(queue, dropped=True)),))
+
+
+def reset_offset(state: ConsumerState, offsets: Mapping[MessageQueue, int], group: Group) -> Step:
+    """Request 220: queues held are removed, their progress being what the administrator says;
+    the next rebalance starts on them anew. Result: the queues removed."""
+    reset = {mq: offset for mq, offset in offsets.items() if mq in state.process_queue_table}
+    return Step(
+        tuple(
+            Change(variable, mq, REMOVED)
+            for mq in reset
+            for variable in ("process_queue_table", "offset_store")
+        ),
+        tuple(UpdateConsumerOffset(group, mq, offset) for mq, offset in reset.items()),
+        tuple(reset),
+    )
+
+
 def pull_commit_offset(state: ConsumerState, mq: MessageQueue) -> int | None:
     """The progress that the next pull of `mq` carries along, None where it carries none."""
     offset = state.offset_store.get(mq, 0)
@@ -230,18 +266,23 @@ def pull_commit_offset(state: ConsumerState, mq: MessageQueue) -> int | None:
 
 
 def held(state: ConsumerState, mq: MessageQueue, generation: int) -> ProcessQueue | None:
-    """The process queue, None once it was dropped."""
+    """The process queue; None once it was dropped."""
     queue = state.process_queue_table.get(mq)
-    return queue if queue is not None and queue.generation == generation else None
+    if queue is None or queue.dropped or queue.generation != generation:
+        return None
+    return queue
 
 
-def must_wait(queue: ProcessQueue) -> bool:
+_DEFAULT_FLOW_CONTROL: Final = FlowControl()
+
+
+def must_wait(queue: ProcessQueue, limits: FlowControl = _DEFAULT_FLOW_CONTROL) -> bool:
     """Whether flow control holds the next pull back, for 50 ms at a time."""
-    tree = queue.msg_tree_map
-    return bool(tree) and (
-        len(tree) > PULL_THRESHOLD_FOR_QUEUE
-        or queue.size_bytes >> 20 > PULL_THRESHOLD_SIZE_FOR_QUEUE >> 20
-        or tree[-1] - tree[0] > CONSUME_CONCURRENTLY_MAX_SPAN
+    tree, span = queue.msg_tree_map, limits.consume_concurrently_max_span
+    return (
+        queue.msg_count > limits.pull_threshold_for_queue
+        or queue.size_bytes >> 20 > limits.pull_threshold_size_for_queue >> 20
+        or (span is not None and bool(tree) and tree[-1] - tree[0] > span)
     )
 
 
@@ -269,16 +310,18 @@ class OffsetKey(NamedTuple):
 
 @dataclass(slots=True)
 class OffsetState:
-    """A broker's ConsumerOffsetManager."""
+    """A broker's ConsumerOffsetManager. Resets are not in its file."""
 
     offset_table: dict[OffsetKey, int] = field(default_factory=dict)
+    reset_offset_table: dict[OffsetKey, int] = field(default_factory=dict)  # not pulled yet
+    pull_offset_table: dict[OffsetKey, int] = field(default_factory=dict)  # not on disk
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What the broker answers."""
 
-    code: int
+    code: ResponseCode
     remark: str | None = None
     offset: int | None = None
 
@@ -297,26 +340,71 @@ def update_consumer_offset(
     state: OffsetState, event: CommitOffset, *, group_exists: bool, topic_exists: bool
 ) -> Step:
     """OffsetCommit!UpdateConsumerOffset. What arrives last is stored as it is: backwards,
-    negative, beyond the end, for a queue that does not exist (OFFSET-010, OFFSET-011).
+    negative, beyond the end, for a queue that does not exist (OFFSET-010, OFFSET-011). While a
+    reset waits for a pull, nothing is stored (OFFSET-018).
 
     Result: the Answer.
     """
     group = "null" if event.group is None else event.group
     if not group_exists or event.group is None:
-        return Step(result=Answer(SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"))
+        return Step(result=Answer(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"))
     if not topic_exists:
-        return Step(result=Answer(TOPIC_NOT_EXIST, f"Topic {event.topic} not exist!"))
+        return Step(result=Answer(ResponseCode.TOPIC_NOT_EXIST, f"Topic {event.topic} not exist!"))
     if event.queue_id is None:
-        return Step(result=Answer(INVALID_PARAMETER, f"QueueId is null, topic is {event.topic}"))
+        return Step(result=Answer(ResponseCode.INVALID_PARAMETER, f"QueueId is null, topic is {event.topic}"))
     if event.offset is None:
-        return Step(result=Answer(INVALID_PARAMETER, f"Offset is null, topic is {event.topic}"))
+        return Step(result=Answer(ResponseCode.INVALID_PARAMETER, f"Offset is null, topic is {event.topic}"))
     key = OffsetKey(event.topic, event.group, event.queue_id)
-    return Step((Change("offset_table", key, event.offset),), result=Answer(SUCCESS))
+    if key in state.reset_offset_table:
+        return Step(result=Answer(ResponseCode.SUCCESS, "Offset has been previously reset"))
+    return Step((Change("offset_table", key, event.offset),), result=Answer(ResponseCode.SUCCESS))
 
 
 def commit_offset(state: OffsetState, key: OffsetKey, offset: int) -> Step:
-    """A commit that rides on a pull, unless the pull fails a check (seen on 5.3.3)."""
+    """A commit that rides on a pull, unless the pull fails a check (seen on 5.3.3). A reset does
+    not keep it off (OFFSET-020)."""
     return Step((Change("offset_table", key, offset),))
+
+
+class QueueSpan(NamedTuple):
+    """A queue, as far as a reset looks at it."""
+
+    key: OffsetKey
+    min_offset: int
+    max_offset: int
+    offset_by_time: int  # of the time that the administrator names; a negative time: the end
+
+
+def reset_offset_inner(spans: Sequence[QueueSpan], offset: int | None) -> Step:
+    """OffsetCommit!ResetOffsetInner. An administrator moves a group on some queues: to an offset,
+    which lies in the queue or is one behind its end; or, where that is None, to a time
+    (OFFSET-017).
+
+    Result: the offsets by queue id, or a Refusal.
+    """
+    for span in spans:
+        if offset is not None and not span.min_offset <= offset <= span.max_offset + 1:
+            remark = (
+                f"Target offset {offset} not in consume queue range "
+                f"[{span.min_offset}-{span.max_offset}]"
+            )
+            return Step(result=Refusal(ResponseCode.SYSTEM_ERROR, remark))
+    reset = {span.key: span.offset_by_time if offset is None else offset for span in spans}
+    changes = [
+        Change(table, key, there)
+        for key, there in reset.items()
+        for table in ("reset_offset_table", "offset_table")
+    ]
+    return Step(tuple(changes), result={key.queue_id: there for key, there in reset.items()})
+
+
+def query_then_erase_reset_offset(state: OffsetState, key: OffsetKey) -> Step:
+    """OffsetCommit!QueryThenEraseResetOffset. A pull learns of a reset, and is the only one that
+    does (OFFSET-019). Result: the offset, or None."""
+    offset = state.reset_offset_table.get(key)
+    if offset is None:
+        return Step()
+    return Step((Change("reset_offset_table", key, REMOVED),), result=offset)
 
 
 def query_consumer_offset(
@@ -328,16 +416,52 @@ def query_consumer_offset(
     unless the request forbids it: whatever the group's policy says, it starts at the beginning
     (OFFSET-013).
     """
-    stored = state.offset_table.get(key, NOT_FOUND)
+    stored = state.reset_offset_table.get(key, state.offset_table.get(key, NOT_FOUND))
     if stored >= 0:
-        return Answer(SUCCESS, offset=stored)
+        return Answer(ResponseCode.SUCCESS, offset=stored)
     if not set_zero_if_not_found:
-        return Answer(QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first")
+        return Answer(ResponseCode.QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first")
     if queue_is_young:
-        return Answer(SUCCESS, offset=0)
+        return Answer(ResponseCode.SUCCESS, offset=0)
     return Answer(
-        QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+        ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
     )
+
+
+def commit_pull_offset(state: OffsetState, key: OffsetKey, next_begin_offset: int) -> Step:
+    """A group was told where its next pull begins; only administrators look at it."""
+    return Step((Change("pull_offset_table", key, next_begin_offset),))
+
+
+def clean_offset_by_topic(state: OffsetState, topic: Topic) -> Step:
+    """The topic is deleted: no group has an offset of it any more (ADMIN-004)."""
+    return _clean(state, lambda key: key.topic == topic)
+
+
+def clean_offset(state: OffsetState, group: Group) -> Step:
+    """The group is deleted, and its offsets with it (ADMIN-009)."""
+    return _clean(state, lambda key: key.group == group)
+
+
+def _clean(state: OffsetState, is_meant: Callable[[OffsetKey], bool]) -> Step:
+    return Step(
+        tuple(
+            Change(variable, key, REMOVED)
+            for variable in ("offset_table", "pull_offset_table")
+            for key in getattr(state, variable)
+            if is_meant(key)
+        )
+    )
+
+
+def which_group_by_topic(state: OffsetState, topic: Topic) -> list[Group]:
+    """The groups that have an offset of the topic."""
+    return list(dict.fromkeys(key.group for key in state.offset_table if key.topic == topic))
+
+
+def which_topic_by_consumer(state: OffsetState, group: Group) -> list[Topic]:
+    """The topics of which the group has an offset."""
+    return list(dict.fromkeys(key.topic for key in state.offset_table if key.group == group))
 
 
 def persist(state: OffsetState) -> dict[str, Any]:

@@ -9,7 +9,7 @@ ConsumeMessageConcurrentlyService}.java, client/impl/MQClientAPIImpl.java, 5.3.3
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 
@@ -23,6 +23,12 @@ BROKER_SUSPEND_MAX_TIME_MS: Final = 15_000  # how long a broker may hold a pull
 CONSUMER_TIMEOUT_MS_WHEN_SUSPEND: Final = 30_000  # how long the client waits for it
 PULL_BATCH_SIZE: Final = 32
 CONSUME_AGAIN_DELAY_MS: Final = 5_000  # of a message that failed and stayed here
+PAUSED_DELAY_MS: Final = 1_000  # of a pull while the consumer is paused
+MAX_RECONSUME_TIMES: Final = 16  # unless configured: then a message is parked
+CONSUME_TIMEOUT_MS: Final = 15 * 60_000  # of one message, and between two looks for such
+CLEAN_EXPIRED_MSG_MAX: Final = 16  # of one queue, each time
+CLEAN_EXPIRED_MSG_DELAY_LEVEL: Final = 3
+RESET_OFFSET_WAIT_MS: Final = 10_000  # between dropping queues and going on elsewhere in them
 
 
 class PullStatus(Enum):
@@ -72,3 +78,22 @@ def subscribe_queues(topic: Topic, route: TopicRouteData) -> tuple[MessageQueue,
 def is_wanted(subscription: SubscriptionData, tags: str | None) -> bool:
     """Whether the subscription names exactly this tag, which the broker knows by hash only."""
     return not subscription.tags_set or tags in subscription.tags_set
+
+
+def acknowledged(count: int, *, success: bool, ack_index: int | None) -> int:
+    """How many of `count` messages are consumed, counted from the first: with success those up
+    to and including `ack_index`, or all."""
+    if not success:
+        return 0
+    return count if ack_index is None else max(0, min(ack_index + 1, count))
+
+
+def first_expired(
+    msg_tree_map: Sequence[int], consume_start_ms: Mapping[int, int], timeout_ms: int, now_ms: int
+) -> int | None:
+    """The first message of a process queue, by its offset, where the listener has it for longer
+    than `timeout_ms`. Later ones are not looked at: they hold nothing back (scenario G)."""
+    if not msg_tree_map:
+        return None
+    started = consume_start_ms.get(msg_tree_map[0])
+    return msg_tree_map[0] if started is not None and now_ms - started > timeout_ms else None

@@ -10,15 +10,17 @@ Facts: client/impl/consumer/{RebalanceService,RebalanceImpl,RebalancePushImpl}.j
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from mqspec.core.allocation import AllocationError, Strategy, allocate
-from mqspec.core.group import ConsumeFromWhere
+from mqspec.core.group import ConsumeFromWhere, MessageModel
 from mqspec.core.offset_commit import (
     ConsumerState,
+    UpdateConsumerOffset,
+    drop,
     remove_unnecessary_message_queue,
 )
 from mqspec.core.step import Change, Step
@@ -28,6 +30,7 @@ WAIT_INTERVAL_MS: Final = 20_000  # between two rebalances of a balanced member
 MIN_INTERVAL_MS: Final = 1_000  # between any two, and between two of a member not balanced
 PULL_MAX_IDLE_TIME_MS: Final = 120_000  # a queue not pulled for longer is taken as lost
 FIRST_PULL_DELAY_MS: Final = 500  # of a queue just added
+UNLOCK_DELAY_TIME_MS: Final = 20_000  # since the last lock: then no listener is waited for
 
 RETRY_TOPIC_PREFIX: Final = "%RETRY%"
 
@@ -48,6 +51,8 @@ class Member:
     group: Group
     client_id: ClientId
     strategy: Strategy
+    message_model: MessageModel = MessageModel.CLUSTERING
+    orderly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +60,14 @@ class View:
     """What a member knows of one topic as it rebalances.
 
     `mq_all` comes from the route, `cid_all` from any one of the topic's brokers: other members
-    may see others. None: not known.
+    may see others. None: not known. `consuming` are the queues on whose messages a listener
+    of an orderly member works.
     """
 
     topic: Topic
     mq_all: tuple[MessageQueue, ...] | None
     cid_all: tuple[ClientId, ...] | None
+    consuming: frozenset[MessageQueue] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +117,12 @@ def notify_consumer_ids_changed(state: RebalanceState) -> Step:
     return Step((Change("has_notified", None, True),))
 
 
-def next_rebalance_ms(state: RebalanceState) -> int:
+def next_rebalance_ms(
+    state: RebalanceState, wait_ms: int = WAIT_INTERVAL_MS, min_ms: int = MIN_INTERVAL_MS
+) -> int:
     """When the next rebalance is due: at once or 1 s after the last one, else 20 s."""
     soon = state.has_notified or not state.balanced
-    return state.last_rebalance_ms + (MIN_INTERVAL_MS if soon else WAIT_INTERVAL_MS)
+    return state.last_rebalance_ms + (min_ms if soon else wait_ms)
 
 
 def do_rebalance(state: RebalanceState) -> Step:
@@ -129,11 +138,16 @@ def rebalanced(state: RebalanceState, balanced: bool, now_ms: int) -> Step:
 def rebalance_by_topic(state: ConsumerState, member: Member, view: View, now_ms: int) -> Step:
     """Rebalance!RebalanceByTopic. Compute the slice and drop what is not in it.
 
-    Result: Rebalanced; the shell starts on each queue of `added` once its offset is computed
-    (OffsetCommit!AddMessageQueue). Where the queues or the ids are not known nothing changes,
-    and that counts as balanced; where the strategy refuses, it does not.
+    A broadcasting member's slice is every queue. Result: Rebalanced; the shell starts on each
+    queue of `added` once its offset is computed (OffsetCommit!AddMessageQueue). Where the queues
+    or the ids are not known nothing changes, and that counts as balanced; where the strategy
+    refuses, it does not.
     """
-    if view.mq_all is None or view.cid_all is None:
+    if view.mq_all is None:
+        return Step(result=Rebalanced(balanced=True))
+    if member.message_model is MessageModel.BROADCASTING:
+        return update_process_queue_table(state, member.group, view.topic, view.mq_all, now_ms)
+    if view.cid_all is None:
         return Step(result=Rebalanced(balanced=True))
     mq_all = sorted(view.mq_all)
     cid_all = sorted(view.cid_all, key=string_order)
@@ -141,28 +155,59 @@ def rebalance_by_topic(state: ConsumerState, member: Member, view: View, now_ms:
         taken = allocate(member.strategy, member.group, member.client_id, mq_all, cid_all)
     except AllocationError:
         return Step(result=Rebalanced(balanced=view.topic.startswith(RETRY_TOPIC_PREFIX)))
-    return update_process_queue_table(state, member.group, view.topic, taken, now_ms)
+    consuming = view.consuming if member.orderly else None
+    return update_process_queue_table(
+        state, member.group, view.topic, taken, now_ms, consuming=consuming
+    )
 
 
 def update_process_queue_table(
-    state: ConsumerState, group: Group, topic: Topic, taken: Sequence[MessageQueue], now_ms: int
+    state: ConsumerState,
+    group: Group,
+    topic: Topic,
+    taken: Sequence[MessageQueue],
+    now_ms: int,
+    *,
+    consuming: Collection[MessageQueue] | None = None,
 ) -> Step:
     """Drop the queues of `topic` that are not taken, or not pulled for 120 s.
 
-    A queue whose pull expired is dropped and, being taken still, started on anew.
+    A queue whose pull expired is dropped and, being taken still, started on anew. An orderly
+    member, for which `consuming` is given, reports the progress of a queue that a listener works
+    on and keeps it, dropped, until the listener is done or 20 s have passed since the last lock:
+    then it is removed all the same, and unlocked, like the others in `removed` (scenario J).
     """
     wanted = frozenset(taken)
-    removed = tuple(
+    gone = tuple(
         mq
         for mq, queue in state.process_queue_table.items()
         if mq.topic == topic
         and (mq not in wanted or now_ms - queue.last_pull_ms > PULL_MAX_IDLE_TIME_MS)
     )
+
+    def waits(mq: MessageQueue) -> bool:
+        queue = state.process_queue_table[mq]
+        forced = queue.dropped and now_ms > queue.last_lock_ms + UNLOCK_DELAY_TIME_MS
+        return mq in (consuming or ()) and not forced
+
+    removed = tuple(mq for mq in gone if not waits(mq))
     kept = state.process_queue_table.keys() - set(removed)
     added = tuple(mq for mq in dict.fromkeys(taken) if mq not in kept)
-    steps = [remove_unnecessary_message_queue(state, mq, group) for mq in removed]
+    steps = [
+        _drop_and_report(state, mq, group)
+        if waits(mq)
+        else remove_unnecessary_message_queue(state, mq, group)
+        for mq in gone
+    ]
+    stuck = {mq for mq in kept & wanted if mq in gone or state.process_queue_table[mq].dropped}
     return Step(
         tuple(change for step in steps for change in step.changes),
         tuple(send for step in steps for send in step.sends),
-        Rebalanced(balanced=True, removed=removed, added=added),
+        Rebalanced(balanced=not stuck, removed=removed, added=added),
     )
+
+
+def _drop_and_report(state: ConsumerState, mq: MessageQueue, group: Group) -> Step:
+    offset = state.offset_store.get(mq)
+    sends = () if offset is None else (UpdateConsumerOffset(group, mq, offset),)
+    return Step(drop(state, mq).changes, sends)
