@@ -13,6 +13,7 @@ from mqspec.core.record import (
     Blank,
     Host,
     Record,
+    decode_outline,
     decode_properties,
     decode_record,
     encode_blank,
@@ -110,6 +111,20 @@ def test_garbage_is_bad_and_never_raises(rest: bytes, magic: str) -> None:
     size = (len(rest) + 8).to_bytes(4, "big")
     assert isinstance(decode_record(size + bytes.fromhex(magic) + rest), Bad | Record)
     assert isinstance(decode_record(rest), Bad | Blank)
+
+
+@given(records, st.integers(0, 99), st.lists(st.tuples(st.integers(0, 700), st.integers(0, 255))))
+def test_an_outline_is_of_a_record_and_of_nothing_else(
+    record: Record, before: int, damage: list[tuple[int, int]]
+) -> None:
+    buffer = bytearray(before) + encode_record(record)
+    for at, byte in damage:
+        buffer[at % len(buffer)] = byte
+    decoded = decode_record(buffer, before)
+    outline = decode_outline(memoryview(buffer), before)
+    assert (outline is not None) == isinstance(decoded, Record)
+    if isinstance(decoded, Record) and outline:
+        assert outline == tuple(getattr(decoded, name) for name in outline._fields)
 
 
 def test_a_blank_fills_the_segment() -> None:

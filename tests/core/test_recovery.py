@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 
 from mqspec.core.log import Dispatch, Span, TopicQueue, Unit
+from mqspec.core.record import Outline
 from mqspec.core.recovery import (
     BLANK_UNIT,
     RESCAN,
@@ -15,6 +16,7 @@ from mqspec.core.recovery import (
     RecoveryState,
     Scanned,
     Segment,
+    Walked,
     end_recovery,
     load,
     redispatch,
@@ -34,7 +36,19 @@ def files(
     segments: tuple[Segment, ...] = SEGMENTS,
 ) -> Files:
     spans = {queue: Span(min(found), max(found) + 1) for queue, found in units.items()}
-    return Files(abort, checkpoint, segments, spans, lambda queue, k: units[queue][k])
+
+    def unit(queue: TopicQueue, k: int) -> Unit:
+        return units[queue][k]
+
+    return Files(abort, checkpoint, segments, spans, unit, no_log, no_record)
+
+
+def no_log(position: int) -> Iterator[Walked]:
+    return iter(())
+
+
+def no_record(outline: Outline) -> Dispatch:
+    raise AssertionError(outline)
 
 
 def loaded(found: Files) -> RecoveryState:

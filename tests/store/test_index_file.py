@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from store_images import SMALL, Clock, key_of, message, new_store
+from store_images import SMALL, Clock, image_of, key_of, message, new_store, write_image
 
 from mqrules import UserError
 from mqspec.core.record import Record, decode_record
@@ -144,3 +144,18 @@ def test_an_empty_file_is_removed(tmp_path: Path) -> None:
     assert not empty.exists()
     assert found(store, "k") == ["a"]
     store.close()
+
+
+def test_a_start_does_not_wait_for_the_index(tmp_path: Path) -> None:
+    store = opened(tmp_path / "a")
+    for i in range(30):
+        put(store, f"k{i}", f"k{i}")
+    again = opened(write_image(tmp_path / "b", image_of(tmp_path / "a")))
+    put(again, "k30", "k30")
+    again.catch_up_index(10)
+    (file,) = (tmp_path / "b" / "index").iterdir()
+    assert int.from_bytes(file.read_bytes()[36:40], "big") == 10 + 1
+    again.catch_up_index(1000)
+    put(again, "k31", "k31")
+    for i in range(32):
+        assert found(again, f"k{i}") == [f"k{i}"]

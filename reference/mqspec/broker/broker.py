@@ -47,6 +47,7 @@ FAST_PORT_BELOW = 2  # how far below the port is the one for requests that never
 FREE_PORT_ATTEMPTS = 20
 FLUSH_COMMIT_LOG_INTERVAL_MS = 500
 FLUSH_INTERVAL_MS = 60_000  # of everything, with the checkpoint
+INDEX_INTERVAL_MS, INDEX_COUNT = 100, 500  # records indexed again after an abnormal start
 
 
 class Broker:
@@ -122,6 +123,7 @@ class Broker:
             for interval_ms, action in (
                 (FLUSH_COMMIT_LOG_INTERVAL_MS, self.store.flush_commit_log),
                 (FLUSH_INTERVAL_MS, self.store.flush),
+                (INDEX_INTERVAL_MS, lambda: self.store.catch_up_index(INDEX_COUNT)),
                 (PERSIST_INTERVAL_MS, self._persist_offsets),
                 (REGISTER_INTERVAL_MS, self._register),
                 (group.SCAN_INTERVAL_MS, self._scan_not_active_channel),

@@ -30,7 +30,7 @@ from mqspec.core.record import (
     decode_properties,
     tags_code,
 )
-from mqspec.core.step import Change, Step
+from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import Topic
 
 TopicQueue: TypeAlias = tuple[Topic, int]  # a topic and a queue id: one queue of this broker
@@ -267,3 +267,15 @@ def is_batch_full(max_count: int, count: int, total_bytes: int, size: int) -> bo
     return count > 0 and (
         count >= min(max_count, MAX_TRANSFER_COUNT) or total_bytes + size > MAX_TRANSFER_BYTES
     )
+
+
+def delete_topic(state: LogState, topic: Topic) -> Step:
+    """A topic is deleted: its queues are no more, and start at 0 if it comes again (ADMIN-003).
+    Its records stay in the log. Result: the queues that it had."""
+    queues = [queue for queue in state.topic_queue_table if queue[0] == topic]
+    changes = (
+        Change(variable, queue, REMOVED)
+        for queue in queues
+        for variable in ("topic_queue_table", "consume_queue")
+    )
+    return Step(tuple(changes), result=queues)

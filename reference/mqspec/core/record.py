@@ -76,13 +76,14 @@ _BEFORE_BODY = {
     for born in (4, 16)
     for store in (4, 16)
 }
-# The same by what the system flag says of the hosts.
-_LAYOUT_OF = tuple(_BEFORE_BODY[born, store] for store in (4, 16) for born in (4, 16))
+# Of that what makes an outline, by what the system flag says of the hosts.
+_OUTLINES = tuple(
+    Struct(f">iIii4xqqi8x{born}x4xq{store}x16xi") for store in (4, 16) for born in (4, 16)
+)
 _BLANK = Struct(">iI")
 _PLACE = Struct(">qq")  # queueOffset, physicalOffset
 _PLACE_AT = 20
 _SYS_FLAG_AT = 36
-_OUTLINE_BYTES_MIN = _SYS_FLAG_AT + _PORT.size
 
 _POWERS_OF_31 = tuple(pow(31, n, 1 << 32) for n in range(256))
 
@@ -298,15 +299,23 @@ def _decode(data: bytes, v1: bool, check_crc: bool) -> Record | Bad:
 def decode_outline(buffer: memoryview, at: int = 0) -> Outline | None:
     """The outline of the record that starts at byte `at`, its CRC checked; None where
     `decode_record` finds no record. A log is walked with this at several times its speed."""
-    if len(buffer) - at < _OUTLINE_BYTES_MIN:
-        return None
-    (sys_flag,) = _PORT.unpack_from(buffer, at + _SYS_FLAG_AT)
-    layout = _LAYOUT_OF[(sys_flag & (_BORN_HOST_V6 | _STORE_HOST_V6)) >> 4]
+    layout = _OUTLINES[0]
     try:
-        size, magic, crc, queue_id, _, queue_offset, physical_offset, *behind = layout.unpack_from(
-            buffer, at
-        )
-        store_timestamp, body_bytes = behind[4], behind[9]
+        found = layout.unpack_from(buffer, at)
+        if v6 := (found[6] & (_BORN_HOST_V6 | _STORE_HOST_V6)) >> 4:
+            layout = _OUTLINES[v6]
+            found = layout.unpack_from(buffer, at)
+        (
+            size,
+            magic,
+            crc,
+            queue_id,
+            queue_offset,
+            physical_offset,
+            sys_flag,
+            store_timestamp,
+            body_bytes,
+        ) = found
         topic_at = at + layout.size + body_bytes
         if magic == _V1:
             topic_bytes = buffer[topic_at]

@@ -25,12 +25,23 @@ Where Apache 5.3.3 breaks a promise the reference keeps it:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from mqspec.core.log import EMPTY, Dispatch, LogState, Span, TopicQueue, Unit, dispatch
-from mqspec.core.step import Change, Step
+from mqspec.core.log import (
+    EMPTY,
+    Dispatch,
+    LogState,
+    Span,
+    TopicQueue,
+    Unit,
+    dispatch,
+    has_unit,
+    is_indexed,
+)
+from mqspec.core.record import Outline
+from mqspec.core.step import Change, Step, apply
 
 CHECKPOINT_MARGIN_MS = 3000  # StoreCheckpoint.getMinTimestamp (5.3.3)
 BLANK_UNIT = Unit(0, 0x7FFFFFFF, 0)  # fills a ConsumeQueue before its first unit
@@ -59,6 +70,9 @@ class Segment(NamedTuple):
     store_timestamp: int | None  # of its first record, ms; None where that is not good
 
 
+Walked: TypeAlias = tuple[int, Outline | None]  # position behind a record; None: a blank
+
+
 @dataclass(frozen=True, slots=True)
 class Files:
     """What lies in the files when the store opens."""
@@ -68,6 +82,13 @@ class Files:
     segments: tuple[Segment, ...]  # ascending
     consume_queue: Mapping[TopicQueue, Span]  # queue offsets, blank units included
     unit: Callable[[TopicQueue, int], Unit]  # reads one of them
+    scan: Callable[[int], Iterator[Walked]]  # walks the log from a position to its end
+    dispatch_of: Callable[[Outline], Dispatch]  # reads more of a record
+
+    @property
+    def log_min(self) -> int:
+        """The position where the log begins."""
+        return self.segments[0].start if self.segments else 0
 
 
 @dataclass(slots=True)
@@ -76,6 +97,7 @@ class RecoveryState:
 
     scan_from: int = 0  # position where the walk started
     process_offset: int = 0  # position: everything from `scan_from` up to it is good
+    store_timestamp: int = 0  # ms, of the last record that was walked over
     consume_queue: dict[TopicQueue, Span] = field(default_factory=dict)
 
 
@@ -94,9 +116,41 @@ class _Rescan:
 RESCAN: Final = _Rescan()  # the result of a redispatch that sends the walk back
 
 
+def recover(files: Files, state: RecoveryState) -> Iterator[tuple[Dispatch, Unit]]:
+    """All of it: a function of what the files hold, and of nothing else. What is yielded are
+    the units to be written; `state`, a new one, becomes what was recovered.
+
+    It writes nothing itself: whoever does not write either (`mqspec store check`) sees what
+    recovery would do.
+    """
+    log_min = files.log_min
+    apply(state, load(files).changes)
+    walk = files.scan(state.scan_from)
+    while walked := next(walk, None):
+        end, record = walked
+        if record is None:
+            apply(state, redispatch(state, Scanned(end, None), log_min).changes)
+            continue
+        state.store_timestamp = record.store_timestamp
+        span = state.consume_queue.get((record.topic, record.queue_id), EMPTY)
+        if not is_indexed(record.sys_flag) or has_unit(span, record.queue_offset):
+            # As redispatch would say, without reading more of the record: most are such.
+            state.process_offset = end
+            continue
+        scanned = Scanned(end, files.dispatch_of(record))
+        step = redispatch(state, scanned, log_min)
+        apply(state, step.changes)
+        if step.result is RESCAN:
+            walk = files.scan(log_min)
+        elif step.result is not None:
+            assert scanned.record
+            yield scanned.record, step.result
+    apply(state, end_recovery(state, files.unit).changes)
+
+
 def load(files: Files) -> Step:
     """Recovery!Load. The result is the position at which the walk starts."""
-    log_min = files.segments[0].start if files.segments else 0
+    log_min = files.log_min
     spans = {
         queue: _real_units(files, queue, span, log_min)
         for queue, span in files.consume_queue.items()

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
-from mqspec.core.log import Appended, Span, dispatch_of
-from mqspec.core.record import Bad, Blank, Record, decode_record, encode_blank
-from mqspec.core.recovery import Scanned, Segment
+from mqspec.core.log import Appended, Dispatch, Span, dispatch_of
+from mqspec.core.record import (
+    Bad,
+    Blank,
+    Outline,
+    Record,
+    decode_outline,
+    decode_record,
+    encode_blank,
+)
+from mqspec.core.recovery import Segment, Walked
 from mqspec.store.files import DISK, Disk
 from mqspec.store.mapped_file import MappedFileQueue
 
@@ -42,7 +50,7 @@ class CommitLog:
             self._files.write(place.blank.min, encode_blank(room))
         self._files.write(place.position, encoded)
 
-    def scan(self, position: int) -> Iterator[Scanned]:
+    def scan(self, position: int) -> Generator[Walked, None, None]:
         """Walk the log from a record on, to the first bytes that are no record of this place.
 
         A blank leads to the next segment; where there is none, the walk ends before the
@@ -51,16 +59,22 @@ class CommitLog:
         while (file := self._files.file_at(position)) is not None:
             start = self._files.start_of(position)
             with memoryview(file) as view:
-                found = decode_record(view, position - start)
-            match found:
-                case Record(physical_offset=there) if there == position:
+                while found := decode_outline(view, position - start):
+                    if found.physical_offset != position:
+                        return
                     position += found.size
-                    yield Scanned(position, dispatch_of(found))
-                case Blank() if self._files.file_at(start + self._files.file_size) is not None:
-                    position = start + self._files.file_size
-                    yield Scanned(position, None)
-                case _:
-                    return
+                    yield position, found
+                at_blank = isinstance(decode_record(view, position - start), Blank)
+            position = start + self._files.file_size
+            if not at_blank or self._files.file_at(position) is None:
+                return
+            yield position, None
+
+    def dispatch_of(self, outline: Outline) -> Dispatch:
+        """The dispatch of a record that a scan found."""
+        record = self.record(outline.physical_offset, outline.size)
+        assert isinstance(record, Record)
+        return dispatch_of(record)
 
     def flush(self, written: Span) -> None:
         """Return when the bytes of the span are on disk."""
@@ -75,5 +89,5 @@ class CommitLog:
         self._files.close()
 
     def _first_timestamp(self, start: int) -> int | None:
-        first = next(self.scan(start), None)
-        return first.record.store_timestamp if first and first.record else None
+        _, first = next(self.scan(start), (start, None))
+        return first.store_timestamp if first else None

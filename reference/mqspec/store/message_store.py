@@ -11,8 +11,10 @@ import os
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -127,6 +129,7 @@ class MessageStore:
         self._consume_queues: dict[TopicQueue, ConsumeQueue] = {}
         index_size = IndexSize(config.max_hash_slot_num, config.max_index_num)
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
+        self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
         self._pending: deque[tuple[Dispatch, bytes]] = deque()  # not yet dispatched; properties
         self._checkpoint = Checkpoint()
@@ -156,6 +159,7 @@ class MessageStore:
 
     def close(self) -> None:
         """Stop cleanly: all is on disk, and the next start need not walk the log."""
+        self.catch_up_index()
         self.flush()
         self._commit_log.close()
         for consume_queue in self._consume_queues.values():
@@ -217,7 +221,8 @@ class MessageStore:
             self._pending.popleft()
             step = log.dispatch(self._state, dispatch)
             self._write_unit(dispatch, step.result)
-            self._index.build(dispatch)
+            if self._index_from is None:
+                self._index.build(dispatch)
             apply(self._state, step.changes)
             self._dispatched_at = dispatch.store_timestamp
             if step.result:
@@ -232,6 +237,23 @@ class MessageStore:
                         properties,
                     )
                 )
+
+    def catch_up_index(self, count: int | None = None) -> None:
+        """Index `count` records that an abnormal start left to be indexed, all of them without
+        a count. The broker calls it each 100 ms: a start does not wait for the index."""
+        if self._index_from is None:
+            return
+        walked, end = 0, self._state.reput_from_offset
+        with closing(self._commit_log.scan(self._index_from)) as walk:
+            for position, record in islice(walk, count):
+                if position > end:
+                    break
+                if record:
+                    self._index.build(self._commit_log.dispatch_of(record))
+                self._index_from = position
+                walked += 1
+        if walked != count:
+            self._index_from = None
 
     def flush_commit_log(self) -> None:
         """Return when the log is on disk. The broker calls it each 500 ms (LOG-008)."""
@@ -252,6 +274,17 @@ class MessageStore:
             index_msg_timestamp=self._index.index_msg_timestamp,
         )
         write_checkpoint(self.root / "checkpoint", self._checkpoint, self._disk)
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove the queues of a topic; its records stay in the log."""
+        self.reput()
+        step = log.delete_topic(self._state, topic)
+        for queue in step.result:
+            consume_queue = self._consume_queues.pop(queue, None)
+            if consume_queue:
+                consume_queue.truncate(0)
+                consume_queue.close()
+        apply(self._state, step.changes)
 
     # Reading
 
@@ -336,6 +369,7 @@ class MessageStore:
     ) -> QueryResult:
         """Messages of a topic with a key, or one of the same hash, stored in a time (to the
         second, both ends included): the newest ones."""
+        self.catch_up_index()
         found = self._index.query_offset(topic, key, max_count, begin_ms, end_ms)
         if not found.phy_offsets:
             return QueryResult()
@@ -351,6 +385,18 @@ class MessageStore:
         """The store timestamp, ms, of a queue's first message; -1 where it has none."""
         minimum, maximum = self._state.consume_queue.get((topic, queue_id), log.EMPTY)
         return self._store_timestamp((topic, queue_id), minimum) if minimum < maximum else -1
+
+    def stored_at(self, topic: str, queue_id: int, offset: int) -> int:
+        """The store timestamp, ms, of the message at a queue offset; -1 where there is none."""
+        minimum, maximum = self._state.consume_queue.get((topic, queue_id), log.EMPTY)
+        if not minimum <= offset < maximum:
+            return -1
+        return self._store_timestamp((topic, queue_id), offset)
+
+    @property
+    def positions(self) -> LogState:
+        """Where everything ends, to be looked at only."""
+        return self._state
 
     # Inside
 
@@ -377,14 +423,9 @@ class MessageStore:
                 self._index.build(dispatch)
         self._written_at = self._dispatched_at = state.store_timestamp
         if abort:
-            self._index_again(state.scan_from)
+            self._index_from = state.scan_from
         self._cut(state, files.log_min)
         return RecoveryReport(abort, state.scan_from, self._state.commit_log, redispatched)
-
-    def _index_again(self, position: int) -> None:
-        for _, record in self._commit_log.scan(position):
-            if record:
-                self._index.build(self._commit_log.dispatch_of(record))
 
     def _cut(self, state: RecoveryState, log_min: int) -> None:
         """Cut the files to what was recovered, all on disk before the first append."""
