@@ -55,6 +55,12 @@ SEND_BATCH_MESSAGE = 320
 QUERY_DATA_VERSION = 322
 ADD_WRITE_PERM_OF_BROKER = 327
 GET_TOPIC_CONFIG = 351
+POP_MESSAGE = 200050
+ACK_MESSAGE = 200051
+CHANGE_MESSAGE_INVISIBLETIME = 200053
+NOTIFICATION = 200054
+POLLING_INFO = 200055
+BATCH_ACK_MESSAGE = 200151
 GET_BROKER_MEMBER_GROUP = 901
 BROKER_HEARTBEAT = 904
 
@@ -385,6 +391,76 @@ def check_client_config(group: str, topic: str, expression: str, kind: str = "TA
     subscription = Subscription(topic, expression).data() | {"expressionType": kind}
     data = {"clientId": "checker", "group": group, "subscriptionData": subscription}
     return Request(CHECK_CLIENT_CONFIG, body=json.dumps(data).encode())
+
+
+def pop(
+    topic: str,
+    group: str,
+    queue_id: int = 0,
+    *,
+    count: int = 32,
+    invisible_ms: int = 60_000,
+    poll_ms: int = 0,
+    order: bool = False,
+    attempt_id: str | None = None,
+) -> Request:
+    """POP_MESSAGE. `poll_ms` > 0 asks for long polling; queue_id -1 is every queue."""
+    fields = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue_id,
+        "maxMsgNums": count,
+        "invisibleTime": invisible_ms,
+        "pollTime": poll_ms,
+        "bornTime": time.time_ns() // 1_000_000,
+        "initMode": 0,
+        "expType": "TAG",
+        "exp": "*",
+        "order": order,
+    }
+    if attempt_id is not None:
+        fields["attemptId"] = attempt_id
+    return Request(POP_MESSAGE, _strings(fields))
+
+
+def ack(topic: str, group: str, handle: str, offset: int, queue_id: int = 0) -> Request:
+    fields = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue_id,
+        "extraInfo": handle,
+        "offset": offset,
+    }
+    return Request(ACK_MESSAGE, _strings(fields))
+
+
+def batch_ack(broker_name: str, *acks: Mapping[str, object]) -> Request:
+    """BATCH_ACK_MESSAGE: an entry a read of a queue, with the names of BatchAck.java."""
+    body = {"brokerName": broker_name, "acks": acks}
+    return Request(BATCH_ACK_MESSAGE, body=json.dumps(body).encode())
+
+
+def change_invisible_time(
+    topic: str, group: str, handle: str, offset: int, invisible_ms: int, queue_id: int = 0
+) -> Request:
+    request = ack(topic, group, handle, offset, queue_id).having(invisibleTime=invisible_ms)
+    return replace(request, code=CHANGE_MESSAGE_INVISIBLETIME)
+
+
+def notification(topic: str, group: str, queue_id: int = 0, poll_ms: int = 0) -> Request:
+    fields = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": queue_id,
+        "pollTime": poll_ms,
+        "bornTime": time.time_ns() // 1_000_000,
+    }
+    return Request(NOTIFICATION, _strings(fields))
+
+
+def polling_info(topic: str, group: str, queue_id: int = 0) -> Request:
+    fields = {"consumerGroup": group, "topic": topic, "queueId": queue_id}
+    return Request(POLLING_INFO, _strings(fields))
 
 
 def route(topic: str) -> Request:
