@@ -21,7 +21,8 @@ _JVM: Final = (
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
 )
 
-# Small files, so that a run costs little disk; everything else as it is delivered.
+# Small files, so that a run costs little disk, and halves looked at each 2 s instead of 30 s;
+# everything else as it is delivered.
 _BROKER: Final = """\
 brokerClusterName=DefaultCluster
 brokerName={name}
@@ -42,6 +43,7 @@ mappedFileSizeTimerLog=1048576
 maxHashSlotNum=50000
 maxIndexNum=200000
 diskMaxUsedSpaceRatio=99
+transactionCheckInterval=2000
 """
 _NAMESERVER: Final = """\
 listenPort={port}

@@ -23,6 +23,8 @@ class Record:
     store_host: bytes  # ip and port, as in a message id
     store_timestamp: int
     reconsume_times: int
+    prepared_transaction_offset: int
+    sys_flag: int
     body: bytes
     topic: str
     properties: Mapping[str, str]
@@ -42,8 +44,8 @@ def _records(data: bytes) -> Iterator[Record]:
     while at < len(data):
         if len(data) - at < _FIXED.size:
             raise ValueError(f"a torn record at {at}")
-        (size, magic, _crc, queue_id, flag, queue_offset, physical, _sys, born, _born_ip,
-         _born_port, stored, store_ip, store_port, reconsumed, _prepared) = _FIXED.unpack_from(
+        (size, magic, _crc, queue_id, flag, queue_offset, physical, sys_flag, born, _born_ip,
+         _born_port, stored, store_ip, store_port, reconsumed, prepared) = _FIXED.unpack_from(
             data, at)  # fmt: skip
         if magic != MAGIC:
             raise ValueError(f"no record at {at}: magic {magic:08x}")
@@ -63,6 +65,8 @@ def _records(data: bytes) -> Iterator[Record]:
             store_host=store_ip + struct.pack(">i", store_port),
             store_timestamp=stored,
             reconsume_times=reconsumed,
+            prepared_transaction_offset=prepared,
+            sys_flag=sys_flag,
             body=body,
             topic=topic.decode(),
             properties=dict(

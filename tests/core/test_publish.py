@@ -8,7 +8,7 @@ import pytest
 
 from mqspec.core.metadata import BrokerConfig, MetadataState, Perm, TopicConfig, system_topics
 from mqspec.core.publish import Send, check_send, stamp_properties
-from mqspec.core.record import decode_properties
+from mqspec.core.record import SysFlag, decode_properties
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
 
@@ -94,9 +94,14 @@ def test_the_broker_picks_a_write_queue_where_the_producer_does_not() -> None:
             "the message is illegal",
         ),
         (
-            replace(SEND, properties="TRAN_MSG\x01true\x02"),
-            ResponseCode.NO_PERMISSION,
-            "sending transaction message is forbidden",
+            replace(SEND, sys_flag=SysFlag.PREPARED, is_batch=True),
+            ResponseCode.MESSAGE_ILLEGAL,
+            "the message is illegal",
+        ),
+        (
+            replace(SEND, properties="DELAY\x01soon\x02"),
+            ResponseCode.SYSTEM_ERROR,
+            "DELAY is not a number",
         ),
     ],
 )
@@ -105,6 +110,14 @@ def test_a_refused_send(send: Send, code: ResponseCode, remark: str) -> None:
     assert refusal.code == code
     assert refusal.remark is not None
     assert remark in refusal.remark
+
+
+def test_a_broker_may_take_no_half_messages() -> None:
+    half = replace(SEND, properties="TRAN_MSG\x01true\x02")
+    assert check_send(state_with(TopicConfig("T")), CONFIG, half, NOW_MS).result == 0
+    config = replace(CONFIG, reject_transaction_message=True)
+    refusal = refusal_of(check_send(state_with(), config, half, NOW_MS))
+    assert refusal.code == ResponseCode.NO_PERMISSION
 
 
 def test_a_retry_topic_belongs_to_a_group() -> None:

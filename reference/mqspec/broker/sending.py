@@ -6,6 +6,7 @@ import random
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from mqspec.core import transaction
 from mqspec.core.publish import (
     PUT_CODES,
     PUT_REFUSALS,
@@ -126,7 +127,12 @@ def _send(
         )
         for message, stamp in zip(messages, stamped, strict=True)
     ]
-    put = broker.store.put_batch(records) if is_batch else broker.put_message(records[0])
+    if is_batch:
+        put = broker.store.put_batch(records)
+    elif transaction.is_prepared(records[0]):
+        put = broker.store.put(transaction.prepare(records[0]))
+    else:
+        put = broker.put_message(records[0])
     if put.status in PUT_REFUSALS:
         refusal = PUT_REFUSALS[put.status]
         return request.response(refusal.code, refusal.remark, _ALWAYS)

@@ -4,9 +4,6 @@ A send is answered when its message is stored; until then the producer knows not
 sends again to another queue where the answer does not come. What the broker does not check
 is the permission of the topic to be written (SEND-011): only routes tell of it.
 
-Transactions come with their own module: a half message is refused here, as a broker does that
-is configured to take none.
-
 Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3), and what
 5.3.3 answered over the wire.
 """
@@ -131,7 +128,7 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
     if event.is_batch:
         # What stands in the messages of a batch is not heeded, what stands beside them is.
         return _ILLEGAL if level > 0 or event.sys_flag & TRANSACTION_TYPE else None
-    if "TRAN_MSG\x01true" in event.properties:
+    if config.reject_transaction_message and "TRAN_MSG\x01true" in event.properties:
         remark = f"the broker[{config.host}] sending transaction message is forbidden"
         return Refusal(ResponseCode.NO_PERMISSION, remark)
     return None

@@ -1,0 +1,298 @@
+"""Transactions: half messages, how they end, and what becomes of those that do not.
+
+A broker looks at its halves each 30 s. The born time of a message is the producer's, and so is
+the count of checks in its properties: a case need not wait until a half is old, or until it was
+checked 14 times, only for the next look.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import Connection, eventually
+from mqconform.frame import ONE_WAY, Frame
+from mqconform.records import Record, parse_records
+from mqconform.requests import COMMIT, ROLLBACK, UNKNOWN
+from mqconform.scene import Scene, done
+from mqconform.stage import Restart
+
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+PARKED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+COMMITTED = "test_a_committed_message_is_delivered"
+CHECKED = "test_a_half_without_an_end_is_checked_back"
+NEXT_CHECK_S = 75.0  # a look each 30 s, behind a half that is younger than 6 s
+LONG_AGO_MS = 60_000
+DELAY_S = 10.0
+
+
+class Half(NamedTuple):
+    """A half message in a topic of its own."""
+
+    topic: str
+    group: str
+    queue_offset: int  # in the half topic
+    position: int
+
+    def end(self, kind: int, *, from_check: bool = False) -> requests.Request:
+        return requests.end_transaction(
+            self.group, self.queue_offset, self.position, kind, from_check=from_check
+        )
+
+
+def send_half(
+    scene: Scene,
+    properties: Mapping[str, str] | None = None,
+    *,
+    group: str | None = None,
+    age_ms: int = 0,
+) -> Half:
+    topic, group = scene.topic(), group or scene.name("P")
+    request = requests.send_half(
+        topic, group, b"half", {"UNIQ_KEY": scene.name("K"), **(properties or {})}
+    )
+    born = time.time_ns() // 1_000_000 - age_ms
+    answer = done(scene.broker.call(request.having(g=born, h=7)))
+    assert answer.fields["queueId"] == "0"
+    position = int(answer.fields["msgId"][-16:], 16)
+    return Half(topic, group, answer.number("queueOffset"), position)
+
+
+def stored_half(scene: Scene, half: Half) -> Record:
+    """The half, as it lies in the half topic."""
+    assert eventually(lambda: scene.max_offset(HALF_TOPIC) > half.queue_offset)
+    (record, *_) = scene.pull(requests.pull(HALF_TOPIC, scene.group(), half.queue_offset))
+    return record
+
+
+def check_back(producer: Connection, within: float = NEXT_CHECK_S) -> tuple[Frame, Record]:
+    """The next check-back, and the message that it is about."""
+    notice = producer.notice(within)
+    assert notice.code == requests.CHECK_TRANSACTION_STATE
+    assert notice.flag & ONE_WAY
+    (record,) = parse_records(notice.body)
+    return notice, record
+
+
+def asked(scene: Scene, notice: Frame, half: Half) -> Half:
+    """The copy of a half that a check-back names."""
+    return half._replace(
+        queue_offset=notice.number("tranStateTableOffset"),
+        position=notice.number("commitLogOffset"),
+    )
+
+
+def ended(scene: Scene, group: str) -> set[int]:
+    """The halves that op messages name."""
+    found = scene.read_all(OP_TOPIC, group) if scene.max_offset(OP_TOPIC) else []
+    assert {record.properties["TAGS"] for record in found} <= {"d"}
+    assert all(record.body.endswith(b",") for record in found)
+    return {int(word) for record in found for word in record.body.split(b",") if word}
+
+
+@case("TX-001", "TX-002", party="broker")
+def test_a_half_waits_in_the_half_topic(scene: Scene) -> None:
+    half = send_half(scene, {"TAGS": "A"})
+    record = stored_half(scene, half)
+    assert (record.topic, record.queue_id, record.sys_flag) == (HALF_TOPIC, 0, 0)
+    assert (record.body, record.flag) == (b"half", 7)
+    assert record.physical_offset == half.position
+    key = record.properties["UNIQ_KEY"]
+    expected = {"REAL_TOPIC": half.topic, "REAL_QID": "0", "__transactionId__": key, "TAGS": "A"}
+    assert record.properties.items() >= expected.items()
+    assert scene.max_offset(half.topic) == 0
+
+
+@case("TX-003", party="broker")
+def test_a_committed_message_is_delivered(scene: Scene) -> None:
+    half = send_half(scene, {"TAGS": "A", "KEYS": "k"})
+    stored = stored_half(scene, half)
+    assert scene.broker.call(half.end(COMMIT)).code == 0
+    assert eventually(lambda: scene.max_offset(half.topic) == 1)
+    (record,) = scene.read_all(half.topic, scene.group())
+    assert (record.body, record.flag, record.queue_id) == (b"half", 7, 0)
+    assert record.born_timestamp == stored.born_timestamp
+    assert record.properties.items() >= {"TAGS": "A", "KEYS": "k"}.items()
+    assert record.sys_flag == COMMIT
+    assert record.prepared_transaction_offset == half.position
+
+
+@case("TX-004", party="broker", after=COMMITTED)
+def test_a_half_with_a_delay_is_delivered(scene: Scene) -> None:
+    half = send_half(scene, {"DELAY": "1"})
+    assert scene.broker.call(half.end(COMMIT)).code == 0
+    assert eventually(lambda: scene.max_offset(half.topic) == 1, DELAY_S)
+
+
+@case("TX-005", party="broker", after=COMMITTED)
+def test_every_commit_publishes(scene: Scene) -> None:
+    half = send_half(scene)
+    for kind in (COMMIT, COMMIT, ROLLBACK, COMMIT):
+        assert scene.broker.call(half.end(kind)).code == 0
+    assert eventually(lambda: scene.max_offset(half.topic) == 3)
+
+
+@case("TX-006", "TX-007", party="broker")
+def test_a_half_without_an_end_is_checked_back(scene: Scene) -> None:
+    producer, group = scene.connect(), scene.name("P")
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    half = send_half(scene, {"TRANSACTION_CHECK_TIMES": "3"}, group=group, age_ms=LONG_AGO_MS)
+    notice, record = check_back(producer)
+    assert (record.topic, record.queue_id, record.body) == (half.topic, 0, b"half")
+    assert record.properties["TRANSACTION_CHECK_TIMES"] == "4"
+    key = record.properties["UNIQ_KEY"]
+    assert [notice.fields[name] for name in ("msgId", "transactionId")] == [key, key]
+    assert notice.fields["topic"] == HALF_TOPIC
+    copy = asked(scene, notice, half)
+    assert copy.queue_offset > half.queue_offset
+    stored = stored_half(scene, copy)
+    assert record.properties.items() >= stored.properties.items()
+    assert stored.physical_offset == record.physical_offset == copy.position
+    place = stored.store_host + stored.physical_offset.to_bytes(8, "big")
+    assert notice.fields["offsetMsgId"] == place.hex().upper()
+    assert scene.broker.call(copy.end(COMMIT, from_check=True)).code == 0
+    assert eventually(lambda: scene.max_offset(half.topic) == 1)
+
+
+@case("TX-005", party="broker", after=CHECKED)
+def test_a_commit_of_the_older_copy_counts_too(scene: Scene) -> None:
+    producer, group = scene.connect(), scene.name("P")
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    half = send_half(scene, group=group, age_ms=LONG_AGO_MS)
+    notice, _ = check_back(producer)
+    for ended in (half, asked(scene, notice, half)):
+        assert scene.broker.call(ended.end(COMMIT)).code == 0
+    assert eventually(lambda: scene.max_offset(half.topic) == 2)
+
+
+@case("TX-008", party="broker", after=CHECKED)
+def test_a_half_that_was_checked_often_is_parked(scene: Scene) -> None:
+    producer, group = scene.connect(), scene.name("P")
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    half = send_half(scene, {"TRANSACTION_CHECK_TIMES": "15"}, group=group, age_ms=LONG_AGO_MS)
+    reader = scene.group()
+
+    def parked() -> list[Record]:
+        if scene.max_offset(PARKED_TOPIC) == 0:
+            return []
+        found = scene.read_all(PARKED_TOPIC, reader)
+        return [r for r in found if r.properties["REAL_TOPIC"] == half.topic]
+
+    assert eventually(lambda: len(parked()) == 1, NEXT_CHECK_S)
+    (record,) = parked()
+    assert (record.body, record.properties["PGROUP"]) == (b"half", group)
+    assert not producer.notices
+
+
+@case("TX-009", party="broker")
+def test_a_producer_that_does_not_know_gets_no_answer(scene: Scene) -> None:
+    half = send_half(scene)
+    assert scene.broker.is_quiet(scene.broker.ask(half.end(UNKNOWN)))
+    assert scene.broker.call(half.end(3)).code == 1
+    assert scene.max_offset(half.topic) == 0
+    assert scene.broker.call(half.end(COMMIT)).code == 0
+
+
+@case("TX-010", party="broker")
+def test_ended_halves_are_in_an_op_message(scene: Scene) -> None:
+    halves = [send_half(scene) for _ in range(3)]
+    for half, kind in zip(halves, (COMMIT, ROLLBACK, COMMIT), strict=True):
+        assert scene.broker.call(half.end(kind)).code == 0
+    wanted, group = {half.queue_offset for half in halves}, scene.group()
+    assert eventually(lambda: wanted <= ended(scene, group))
+
+
+@case("TX-011", party="broker", after=COMMITTED)
+@pytest.mark.parametrize("kind", [COMMIT, ROLLBACK])
+def test_an_end_that_fits_no_half_is_refused(scene: Scene, kind: int) -> None:
+    half = send_half(scene)
+    wrong = [
+        half._replace(group=scene.name("P")),
+        half._replace(queue_offset=half.queue_offset + 1),
+        half._replace(position=1 << 40),
+    ]
+    for other in wrong:
+        assert scene.broker.call(other.end(kind)).code == 1
+    assert scene.broker.call(half.end(kind).without("producerGroup")).code == 1
+    assert scene.max_offset(half.topic) == 0
+
+
+@case("TX-012", party="broker", after=COMMITTED)
+def test_an_end_after_the_immunity_of_its_half_is_refused(scene: Scene) -> None:
+    properties = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "30"}
+    half = send_half(scene, properties, age_ms=LONG_AGO_MS)
+    assert scene.broker.call(half.end(COMMIT)).code == 604
+    assert scene.max_offset(half.topic) == 0
+    assert scene.broker.call(half.end(COMMIT, from_check=True)).code == 0
+    assert eventually(lambda: scene.max_offset(half.topic) == 1)
+
+
+@case("TX-012", party="broker", after=CHECKED)
+def test_a_half_is_not_checked_back_in_its_immunity(scene: Scene) -> None:
+    producer, group = scene.connect(), scene.name("P")
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    immune = send_half(
+        scene, {"CHECK_IMMUNITY_TIME_IN_SECONDS": "600"}, group=group, age_ms=LONG_AGO_MS
+    )
+    other = send_half(scene, group=group, age_ms=LONG_AGO_MS)
+    _, record = check_back(producer)
+    assert record.topic == other.topic
+    assert not producer.notices
+    assert scene.broker.call(immune.end(COMMIT)).code == 0
+
+
+@case("TX-013", party="broker", claims="restart", after=CHECKED)
+def test_a_half_is_checked_back_after_a_kill(scene: Scene) -> None:
+    group = scene.name("P")
+    half = send_half(scene, group=group, age_ms=LONG_AGO_MS)
+    scene.restart(Restart.KILL)
+    producer = scene.connect()
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    notice, record = check_back(producer)
+    assert record.topic == half.topic
+    copy = asked(scene, notice, half)
+    assert scene.broker.call(copy.end(COMMIT, from_check=True)).code == 0
+    assert eventually(lambda: scene.max_offset(half.topic) == 1)
+
+
+@case("TX-014", party="broker", after=CHECKED)
+def test_a_half_that_was_rolled_back_is_gone(scene: Scene) -> None:
+    producer, group = scene.connect(), scene.name("P")
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    gone = send_half(scene, group=group)  # young: not asked about before its end is written
+    assert scene.broker.call(gone.end(ROLLBACK)).code == 0
+    assert eventually(lambda: gone.queue_offset in ended(scene, scene.group()))
+    other = send_half(scene, group=group, age_ms=LONG_AGO_MS)
+    _, record = check_back(producer)
+    assert record.topic == other.topic
+    assert scene.max_offset(gone.topic) == 0
+
+
+@case("TX-015", party="broker")
+def test_the_property_makes_a_half_and_not_the_flag(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.name("P")
+    for flag in (4, 12):
+        answer = scene.broker.call(requests.send(topic).having(f=flag))
+        assert (answer.code, answer.fields["queueOffset"]) == (0, "0")
+    half = scene.broker.call(requests.send_half(topic, group).having(f=0))
+    assert half.code == 0
+    scene.send(topic)
+    assert scene.max_offset(topic) == 1
+
+
+@case("TX-016", party="broker", after=CHECKED)
+def test_producers_of_a_group_are_asked_in_turn(scene: Scene) -> None:
+    group = scene.name("P")
+    producers = [scene.connect() for _ in range(2)]
+    for producer in producers:
+        done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    for _ in range(8):
+        send_half(scene, group=group, age_ms=LONG_AGO_MS)
+    for producer in producers:
+        check_back(producer)

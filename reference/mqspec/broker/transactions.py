@@ -1,0 +1,182 @@
+"""Transactions: 37, and the clocks that check halves back and write op messages
+(EndTransactionProcessor.java, TransactionalMessageServiceImpl.java, 5.3.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from mqspec.broker.admin import NOT_SET
+from mqspec.core import transaction
+from mqspec.core.delay import HALF_TOPIC
+from mqspec.core.log import GetMessageStatus, Span
+from mqspec.core.offset_commit import OffsetKey, commit_offset
+from mqspec.core.publish import PUT_CODES, PUT_REFUSALS
+from mqspec.core.record import Record, SysFlag, encode_record, place, position_of
+from mqspec.core.response import Refusal
+from mqspec.core.step import apply
+from mqspec.core.transaction import (
+    CONSUMER_GROUP,
+    OP_TOPIC,
+    CheckRound,
+    EndTransaction,
+    Park,
+    PutBack,
+    PutFinal,
+    TransactionState,
+)
+from mqspec.service import clock_ms, refused
+from mqspec.store.message_store import PutResult
+from mqspec.transport import Connection
+from mqspec.wire.bodies import decode_messages
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+from mqspec.wire.headers import HeaderError, boolean, integer, long
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+_HALF_QUEUE: Final = OffsetKey(HALF_TOPIC, CONSUMER_GROUP, 0)
+_OP_QUEUE: Final = OffsetKey(OP_TOPIC, CONSUMER_GROUP, 0)
+_AT_A_TIME: Final = 100  # halves before others get their turn
+_FILE_RESERVED_MS: Final = 72 * 3_600_000  # fileReservedTime
+_UNKNOWN, _COMMIT, _ROLLBACK = 0, int(SysFlag.COMMIT), int(SysFlag.ROLLBACK)
+
+
+def load(broker: Broker) -> TransactionState:
+    """Where the checks had come when the offsets were last written."""
+    table = broker.offsets.offset_table
+    return TransactionState(
+        table.get(_HALF_QUEUE, broker.store.min_offset(HALF_TOPIC, 0)),
+        table.get(_OP_QUEUE, broker.store.min_offset(OP_TOPIC, 0)),
+    )
+
+
+def end_transaction(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand | None:
+    """37. A producer that does not know yet gets no answer (TX-009)."""
+    kind = integer(request, "commitOrRollback")
+    event = EndTransaction(
+        request.ext_fields.get("producerGroup"),
+        long(request, "tranStateTableOffset"),
+        long(request, "commitLogOffset"),
+        kind == _COMMIT,
+        boolean(request, "fromTransactionCheck"),
+    )
+    if kind not in (_UNKNOWN, _COMMIT, _ROLLBACK):
+        raise HeaderError("commitOrRollback field wrong")
+    if kind == _UNKNOWN:
+        return None
+    half = broker.store.look_message_by_offset(event.commit_log_offset)
+    step = transaction.end_transaction(broker.transactions, broker.config, event, half, clock_ms())
+    if isinstance(step.result, Refusal):
+        return refused(request, step.result)
+    for send in step.sends:
+        assert isinstance(send, PutFinal)
+        put = broker.put_message(send.message)
+        if put.status not in PUT_CODES:
+            return refused(request, PUT_REFUSALS[put.status])
+    apply(broker.transactions, step.changes)
+    if transaction.is_batch_full(broker.transactions, broker.config):
+        write_ops(broker)
+    return request.response(remark=None if event.is_commit else NOT_SET)
+
+
+def write_ops(broker: Broker) -> None:
+    """Write what was noted of ended halves to the op queue."""
+    step = transaction.batch_send_op_message(broker.transactions)
+    if not step.result:
+        return
+    put = broker.store.put(
+        Record(
+            OP_TOPIC,
+            step.result,
+            transaction.OP_PROPERTIES,
+            born_timestamp=clock_ms(),
+            born_host=broker.store_host,
+            store_host=broker.store_host,
+        )
+    )
+    if put.status in PUT_CODES:
+        apply(broker.transactions, step.changes)
+
+
+async def check(broker: Broker) -> None:
+    """Check back, or park, what has no end for too long."""
+    write_ops(broker)
+    state, store = broker.transactions, broker.store
+    end = store.max_offset(HALF_TOPIC, 0)
+    op_offset = max(state.op_offset, store.min_offset(OP_TOPIC, 0))
+    ops = tuple(_ops(broker, op_offset))
+    while state.half_offset < end:
+        event = CheckRound(
+            ops,
+            op_offset,
+            Span(store.min_offset(HALF_TOPIC, 0), min(end, state.half_offset + _AT_A_TIME)),
+            lambda offset: _half(broker, offset),
+            _FILE_RESERVED_MS,
+            clock_ms(),
+        )
+        step = transaction.check(state, broker.config, event)
+        for send in step.sends:
+            if isinstance(send, Park):
+                store.put(send.message)
+            elif isinstance(send, PutBack):
+                _put_back(broker, send)
+        apply(state, step.changes)
+        broker.carry_offsets(commit_offset(broker.offsets, _HALF_QUEUE, state.half_offset))
+        broker.carry_offsets(commit_offset(broker.offsets, _OP_QUEUE, state.op_offset))
+        if not step.result:
+            return
+        await asyncio.sleep(0)
+
+
+def _ops(broker: Broker, offset: int) -> Iterator[tuple[int, ...]]:
+    found = broker.store.get(OP_TOPIC, 0, offset, 32)
+    while found.status is GetMessageStatus.FOUND:
+        for message in decode_messages(b"".join(found.records)):
+            yield transaction.ended_halves(message.body)
+        found = broker.store.get(OP_TOPIC, 0, found.next_begin_offset, 32)
+
+
+def _half(broker: Broker, offset: int) -> Record | None:
+    for unit in broker.store.units(HALF_TOPIC, 0, offset, 1):
+        return broker.store.look_message_by_offset(unit.position)
+    return None
+
+
+def _put_back(broker: Broker, send: PutBack) -> None:
+    put = broker.store.put(send.message)
+    if put.status in PUT_CODES and send.is_checked:
+        _ask_producer(broker, send, put)
+
+
+def _ask_producer(broker: Broker, send: PutBack, put: PutResult) -> None:
+    """39, one-way, to one member of the group; the check counts also where there is none."""
+    producers = [
+        channel
+        for channel in broker.groups.producer_table.get(send.group, ())
+        if isinstance(channel, Connection) and not channel.is_closed
+    ]
+    if not producers:
+        return
+    step = transaction.next_producer(broker.transactions, len(producers))
+    apply(broker.transactions, step.changes)
+    (message_id,) = put.message_ids
+    position = position_of(message_id)
+    key = transaction.message_key(send.message)
+    fields = {
+        "topic": HALF_TOPIC,
+        "tranStateTableOffset": str(put.queue_offset),
+        "commitLogOffset": str(position),
+        "msgId": key,
+        "transactionId": key,
+        "offsetMsgId": message_id,
+        "bname": broker.config.broker_name,
+    }
+    body = encode_record(transaction.as_producer_sees_it(send.message))
+    place(body, put.queue_offset, position, put.store_timestamp)
+    request = RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, fields, bytes(body))
+    producers[step.result].oneway(request)
