@@ -41,8 +41,7 @@ class ConsumeQueue:
         if not starts:
             return Span(0, 0)
         trusted = starts[-FILES_SCANNED:][0]
-        written = sum(1 for _ in self._written(trusted))
-        return Span(starts[0] // UNIT_BYTES, trusted // UNIT_BYTES + written)
+        return Span(starts[0] // UNIT_BYTES, self._written(trusted // UNIT_BYTES))
 
     def unit(self, queue_offset: int) -> Unit:
         """The unit at a queue offset that the queue holds."""
@@ -79,10 +78,11 @@ class ConsumeQueue:
         """Unmap the files."""
         self._files.close()
 
-    def _written(self, position: int) -> Iterator[Unit]:
-        while data := self._files.read(position, _CHUNK):
-            for unit in map(Unit._make, _UNIT.iter_unpack(data)):
-                if unit.position < 0 or unit.size <= 0:
-                    return
-                yield unit
-            position += len(data)
+    def _written(self, queue_offset: int) -> int:
+        """The offset of the first unit, from one on, that was never written."""
+        while data := self._files.read(queue_offset * UNIT_BYTES, _CHUNK):
+            for position, size, _ in _UNIT.iter_unpack(data):
+                if position < 0 or size <= 0:
+                    return queue_offset
+                queue_offset += 1
+        return queue_offset
