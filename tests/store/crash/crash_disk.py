@@ -111,6 +111,9 @@ class RecordingDisk(Disk):
             for parent in Path(path).parents:
                 self._durable[str(parent)] = None
 
+    def sync(self, path: Path, mapped: mmap.mmap, begin: int, size: int) -> None:
+        mapped.flush(begin, size)
+
     def crash(self, fate: Fate) -> Image:
         """The files that a crash at this moment leaves."""
         names = dict(self._durable)
