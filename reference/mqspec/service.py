@@ -22,6 +22,7 @@ from mqrules import UserError
 from mqspec.core import flow_control
 from mqspec.core.flow_control import Pool
 from mqspec.core.response import Refusal, ResponseCode
+from mqspec.tls import Tls
 from mqspec.transport import Answer, Connection, Handler, Server, Watcher, refuse, serve
 from mqspec.wire.bodies import BodyError
 from mqspec.wire.codec import RemotingCommand
@@ -88,6 +89,11 @@ class Dispatcher(Generic[S]):
             return self._process(connection, request)
         return self._wait(connection, request)
 
+    def waiting(self, pool: Pool) -> tuple[int, int]:
+        """How many requests wait in a pool, and for how long, ms, the first of them has."""
+        first = next((each for each in self._waiting if each.pool == pool), None)
+        return self._waiting_of[pool], self._clock() - first.arrived_ms if first else 0
+
     def _has_time(self) -> bool:
         if not self._turn_ends:
             self._turn_ends = self._loop.time() + TURN_S
@@ -147,10 +153,12 @@ def refused(request: RemotingCommand, refusal: Refusal) -> RemotingCommand:
     return request.response(refusal.code, refusal.remark, refusal.ext_fields)
 
 
-async def listen(host: str, port: int, handler: Handler, on_close: Watcher) -> Server:
+async def listen(
+    host: str, port: int, handler: Handler, on_close: Watcher, tls: Tls | None = None
+) -> Server:
     """A server that listens. Raises UserError where it cannot."""
     try:
-        return await serve(host, port, handler, on_close)
+        return await serve(host, port, handler, on_close, tls=tls)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(

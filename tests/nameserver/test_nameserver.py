@@ -15,7 +15,8 @@ import pytest
 from mqrules import UserError
 from mqspec.core.metadata import DataVersion, TopicConfig
 from mqspec.nameserver import NameServer
-from mqspec.nameserver.config import NamesrvConfig, parse_properties, to_properties, updated
+from mqspec.nameserver.config import NamesrvConfig
+from mqspec.options import parse_properties, to_properties, updated
 from mqspec.transport import Connection, connect
 from mqspec.wire.bodies import loads
 from mqspec.wire.codec import RemotingCommand

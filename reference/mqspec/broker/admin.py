@@ -1,19 +1,24 @@
-"""Topics and groups as an administrator sees them: 17, 21, 200, 351 and 352
+"""Topics and groups as an administrator sees them: 17, 21, 200, 201, 207, 215, 305, 351 and 352
 (AdminBrokerProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mqspec.core.attributes import parse_alterations
 from mqspec.core.metadata import (
     DataVersion,
     SubscriptionGroupConfig,
     TopicConfig,
+    delete_subscription_group,
+    delete_topic,
     find_subscription_group,
+    system_topics,
     update_subscription_group,
     update_topic,
 )
-from mqspec.core.response import ResponseCode
+from mqspec.core.offset_commit import clean_offset, clean_offset_by_topic
+from mqspec.core.response import Refusal, ResponseCode
 from mqspec.service import clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BodyError, dumps, from_body, to_body, to_plain
@@ -29,7 +34,10 @@ NOT_SET: Final = "not set any response code"  # what the real one says where it 
 def update_and_create_topic(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
-    """17. Attributes are not kept."""
+    """17."""
+    alterations = parse_alterations(request.ext_fields.get("attributes", ""))
+    if isinstance(alterations, Refusal):
+        return refused(request, alterations)
     topic = TopicConfig(
         text(request, "topic"),
         integer(request, "readQueueNums"),
@@ -39,8 +47,32 @@ def update_and_create_topic(
         integer(request, "topicSysFlag", 0),
         boolean(request, "order"),
     )
-    refusal = broker.carry_metadata(update_topic(broker.metadata, topic, clock_ms())).result
+    step = update_topic(broker.metadata, topic, clock_ms(), alterations)
+    refusal = broker.carry_metadata(step).result
     return refused(request, refusal) if refusal else request.response(remark=NOT_SET)
+
+
+def delete_topic_in_broker(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """215. With the topic go its queues, and the offsets that groups have of it (ADMIN-004); its
+    messages stay in the log. An unknown topic is deleted too, so to speak."""
+    topic = request.ext_fields.get("topic", "")
+    refusal = broker.carry_metadata(delete_topic(broker.metadata, topic, clock_ms())).result
+    if refusal:
+        return refused(request, refusal)
+    broker.store.delete_topic(topic)
+    broker.carry_offsets(clean_offset_by_topic(broker.offsets, topic))
+    broker.stats.forget_topic(topic)
+    return request.response()
+
+
+def get_system_topic_list_from_broker(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """305."""
+    topics = [topic.topic_name for topic in system_topics(broker.config)]
+    return request.response(body=dumps({"topicList": topics}))
 
 
 def get_all_topic_config(
@@ -73,7 +105,32 @@ def update_and_create_subscription_group(
     if not request.body:
         raise BodyError("the group has no body")
     group = from_body(SubscriptionGroupConfig, request.body)
-    broker.carry_metadata(update_subscription_group(broker.metadata, group, clock_ms()))
+    step = update_subscription_group(broker.metadata, group, clock_ms())
+    refusal = broker.carry_metadata(step).result
+    return refused(request, refusal) if refusal else request.response()
+
+
+def get_all_subscription_group_config(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """201."""
+    state = broker.metadata
+    body = {
+        "dataVersion": to_plain(state.group_data_version),
+        "forbiddenTable": {},
+        "subscriptionGroupTable": to_plain(state.subscription_group_table),
+    }
+    return request.response(body=dumps(body))
+
+
+def delete_subscription_group_in_broker(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """207. Its members and its topics stay; its offsets go on request only (ADMIN-009)."""
+    group = text(request, "groupName")
+    broker.carry_metadata(delete_subscription_group(broker.metadata, group, clock_ms()))
+    if boolean(request, "cleanOffset"):
+        broker.carry_offsets(clean_offset(broker.offsets, group))
     return request.response()
 
 

@@ -18,8 +18,10 @@ from mqspec.broker.pop_polling import PopLongPolling
 from mqspec.broker.processors import MAIN_PORT_ONLY, PROCESSORS, pool_of
 from mqspec.broker.pulling import HeldPull, wake
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
+from mqspec.broker.stats import BrokerStats
 from mqspec.core import delay, group, long_polling
 from mqspec.core.delay import DelayState
+from mqspec.core.flow_control import Pool
 from mqspec.core.group import GroupState
 from mqspec.core.lock import LockState
 from mqspec.core.log import TopicQueue
@@ -29,6 +31,7 @@ from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
 from mqspec.core.pop import PopState
 from mqspec.core.pop_order import PopOrderState
 from mqspec.core.record import Host, Record
+from mqspec.core.stats import SAMPLE_INTERVAL_MS
 from mqspec.core.step import Change, Step, apply
 from mqspec.core.transaction import TransactionState
 from mqspec.service import Dispatcher, clock_ms, every, listen
@@ -80,7 +83,9 @@ class Broker:
             partial(pop.notify_again, self), self.config.pop_polling_size
         )
         self._check_points = itertools.count()
-        self.store = MessageStore(root, store_config or StoreConfig(), clock_ms)
+        self.stats = BrokerStats(self.config.cluster_name)
+        self.store_config = store_config or StoreConfig()
+        self.store = MessageStore(root, self.store_config, clock_ms)
         self.store.on_arrival = self._arrived
         self.store_host: Host
         self._nameserver = nameserver
@@ -126,6 +131,7 @@ class Broker:
                 (INDEX_INTERVAL_MS, lambda: self.store.catch_up_index(INDEX_COUNT)),
                 (PERSIST_INTERVAL_MS, self._persist_offsets),
                 (REGISTER_INTERVAL_MS, self._register),
+                (SAMPLE_INTERVAL_MS, self.stats.sampling),
                 (group.SCAN_INTERVAL_MS, self._scan_not_active_channel),
                 (long_polling.CHECK_INTERVAL_MS, self._check_hold_request),
                 (delay.DELIVER_INTERVAL_MS, lambda: deliver_delayed(self)),
@@ -158,6 +164,10 @@ class Broker:
     def next_revive_qid(self) -> int:
         """The queue of the revive topic for the checkpoints of one more pop."""
         return next(self._check_points) % self.config.revive_queue_num
+
+    def waiting(self, pool: Pool) -> tuple[int, int]:
+        """How many requests wait in a pool, and for how long, ms, the first of them has."""
+        return self._dispatcher.waiting(pool)
 
     def next_unique_key(self) -> str:
         """A key for a message whose producer gave it none."""

@@ -7,12 +7,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mqspec.core.group import SubscriptionData
+from mqspec.core.log import GetMessageStatus
 from mqspec.core.long_polling import PullRequest
-from mqspec.core.offset_commit import OffsetKey, commit_offset
+from mqspec.core.offset_commit import (
+    OffsetKey,
+    commit_offset,
+    commit_pull_offset,
+    query_then_erase_reset_offset,
+)
 from mqspec.core.pull import Pull, PullSysFlag, check_pull, is_suspended, response_code
 from mqspec.core.response import Refusal
 from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue
 from mqspec.service import clock_ms, refused
+from mqspec.store.message_store import GetResult
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import integer, long, text
@@ -66,7 +73,7 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
     if isinstance(wanted, Refusal):
         return refused(request, wanted)
     assert isinstance(wanted, SubscriptionData)
-    found = broker.store.get(
+    found = _reset(broker, pull) or broker.store.get(
         pull.topic,
         pull.queue_id,
         pull.queue_offset,
@@ -77,7 +84,7 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
     code = response_code(found.status, pull.queue_offset)
     if is_first:
         if pull.sys_flag & PullSysFlag.COMMIT_OFFSET:
-            key = OffsetKey(pull.topic, pull.group, pull.queue_id)
+            key = _key(pull)
             broker.carry_offsets(commit_offset(broker.offsets, key, pull.commit_offset))
         if is_suspended(code, pull):
             deadline_ms = now_ms + pull.suspend_timeout_ms
@@ -86,6 +93,12 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
                 PullRequest(held, pull.queue_offset, wanted, deadline_ms),
             )
             return None
+    broker.carry_offsets(commit_pull_offset(broker.offsets, _key(pull), found.next_begin_offset))
+    body = b"".join(found.records)
+    if body:
+        broker.stats.got[pull.topic, pull.group].add(len(found.records), len(body))
+    else:
+        broker.stats.missed.times += 1
     fields = {
         "suggestWhichBrokerId": "0",
         "nextBeginOffset": str(found.next_begin_offset),
@@ -94,4 +107,18 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
         "topicSysFlag": "0",
         "groupSysFlag": "0",
     }
-    return request.response(code, found.status, fields, b"".join(found.records))
+    return request.response(code, found.status, fields, body)
+
+
+def _reset(broker: Broker, pull: Pull) -> GetResult | None:
+    """What a pull finds that an administrator's reset waited for."""
+    step = broker.carry_offsets(query_then_erase_reset_offset(broker.offsets, _key(pull)))
+    if step.result is None:
+        return None
+    queue = (pull.topic, pull.queue_id)
+    minimum, maximum = broker.store.min_offset(*queue), broker.store.max_offset(*queue)
+    return GetResult(GetMessageStatus.OFFSET_RESET, step.result, minimum, maximum)
+
+
+def _key(pull: Pull) -> OffsetKey:
+    return OffsetKey(pull.topic, pull.group, pull.queue_id)

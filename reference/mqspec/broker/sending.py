@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mqspec.core import transaction
+from mqspec.core.lock import is_lock_all_expired
+from mqspec.core.log import RETRY_TOPIC_PREFIX
 from mqspec.core.publish import (
     PUT_CODES,
     PUT_REFUSALS,
@@ -17,6 +19,7 @@ from mqspec.core.publish import (
 )
 from mqspec.core.record import Host, Record
 from mqspec.core.response import Refusal
+from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.service import clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BatchMessage, decode_batch
@@ -39,6 +42,7 @@ class FieldNames(NamedTuple):
     flag: str
     properties: str
     reconsume_times: str
+    max_reconsume_times: str
     batch: str
 
 
@@ -52,9 +56,10 @@ V1: Final = FieldNames(
     "flag",
     "properties",
     "reconsumeTimes",
+    "maxReconsumeTimes",
     "batch",
 )
-V2: Final = FieldNames("b", "c", "d", "e", "f", "g", "h", "i", "j", "m")
+V2: Final = FieldNames("b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m")
 
 # Every handled send is answered with these, refused ones too (SEND-005).
 _ALWAYS: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
@@ -94,6 +99,8 @@ def _send(
     flag = integer(request, names.flag)
     born_timestamp = long(request, names.born_timestamp)
     reconsume_times = integer(request, names.reconsume_times, 0)
+    has_maximum = names.max_reconsume_times in request.ext_fields
+    maximum = integer(request, names.max_reconsume_times) if has_maximum else None
     is_batch = send.is_batch
     messages = decode_batch(request.body) if is_batch else [BatchMessage(request.body, flag=flag)]
 
@@ -127,6 +134,8 @@ def _send(
         )
         for message, stamp in zip(messages, stamped, strict=True)
     ]
+    if send.topic.startswith(RETRY_TOPIC_PREFIX):
+        records = [_retried(broker, RetrySend(records[0], maximum, request.version))]
     if is_batch:
         put = broker.store.put_batch(records)
     elif transaction.is_prepared(records[0]):
@@ -136,6 +145,7 @@ def _send(
     if put.status in PUT_REFUSALS:
         refusal = PUT_REFUSALS[put.status]
         return request.response(refusal.code, refusal.remark, _ALWAYS)
+    broker.stats.put[send.topic].add(len(records), len(request.body))
     fields = _ALWAYS | {
         "msgId": ",".join(put.message_ids),
         "queueId": str(queue_id),
@@ -144,6 +154,18 @@ def _send(
     if not is_batch:
         fields["transactionId"] = stamped[0].unique_key
     return request.response(PUT_CODES[put.status], ext_fields=fields)
+
+
+def _retried(broker: Broker, event: RetrySend) -> Record:
+    group = event.message.topic.removeprefix(RETRY_TOPIC_PREFIX)
+    now_ms = clock_ms()
+    max_live_time_ms = broker.config.rebalance_lock_max_live_time_ms
+    holds_none = is_lock_all_expired(broker.locks, group, now_ms, max_live_time_ms)
+    step = handle_retry_and_dlq(
+        broker.metadata, event, is_lock_all_expired=holds_none, now_ms=now_ms
+    )
+    record: Record = broker.carry_metadata(step).result
+    return record
 
 
 @lru_cache(maxsize=4096)

@@ -61,6 +61,7 @@ class PutStatus(StrEnum):
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
     MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
 
@@ -75,6 +76,7 @@ class GetMessageStatus(StrEnum):
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    OFFSET_RESET = "OFFSET_RESET"
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
@@ -100,7 +102,8 @@ class Unit(NamedTuple):
 class LogState:
     """Where everything ends. The shell applies the changes that the actions return."""
 
-    commit_log: Span = EMPTY  # positions that hold records
+    commit_log: Span = EMPTY  # positions that hold records, written or about to be
+    committed_where: int = 0  # position: everything before it is in the files, for all to read
     flushed_where: int = 0  # position: everything before it survives a crash
     reput_from_offset: int = 0  # position: everything before it is dispatched
     topic_queue_table: dict[TopicQueue, int] = field(default_factory=dict)  # next queue offset
@@ -114,6 +117,7 @@ class Append(NamedTuple):
     sizes: tuple[int, ...]  # of the encoded records, bytes
     indexed: bool  # False: a prepared or rollback record, which enters no ConsumeQueue
     segment_size: int
+    transient_store_pool: bool = False
 
 
 class Appended(NamedTuple):
@@ -155,19 +159,27 @@ def append_message(state: LogState, event: Append) -> Step:
     if event.indexed:
         next_offset = queue_offset + len(event.sizes)
         changes.append(Change("topic_queue_table", event.queue, next_offset))
+    if not event.transient_store_pool:
+        changes.append(Change("committed_where", None, position + size))
     return Step(tuple(changes), result=Appended(position, queue_offset, blank))
 
 
-def flush(state: LogState) -> Step:
-    """Log!Flush. What has been written so far is on disk."""
-    return Step((Change("flushed_where", None, state.commit_log.max),))
+def commit(state: LogState) -> Step:
+    """Log!Commit. With a transient store pool: what has been appended so far is written."""
+    return Step((Change("committed_where", None, state.commit_log.max),))
+
+
+def flush(state: LogState, position: int) -> Step:
+    """Log!Flush. What has been committed before a position is on disk."""
+    return Step((Change("flushed_where", None, max(position, state.flushed_where)),))
 
 
 def may_dispatch(state: LogState, event: Dispatch, sync_flush: bool) -> bool:
     """The guard of Log!Dispatch. With synchronous flush nothing is visible that a crash
-    could still take away (LOG-007); with asynchronous flush it may be (LOG-008)."""
+    could still take away (LOG-007); with asynchronous flush it may be (LOG-008). What is in a
+    transient store pool is not visible yet."""
     end = event.unit.position + event.unit.size
-    return end <= (state.flushed_where if sync_flush else state.commit_log.max)
+    return end <= (state.flushed_where if sync_flush else state.committed_where)
 
 
 def dispatch(state: LogState, event: Dispatch) -> Step:

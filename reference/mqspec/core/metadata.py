@@ -225,7 +225,7 @@ def update_topic(
     if refusal:
         return Step(result=refusal)
     old = state.topic_config_table.get(topic.topic_name)
-    attributes = alter(TOPIC_ATTRIBUTES, old and old.attributes, alterations or {})
+    attributes = alter(TOPIC_ATTRIBUTES, old.attributes if old else None, alterations or {})
     if isinstance(attributes, Refusal):
         return Step(result=attributes)
     topic = replace(topic, attributes=attributes)
@@ -302,7 +302,7 @@ def update_subscription_group(
     if not is_group_name(group.group_name):
         return Step()
     old = state.subscription_group_table.get(group.group_name)
-    attributes = alter(GROUP_ATTRIBUTES, old and old.attributes, group.attributes)
+    attributes = alter(GROUP_ATTRIBUTES, old.attributes if old else None, group.attributes)
     if isinstance(attributes, Refusal):
         return Step(result=attributes)
     return Step(_put_group(state, replace(group, attributes=attributes), now_ms))

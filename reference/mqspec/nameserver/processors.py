@@ -12,7 +12,8 @@ from mqspec.core.kv_config import ORDER_TOPIC_CONFIG
 from mqspec.core.metadata import DataVersion
 from mqspec.core.response import SEE_FAQ, ResponseCode
 from mqspec.core.route import TopicRouteData
-from mqspec.nameserver.config import NEVER_UPDATED, parse_properties, to_properties, updated
+from mqspec.nameserver.config import NEVER_UPDATED
+from mqspec.options import parse_properties, to_properties, updated
 from mqspec.service import Processor, clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, from_body, to_body, to_plain

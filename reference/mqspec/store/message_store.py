@@ -7,6 +7,7 @@ other way round; its timer and compaction files are left alone.
 
 from __future__ import annotations
 
+import logging
 import os
 from bisect import bisect_left, bisect_right
 from collections import deque
@@ -39,6 +40,8 @@ from mqspec.store.directory import StoreDirectory
 from mqspec.store.files import DISK, Disk
 from mqspec.store.index_file import IndexService, IndexSize
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
@@ -49,6 +52,7 @@ class StoreConfig:
     sync_flush: bool = False  # a put is answered when it is on disk
     max_hash_slot_num: int = 5_000_000  # of an index file
     max_index_num: int = 20_000_000  # entries of an index file, the first of them unused
+    transient_store_pool_enable: bool = False  # a put is answered before it is in a file
 
 
 class Boundary(StrEnum):
@@ -73,6 +77,7 @@ class PutResult(NamedTuple):
 
     status: PutStatus
     queue_offset: int = -1  # of the first message
+    end: int = 0  # position behind the last message
     message_ids: tuple[str, ...] = ()  # the offset message ids, one a message
     store_timestamp: int = 0  # ms
 
@@ -109,7 +114,9 @@ class Arrival(NamedTuple):
 class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
-    `on_arrival` is called with each message as it becomes visible.
+    `on_arrival` is called with each message as it becomes visible. `settle` is called after
+    each put, to dispatch it and, with synchronous flush, to have it on disk first, now or soon;
+    what it returns is how the put ended.
     """
 
     def __init__(
@@ -122,10 +129,13 @@ class MessageStore:
         self.root = root
         self._disk = disk
         self.on_arrival: Callable[[Arrival], None] = lambda _: None
+        self.settle: Callable[[], PutStatus] = self._settle
         self._config = config
         self._clock_ms = clock_ms
         self._directory = StoreDirectory(root, disk)
-        self._commit_log = CommitLog(root / "commitlog", config.segment_size, disk)
+        self._commit_log = CommitLog(
+            root / "commitlog", config.segment_size, disk, config.transient_store_pool_enable
+        )
         self._consume_queues: dict[TopicQueue, ConsumeQueue] = {}
         index_size = IndexSize(config.max_hash_slot_num, config.max_index_num)
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
@@ -189,8 +199,9 @@ class MessageStore:
         queue = (messages[0].topic, messages[0].queue_id)
         indexed = log.is_indexed(messages[0].sys_flag)
         sizes = tuple(map(len, encoded))
+        pool = self._config.transient_store_pool_enable
         step = log.append_message(
-            self._state, log.Append(queue, sizes, indexed, self._config.segment_size)
+            self._state, log.Append(queue, sizes, indexed, self._config.segment_size, pool)
         )
         if step.result is None:
             return PutResult(PutStatus.MESSAGE_ILLEGAL)
@@ -204,13 +215,15 @@ class MessageStore:
             dispatches.append((dispatch, message.properties))
             message_ids.append(offset_message_id(message.store_host, position))
             position += len(data)
-        self._commit_log.append(b"".join(encoded), step.result)
+        try:
+            self._commit_log.append(b"".join(encoded), step.result)
+        except OSError as error:
+            _log.error("the log cannot grow: %s", error)
+            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
         apply(self._state, step.changes)
         self._pending.extend(dispatches)
         self._written_at = now
-        status = self._flush_sync() if self._config.sync_flush else PutStatus.PUT_OK
-        self.reput()
-        return PutResult(status, queue_offset, tuple(message_ids), now)
+        return PutResult(self.settle(), queue_offset, position, tuple(message_ids), now)
 
     def reput(self) -> None:
         """Dispatch what may be dispatched (ReputMessageService)."""
@@ -255,15 +268,39 @@ class MessageStore:
         if walked != count:
             self._index_from = None
 
+    def commit_commit_log(self) -> None:
+        """With a transient store pool: write it to the files, for all to read. The broker calls
+        it each 200 ms."""
+        self._commit_log.commit()
+        apply(self._state, log.commit(self._state).changes)
+        self.reput()
+
+    @property
+    def unflushed(self) -> Span:
+        """Positions that are in files, and not on disk for sure."""
+        return Span(self._state.flushed_where, self._state.committed_where)
+
+    def sync_commit_log(self, span: Span) -> None:
+        """Return when positions that are in files are on disk. For any thread; the store does
+        not know of it before `note_flushed`."""
+        self._commit_log.flush(span)
+
+    def note_flushed(self, position: int) -> None:
+        """All before a position is on disk."""
+        apply(self._state, log.flush(self._state, position).changes)
+        self.reput()
+
     def flush_commit_log(self) -> None:
-        """Return when the log is on disk. The broker calls it each 500 ms (LOG-008)."""
-        state = self._state
-        self._commit_log.flush(Span(state.flushed_where, state.commit_log.max))
-        apply(state, log.flush(state).changes)
+        """Return when what is in the files of the log is on disk. The broker calls it each
+        500 ms (LOG-008)."""
+        span = self.unflushed
+        self.sync_commit_log(span)
+        self.note_flushed(span.max)
 
     def flush(self) -> None:
         """Return when the log and the ConsumeQueues are on disk, and the checkpoint says so.
         The broker calls it each 60 s."""
+        self.commit_commit_log()
         self.flush_commit_log()
         self.reput()
         for consume_queue in self._consume_queues.values():
@@ -437,7 +474,7 @@ class MessageStore:
             self._consume_queues[queue].flush()
         next_offsets = {queue: span.max for queue, span in state.consume_queue.items()}
         self._state = LogState(
-            Span(log_min, end), end, end, next_offsets, dict(state.consume_queue)
+            Span(log_min, end), end, end, end, next_offsets, dict(state.consume_queue)
         )
 
     def _find_consume_queues(self) -> dict[TopicQueue, ConsumeQueue]:
@@ -468,9 +505,11 @@ class MessageStore:
         record = self._commit_log.record(position, size)
         return record.store_timestamp if isinstance(record, Record) else 0
 
-    def _flush_sync(self) -> PutStatus:
-        try:
-            self.flush_commit_log()
-        except OSError:
-            return PutStatus.FLUSH_DISK_TIMEOUT
+    def _settle(self) -> PutStatus:
+        if self._config.sync_flush:
+            try:
+                self.flush_commit_log()
+            except OSError:
+                return PutStatus.FLUSH_DISK_TIMEOUT
+        self.reput()
         return PutStatus.PUT_OK

@@ -1,0 +1,97 @@
+"""Who is connected: 203, 204 and 328 (AdminBrokerProcessor.java, 5.3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mqspec.core.group import Channel, ClientChannelInfo
+from mqspec.core.response import ResponseCode
+from mqspec.transport import Connection
+from mqspec.wire import bodies
+from mqspec.wire.bodies import dumps, to_plain
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.headers import text
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+
+def get_consumer_connection_list(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """203. A group without a member is an error (ADMIN-007)."""
+    group = text(request, "consumerGroup")
+    info = broker.groups.consumer_table.get(group)
+    if info is None:
+        remark = f"the consumer group[{group}] not online"
+        return request.response(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    body = {
+        "connectionSet": _connections(info.channel_info_table),
+        "subscriptionTable": {
+            topic: to_plain(
+                bodies.SubscriptionData(
+                    wanted.topic,
+                    wanted.sub_string,
+                    tuple(sorted(wanted.tags_set)),
+                    tuple(sorted(wanted.code_set)),
+                    wanted.sub_version,
+                    wanted.expression_type,
+                )
+            )
+            for topic, wanted in info.subscription_table.items()
+        },
+        "consumeType": info.consume_type.value,
+        "messageModel": info.message_model.value,
+        "consumeFromWhere": info.consume_from_where.value,
+    }
+    return request.response(body=dumps(body))
+
+
+def get_producer_connection_list(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """204. A group without a producer is an error (ADMIN-008)."""
+    group = text(request, "producerGroup")
+    channels = broker.groups.producer_table.get(group)
+    if channels is None:
+        remark = f"the producer group[{group}] not exist"
+        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    return request.response(body=dumps({"connectionSet": _connections(channels)}))
+
+
+def get_all_producer_info(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """328."""
+    data = {
+        group: [
+            {
+                "clientId": info.client_id,
+                "remoteIP": f"/{_peer(channel)}",
+                "language": info.language,
+                "version": info.version,
+                "lastUpdateTimestamp": info.last_update_ms,
+            }
+            for channel, info in channels.items()
+        ]
+        for group, channels in broker.groups.producer_table.items()
+    }
+    return request.response(body=dumps({"data": data}))
+
+
+def _connections(channels: Mapping[Channel, ClientChannelInfo]) -> list[dict[str, Any]]:
+    return [
+        {
+            "clientAddr": _peer(channel),
+            "clientId": info.client_id,
+            "language": info.language,
+            "version": info.version,
+        }
+        for channel, info in channels.items()
+    ]
+
+
+def _peer(channel: Channel) -> str:
+    assert isinstance(channel, Connection)
+    return channel.peer

@@ -1,0 +1,183 @@
+"""How far topics and groups have come: 43, 45, 202, 208, 300, 303, 317 and 343
+(AdminBrokerProcessor.java, 5.3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mqspec.core import delay, offset_commit
+from mqspec.core.metadata import DataVersion
+from mqspec.core.offset_commit import OffsetKey
+from mqspec.core.response import ResponseCode
+from mqspec.core.stats import StatsName
+from mqspec.core.types import Group, MessageQueue, Topic
+from mqspec.transport import Connection
+from mqspec.wire.bodies import dumps, to_body, to_plain
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.headers import boolean, text
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffset:
+    """How far a queue reaches (TopicOffset.java)."""
+
+    min_offset: int
+    max_offset: int
+    last_update_timestamp: int  # ms; when its last message was stored, 0 where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetWrapper:
+    """How far a group has come on a queue (OffsetWrapper.java)."""
+
+    broker_offset: int
+    consumer_offset: int
+    pull_offset: int
+    last_timestamp: int  # ms; when the last consumed message was stored, 0 where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeStats:
+    """The answer to request 208 (ConsumeStats.java)."""
+
+    offset_table: dict[MessageQueue, OffsetWrapper]
+    consume_tps: float
+
+
+def get_all_consumer_offset(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """43. As in consumerOffset.json, its queue ids without quotes."""
+    table: dict[str, dict[int, int]] = {}
+    for (topic, group, queue_id), offset in broker.offsets.offset_table.items():
+        table.setdefault(f"{topic}@{group}", {})[queue_id] = offset
+    content = offset_commit.persist(broker.offsets) | {"offsetTable": table}
+    return request.response(body=dumps({"dataVersion": to_plain(DataVersion()), **content}))
+
+
+def get_all_delay_offset(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """45. As in delayOffset.json."""
+    content = delay.persist(broker.delay)
+    return request.response(body=dumps({"dataVersion": to_plain(DataVersion()), **content}))
+
+
+def get_topic_stats_info(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """202."""
+    topic = text(request, "topic")
+    if topic not in broker.metadata.topic_config_table:
+        return request.response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    table = {}
+    for queue in _queues(broker, topic):
+        first = broker.store.min_offset(topic, queue.queue_id)
+        end = broker.store.max_offset(topic, queue.queue_id)
+        table[queue] = TopicOffset(first, end, _stored_at(broker, queue, end - 1))
+    tps = broker.stats.tps(StatsName.TOPIC_PUT_NUMS, topic)
+    return request.response(body=dumps({"offsetTable": to_plain(table), "topicPutTps": tps.minute}))
+
+
+def get_consume_stats(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """208. Of a queue on which the group never was its offset is 0 (ADMIN-006)."""
+    group, topic = text(request, "consumerGroup"), request.ext_fields.get("topic", "")
+    return request.response(body=to_body(_consume_stats(broker, group, [topic] if topic else None)))
+
+
+def get_broker_consume_stats(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """317. Of all groups, or of those that consume in order."""
+    is_order = boolean(request, "isOrder")
+    found = []
+    for group in broker.metadata.subscription_group_table:
+        topics = [
+            topic
+            for topic in offset_commit.which_topic_by_consumer(broker.offsets, group)
+            if not is_order or _is_order(broker, topic)
+        ]
+        each = [_consume_stats(broker, group, [topic]) for topic in topics]
+        found.append({group: to_plain([stats for stats in each if stats.offset_table])})
+    lags = [
+        queue["brokerOffset"] - queue["consumerOffset"]
+        for entry in found
+        for each_group in entry.values()
+        for stats in each_group
+        for queue in stats["offsetTable"].values()
+    ]
+    body = {"brokerAddr": broker.address, "consumeStatsList": found, "totalDiff": sum(lags)}
+    return request.response(body=dumps(body))
+
+
+def query_topic_consume_by_who(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """300. Groups with a member that subscribes the topic, and those with an offset of it."""
+    topic = text(request, "topic")
+    online = (
+        group
+        for group, info in broker.groups.consumer_table.items()
+        if topic in info.subscription_table
+    )
+    stored = offset_commit.which_group_by_topic(broker.offsets, topic)
+    return request.response(body=dumps({"groupList": list(dict.fromkeys((*online, *stored)))}))
+
+
+def query_topics_by_consumer(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """343. The topics of which a group has an offset."""
+    topics = offset_commit.which_topic_by_consumer(broker.offsets, text(request, "group"))
+    return request.response(body=dumps({"brokerAddr": broker.address, "topicList": topics}))
+
+
+def _consume_stats(broker: Broker, group: Group, topics: Iterable[Topic] | None) -> ConsumeStats:
+    if topics is None:
+        topics = offset_commit.which_topic_by_consumer(broker.offsets, group)
+    table: dict[MessageQueue, OffsetWrapper] = {}
+    consume_tps = 0.0
+    for topic in topics:
+        member = broker.groups.consumer_table.get(group)
+        if member and topic not in member.subscription_table:
+            continue  # it subscribed once and does not any more
+        table |= dict(_progress(broker, group, topic))
+        consume_tps += broker.stats.tps(StatsName.GROUP_GET_NUMS, f"{topic}@{group}").minute
+    return ConsumeStats(table, consume_tps)
+
+
+def _progress(
+    broker: Broker, group: Group, topic: Topic
+) -> Iterator[tuple[MessageQueue, OffsetWrapper]]:
+    for queue in _queues(broker, topic):
+        key = OffsetKey(topic, group, queue.queue_id)
+        consumed = max(0, broker.offsets.offset_table.get(key, 0))
+        yield (
+            queue,
+            OffsetWrapper(
+                broker.store.max_offset(topic, queue.queue_id),
+                consumed,
+                max(0, broker.offsets.pull_offset_table.get(key, 0)),
+                _stored_at(broker, queue, consumed - 1),
+            ),
+        )
+
+
+def _queues(broker: Broker, topic: Topic) -> list[MessageQueue]:
+    config = broker.metadata.topic_config_table.get(topic)
+    count = config.read_queue_nums if config else 0
+    return [MessageQueue(topic, broker.config.broker_name, i) for i in range(count)]
+
+
+def _is_order(broker: Broker, topic: Topic) -> bool:
+    config = broker.metadata.topic_config_table.get(topic)
+    return config is not None and config.order
+
+
+def _stored_at(broker: Broker, queue: MessageQueue, offset: int) -> int:
+    return max(0, broker.store.stored_at(queue.topic, queue.queue_id, offset)) if offset >= 0 else 0

@@ -1,0 +1,145 @@
+"""A broker's options and what it is doing: 25, 26 and 28
+(AdminBrokerProcessor.java, StoreStatsService.java, 5.3.3)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from mqspec.core.flow_control import ACK, END_TRANSACTION, LITE_PULL, PULL, QUERY, SEND, Pool
+from mqspec.core.metadata import DataVersion
+from mqspec.core.response import ResponseCode
+from mqspec.core.stats import ItemKey, StatsName, Tps
+from mqspec.options import parse_properties, to_properties, updated
+from mqspec.service import clock_ms
+from mqspec.transport import Connection
+from mqspec.wire.bodies import dumps, to_plain
+from mqspec.wire.codec import VERSION, RemotingCommand
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+NEVER_UPDATED: Final = frozenset({"configBlackList", "brokerConfigPath"})
+"""What request 25 may not set (BrokerConfig.configBlackList, 5.3.3)."""
+
+_QUEUES: Final[dict[str, Pool]] = {
+    "sendThreadPoolQueue": SEND,
+    "pullThreadPoolQueue": PULL,
+    "litePullThreadPoolQueue": LITE_PULL,
+    "queryThreadPoolQueue": QUERY,
+    "ackThreadPoolQueue": ACK,
+    "EndTransactionThreadPoolQueue": END_TRANSACTION,
+}
+
+
+def update_broker_config(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """25. What is not an option is ignored (ADMIN-011)."""
+    properties = parse_properties(request.body.decode(errors="replace"))
+    if not NEVER_UPDATED.isdisjoint(properties):
+        remark = "Can not update config in black list."
+        return request.response(ResponseCode.NO_PERMISSION, remark)
+    broker.config = updated(broker.config, properties)
+    return request.response()
+
+
+def get_broker_config(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """26."""
+    body = to_properties(broker.config, broker.store_config)
+    fields = {"version": json.dumps(to_plain(DataVersion()))}
+    return request.response(ext_fields=fields, body=body.encode())
+
+
+def get_broker_runtime_info(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """28. A name to a text each; of what is counted in ways of its own the real one says more."""
+    table = _identity(broker) | _positions(broker) | _traffic(broker) | _queues(broker)
+    return request.response(body=dumps({"table": table}))
+
+
+def _identity(broker: Broker) -> dict[str, str]:
+    up = timedelta(milliseconds=clock_ms() - broker.stats.boot_ms)
+    minutes, seconds = divmod(up.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return {
+        "brokerVersionDesc": "V5_3_3",
+        "brokerVersion": str(VERSION),
+        "brokerActive": "true",
+        "bootTimestamp": str(broker.stats.boot_ms),
+        "startAcceptSendRequestTimeStamp": "0",
+        "runtime": f"[ {up.days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
+    }
+
+
+def _positions(broker: Broker) -> dict[str, str]:
+    disk = shutil.disk_usage(broker.store.root)
+    ratio = f"{disk.used / disk.total:.2f}"
+    state = broker.store.positions
+    first, end = state.commit_log
+    delays = {
+        f"scheduleMessageOffset_{level}": f"{offset},{_schedule_max(broker, level)}"
+        for level, offset in broker.delay.offset_table.items()
+    }
+    return delays | {
+        "commitLogDirCapacity": f"Total : {_gib(disk.total)}, Free : {_gib(disk.free)}.",
+        "commitLogDiskRatio": ratio,
+        "consumeQueueDiskRatio": ratio,
+        "commitLogMinOffset": str(first),
+        "commitLogMaxOffset": str(end),
+        "remainHowManyDataToFlush": f"{end - state.flushed_where} B",
+        "dispatchBehindBytes": str(end - state.reput_from_offset),
+        "dispatchMaxBuffer": "0",
+        "pageCacheLockTimeMills": "0",  # one thread appends, and waits for no lock
+    }
+
+
+def _schedule_max(broker: Broker, level: int) -> int:
+    return broker.store.max_offset("SCHEDULE_TOPIC_XXXX", level - 1)
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB"
+
+
+def _traffic(broker: Broker) -> dict[str, str]:
+    stats, cluster = broker.stats, broker.config.cluster_name
+    put_key = ItemKey(StatsName.BROKER_PUT_NUMS, cluster)
+    get_key = ItemKey(StatsName.BROKER_GET_NUMS, cluster)
+    counts, state = stats.counts(), stats.state
+    size = sum(traffic.size for traffic in stats.put.values())
+    messages, times = counts[put_key].value, counts[put_key].steps
+    put_tps = _three(stats.tps(StatsName.BROKER_PUT_NUMS, cluster))
+    get_tps = _three(stats.tps(StatsName.BROKER_GET_NUMS, cluster))
+    return {
+        "msgPutTotalYesterdayMorning": str(state.yesterday_morning.get(put_key, 0)),
+        "msgPutTotalTodayMorning": str(state.today_morning.get(put_key, 0)),
+        "msgPutTotalTodayNow": str(messages),
+        "msgGetTotalYesterdayMorning": str(state.yesterday_morning.get(get_key, 0)),
+        "msgGetTotalTodayMorning": str(state.today_morning.get(get_key, 0)),
+        "msgGetTotalTodayNow": str(counts[get_key].value),
+        "putTps": put_tps,
+        "getTransferredTps": get_tps,
+        "putMessageTimesTotal": str(times),
+        "putMessageSizeTotal": str(size),
+        "putMessageAverageSize": str(size / messages if messages else 0.0),
+    }
+
+
+def _three(tps: Tps) -> str:
+    return " ".join(map(str, tps))
+
+
+def _queues(broker: Broker) -> dict[str, str]:
+    table: dict[str, str] = {}
+    for name, pool in _QUEUES.items():
+        size, wait_ms = broker.waiting(pool)
+        table |= {
+            f"{name}Size": str(size),
+            f"{name}HeadWaitTimeMills": str(wait_ms),
+            f"{name}Capacity": str(pool.capacity),
+        }
+    return table

@@ -1,0 +1,117 @@
+"""What a broker counts of its traffic, for statistics (315, 28) and for metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING, TypeVar
+
+from mqspec.core import stats
+from mqspec.core.response import ResponseCode
+from mqspec.core.stats import Count, ItemKey, StatsName, StatsState, Tps
+from mqspec.core.step import apply
+from mqspec.core.types import Group, Topic
+from mqspec.service import clock_ms
+from mqspec.transport import Connection
+from mqspec.wire.bodies import to_body
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.headers import text
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Messages that went one way since the start."""
+
+    messages: int = 0
+    size: int = 0  # bytes: of bodies that came in, of records that went out
+    times: int = 0  # requests
+
+    def add(self, messages: int, size: int) -> None:
+        """One more request."""
+        self.messages += messages
+        self.size += size
+        self.times += 1
+
+    @property
+    def nums(self) -> Count:
+        return Count(self.messages, self.times)
+
+    @property
+    def bytes(self) -> Count:
+        return Count(self.size, self.times)
+
+
+class _Traffics(dict[K, Traffic]):
+    def __missing__(self, key: K) -> Traffic:
+        made = self[key] = Traffic()
+        return made
+
+
+@dataclass(slots=True)
+class BrokerStats:
+    """The counters of one broker; nothing of them survives its end."""
+
+    cluster: str
+    boot_ms: int = field(default_factory=clock_ms)
+    put: _Traffics[Topic] = field(default_factory=_Traffics)
+    got: _Traffics[tuple[Topic, Group]] = field(default_factory=_Traffics)
+    sent_back: _Traffics[tuple[Topic, Group]] = field(default_factory=_Traffics)
+    missed: Traffic = field(default_factory=Traffic)  # pulls that found nothing
+    state: StatsState = field(default_factory=StatsState)
+
+    def counts(self) -> Mapping[ItemKey, Count]:
+        """All counters, by the real broker's names."""
+        named: dict[ItemKey, Count] = {
+            ItemKey(StatsName.BROKER_PUT_NUMS, self.cluster): _sum(self.put),
+            ItemKey(StatsName.BROKER_GET_NUMS, self.cluster): _sum(self.got),
+        }
+        for topic, traffic in self.put.items():
+            named[ItemKey(StatsName.TOPIC_PUT_NUMS, topic)] = traffic.nums
+            named[ItemKey(StatsName.TOPIC_PUT_SIZE, topic)] = traffic.bytes
+        for (topic, group), traffic in self.got.items():
+            named[ItemKey(StatsName.GROUP_GET_NUMS, f"{topic}@{group}")] = traffic.nums
+            named[ItemKey(StatsName.GROUP_GET_SIZE, f"{topic}@{group}")] = traffic.bytes
+        for (topic, group), traffic in self.sent_back.items():
+            named[ItemKey(StatsName.SNDBCK_PUT_NUMS, f"{topic}@{group}")] = traffic.nums
+        return named
+
+    def sampling(self) -> None:
+        """Each 10 s."""
+        step = stats.sampling(self.state, self.counts(), clock_ms(), date.today().toordinal())
+        apply(self.state, step.changes)
+
+    def forget_topic(self, topic: Topic) -> None:
+        """The topic was deleted."""
+        self.put.pop(topic, None)
+        for table in (self.got, self.sent_back):
+            for key in [key for key in table if key[0] == topic]:
+                del table[key]
+
+    def tps(self, name: StatsName, key: str) -> Tps:
+        """The rates of a counter."""
+        return stats.tps(self.state, ItemKey(name, key))
+
+
+def _sum(traffics: Mapping[K, Traffic]) -> Count:
+    return Count(
+        sum(traffic.messages for traffic in traffics.values()),
+        sum(traffic.times for traffic in traffics.values()),
+    )
+
+
+def view_broker_stats_data(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """315. What was never counted is an error (ADMIN-012)."""
+    name, key = text(request, "statsName"), text(request, "statsKey")
+    item = ItemKey(StatsName(name), key) if name in tuple(StatsName) else None
+    if item is None or item not in broker.stats.counts():
+        remark = f"The stats <{name}> <{key}> not exist"
+        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    return request.response(body=to_body(stats.broker_stats_data(broker.stats.state, item)))
