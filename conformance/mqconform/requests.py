@@ -42,6 +42,7 @@ GET_ROUTEINFO_BY_TOPIC = 105
 GET_BROKER_CLUSTER_INFO = 106
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
 WIPE_WRITE_PERM_OF_BROKER = 205
+INVOKE_BROKER_TO_RESET_OFFSET = 222
 GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
 DELETE_TOPIC_IN_NAMESRV = 216
 REGISTER_TOPIC_IN_NAMESRV = 217
@@ -236,6 +237,12 @@ def commit_offset(group: str, topic: str, offset: int, queue_id: int = 0) -> Req
         "commitOffset": offset,
     }
     return Request(UPDATE_CONSUMER_OFFSET, _strings(fields))
+
+
+def reset_offset(group: str, topic: str, **where: object) -> Request:
+    """INVOKE_BROKER_TO_RESET_OFFSET; `where` is a timestamp, or a queueId and an offset."""
+    fields = {"group": group, "topic": topic, "timestamp": 0, "isForce": True, **where}
+    return Request(INVOKE_BROKER_TO_RESET_OFFSET, _strings(fields))
 
 
 def max_offset(topic: str, queue_id: int = 0) -> Request:

@@ -6,14 +6,9 @@ import pytest
 
 from mqspec.core.offset_commit import (
     CONSUME_CONCURRENTLY_MAX_SPAN,
-    INVALID_PARAMETER,
     NOT_FOUND,
     PULL_THRESHOLD_FOR_QUEUE,
     PULL_THRESHOLD_SIZE_FOR_QUEUE,
-    QUERY_NOT_FOUND,
-    SUBSCRIPTION_GROUP_NOT_EXIST,
-    SUCCESS,
-    TOPIC_NOT_EXIST,
     Answer,
     CommitOffset,
     Consumed,
@@ -22,6 +17,7 @@ from mqspec.core.offset_commit import (
     OffsetState,
     ProcessQueue,
     Pulled,
+    QueueSpan,
     UpdateConsumerOffset,
     add_message_queue,
     commit_offset,
@@ -35,10 +31,13 @@ from mqspec.core.offset_commit import (
     pull_commit_offset,
     pull_message,
     query_consumer_offset,
+    query_then_erase_reset_offset,
     remove_unnecessary_message_queue,
+    reset_offset_inner,
     update_consumer_offset,
     update_offset,
 )
+from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
 from mqspec.core.types import MessageQueue
 
@@ -234,13 +233,13 @@ def query(state: OffsetState, *, zero: bool = True, young: bool = False) -> Answ
 @pytest.mark.parametrize("offset", [10, 5, 9999, 0])
 def test_what_arrives_last_is_stored(offset: int) -> None:
     state = OffsetState({KEY: 7})
-    assert commit(state, offset) == Answer(SUCCESS)
-    assert query(state) == Answer(SUCCESS, offset=offset)
+    assert commit(state, offset) == Answer(ResponseCode.SUCCESS)
+    assert query(state) == Answer(ResponseCode.SUCCESS, offset=offset)
 
 
 def test_a_queue_that_does_not_exist_is_stored_too() -> None:
     state = OffsetState()
-    assert commit(state, 4, queue_id=77) == Answer(SUCCESS)
+    assert commit(state, 4, queue_id=77) == Answer(ResponseCode.SUCCESS)
     assert state.offset_table == {OffsetKey("T", "G", 77): 4}
 
 
@@ -248,33 +247,38 @@ def test_a_negative_offset_is_stored_and_read_as_none() -> None:
     state = OffsetState()
     commit(state, -3)
     assert state.offset_table == {KEY: -3}
-    assert query(state, young=True) == Answer(SUCCESS, offset=0)
-    assert query(state, zero=False, young=True).code == QUERY_NOT_FOUND
+    assert query(state, young=True) == Answer(ResponseCode.SUCCESS, offset=0)
+    assert query(state, zero=False, young=True).code == ResponseCode.QUERY_NOT_FOUND
 
 
 def test_nothing_stored_is_zero_on_a_young_queue_only() -> None:
-    assert query(OffsetState(), young=True) == Answer(SUCCESS, offset=0)
+    assert query(OffsetState(), young=True) == Answer(ResponseCode.SUCCESS, offset=0)
     assert query(OffsetState()) == Answer(
-        QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+        ResponseCode.QUERY_NOT_FOUND,
+        "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
     )
     assert query(OffsetState(), zero=False, young=True) == Answer(
-        QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first"
+        ResponseCode.QUERY_NOT_FOUND, "Not found, do not set to zero, maybe this group boot first"
     )
 
 
 def test_refused_commits_store_nothing() -> None:
     state = OffsetState()
     assert commit(state, 1, group_exists=False) == Answer(
-        SUBSCRIPTION_GROUP_NOT_EXIST, "Group G not exist!"
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "Group G not exist!"
     )
     assert commit(state, 1, group=None) == Answer(
-        SUBSCRIPTION_GROUP_NOT_EXIST, "Group null not exist!"
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "Group null not exist!"
     )
-    assert commit(state, 1, topic_exists=False) == Answer(TOPIC_NOT_EXIST, "Topic T not exist!")
+    assert commit(state, 1, topic_exists=False) == Answer(
+        ResponseCode.TOPIC_NOT_EXIST, "Topic T not exist!"
+    )
     assert commit(state, 1, queue_id=None) == Answer(
-        INVALID_PARAMETER, "QueueId is null, topic is T"
+        ResponseCode.INVALID_PARAMETER, "QueueId is null, topic is T"
     )
-    assert commit(state, None) == Answer(INVALID_PARAMETER, "Offset is null, topic is T")
+    assert commit(state, None) == Answer(
+        ResponseCode.INVALID_PARAMETER, "Offset is null, topic is T"
+    )
     assert state.offset_table == {}
 
 
@@ -301,3 +305,58 @@ def test_the_file_has_the_real_shape_and_comes_back() -> None:
 def test_a_file_that_is_none_is_refused(table: object) -> None:
     with pytest.raises(ValueError, match=r"offsetTable|topic@group|invalid literal|no offset"):
         load({"offsetTable": table})
+
+
+def reset(state: OffsetState, offset: int | None, *spans: QueueSpan) -> object:
+    step = reset_offset_inner(spans, offset)
+    apply(state, step.changes)
+    return step.result
+
+
+def erase(state: OffsetState) -> object:
+    step = query_then_erase_reset_offset(state, KEY)
+    apply(state, step.changes)
+    return step.result
+
+
+SPAN = QueueSpan(KEY, min_offset=2, max_offset=10, offset_by_time=7)
+
+
+def test_a_reset_keeps_commits_off_until_one_pull_learns_of_it() -> None:
+    state = OffsetState({KEY: 9})
+    assert reset(state, 5, SPAN) == {0: 5}
+    previously = Answer(ResponseCode.SUCCESS, "Offset has been previously reset")
+    assert commit(state, 8) == previously
+    assert query(state) == Answer(ResponseCode.SUCCESS, offset=5)
+    assert erase(state) == 5
+    assert erase(state) is None
+    assert query(state) == Answer(ResponseCode.SUCCESS, offset=5)
+    assert commit(state, 8) == Answer(ResponseCode.SUCCESS)
+
+
+def test_a_commit_on_a_pull_goes_past_a_reset() -> None:
+    state = OffsetState()
+    reset(state, 5, SPAN)
+    apply(state, commit_offset(state, KEY, 8).changes)
+    assert query(state) == Answer(ResponseCode.SUCCESS, offset=5)
+    erase(state)
+    assert query(state) == Answer(ResponseCode.SUCCESS, offset=8)
+
+
+@pytest.mark.parametrize(("offset", "allowed"), [(1, 0), (2, 1), (11, 1), (12, 0), (-5, 0)])
+def test_where_a_group_may_be_reset_to(offset: int, allowed: int) -> None:
+    state = OffsetState()
+    result = reset(state, offset, SPAN)
+    if allowed:
+        assert result == {0: offset}
+        return
+    remark = f"Target offset {offset} not in consume queue range [2-10]"
+    assert result == Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    assert state == OffsetState()
+
+
+def test_a_reset_by_time_moves_all_queues_and_is_not_written() -> None:
+    state = OffsetState()
+    assert reset(state, None, SPAN, SPAN._replace(key=OffsetKey("T", "G", 1))) == {0: 7, 1: 7}
+    loaded = load(persist(state))
+    assert loaded == OffsetState({KEY: 7, OffsetKey("T", "G", 1): 7})

@@ -1,4 +1,4 @@
-"""Offsets of groups and of queues: 14, 15 and 29 to 32
+"""Offsets of groups and of queues: 14, 15, 29 to 32 and 222
 (ConsumerManageProcessor.java, AdminBrokerProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
@@ -6,9 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mqspec.core import offset_commit
-from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey
+from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey, QueueSpan
+from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.types import MessageQueue
+from mqspec.service import refused
 from mqspec.store.message_store import Boundary
 from mqspec.transport import Connection
+from mqspec.wire.bodies import dumps
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import boolean, integer, long, text
 
@@ -62,7 +66,7 @@ def search_offset_by_timestamp(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """29."""
-    is_upper = request.ext_fields.get("boundaryType", "").lower() == Boundary.UPPER
+    is_upper = request.ext_fields.get("boundaryType") == Boundary.UPPER  # LOWER is all else
     offset = broker.store.offset_by_time(
         text(request, "topic"),
         integer(request, "queueId"),
@@ -70,6 +74,38 @@ def search_offset_by_timestamp(
         Boundary.UPPER if is_upper else Boundary.LOWER,
     )
     return request.response(ext_fields={"offset": str(offset)})
+
+
+def invoke_broker_to_reset_offset(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """222. An explicit offset counts for one queue only, and -1 is none (OFFSET-017)."""
+    topic, group = text(request, "topic"), request.ext_fields.get("group", "null")
+    queue_id, offset = integer(request, "queueId", -1), long(request, "offset", -1)
+    config = broker.metadata.topic_config_table.get(topic)
+    if config is None:
+        remark = f"Topic {topic} does not exist"
+        return request.response(ResponseCode.TOPIC_NOT_EXIST, remark)
+    if group not in broker.metadata.subscription_group_table:
+        remark = f"Group {group} does not exist"
+        return request.response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    time_ms = long(request, "timestamp", 0)
+    queue_ids = range(config.read_queue_nums) if queue_id < 0 else (queue_id,)
+    spans = [_span(broker, OffsetKey(topic, group, each), time_ms) for each in queue_ids]
+    to_offset = offset if queue_id >= 0 and offset != -1 else None
+    reset = broker.carry_offsets(offset_commit.reset_offset_inner(spans, to_offset)).result
+    if isinstance(reset, Refusal):
+        return refused(request, reset)
+    name = broker.config.broker_name
+    table = {MessageQueue(topic, name, each): there for each, there in reset.items()}
+    return request.response(body=dumps({"offsetTable": table}))
+
+
+def _span(broker: Broker, key: OffsetKey, time_ms: int) -> QueueSpan:
+    store, queue = broker.store, (key.topic, key.queue_id)
+    maximum = store.max_offset(*queue)
+    by_time = maximum if time_ms < 0 else store.offset_by_time(*queue, time_ms, Boundary.LOWER)
+    return QueueSpan(key, store.min_offset(*queue), maximum, by_time)
 
 
 def get_max_offset(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:

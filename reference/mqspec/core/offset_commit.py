@@ -358,8 +358,9 @@ def _check_commit(event: CommitOffset, group_exists: bool, topic_exists: bool) -
     """The Answer of a commit that cannot be stored: the first reason, in the order of 5.3.3."""
     code, topic = ResponseCode, event.topic
     group = "null" if event.group is None else event.group
+    no_group = event.group is None or not group_exists
     reasons = (
-        (not group_exists, code.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"),
+        (no_group, code.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} not exist!"),
         (not topic_exists, code.TOPIC_NOT_EXIST, f"Topic {topic} not exist!"),
         (event.queue_id is None, code.INVALID_PARAMETER, f"QueueId is null, topic is {topic}"),
         (event.offset is None, code.INVALID_PARAMETER, f"Offset is null, topic is {topic}"),

@@ -1,0 +1,133 @@
+"""Resets: an administrator moves a group, and its members learn of it by their pulls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.fastjson import loads
+from mqconform.frame import Frame
+from mqconform.records import parse_records
+from mqconform.scene import Scene, done, fields
+
+STORED = "test_a_message_is_stored_as_it_was_sent"
+RESET = "test_a_reset_moves_a_group_to_an_offset[2]"
+MESSAGES = 5
+
+
+def filled(scene: Scene, queues: int = 1) -> str:
+    """A topic with some messages in its first queue."""
+    topic = scene.topic(queues)
+    for _ in range(MESSAGES - 1):
+        done(scene.broker.call(requests.send(topic)))
+    scene.send(topic)
+    return topic
+
+
+def offsets(answer: Frame) -> Mapping[int, int]:
+    """Where a reset says that it moved the group, by queue id."""
+    table: dict[str, int] = done(answer).json()["offsetTable"]
+    queues: dict[str, Any] = {text: loads(text) for text in table}
+    return {queues[text]["queueId"]: offset for text, offset in table.items()}
+
+
+@case("OFFSET-017", party="broker", after=STORED)
+@pytest.mark.parametrize("offset", [0, 2, MESSAGES, MESSAGES + 1])
+def test_a_reset_moves_a_group_to_an_offset(scene: Scene, offset: int) -> None:
+    topic, group = filled(scene), scene.group()
+    request = requests.reset_offset(group, topic, queueId=0, offset=offset)
+    assert offsets(scene.broker.call(request)) == {0: offset}
+    assert scene.committed(group, topic) == offset
+
+
+@case("OFFSET-017", party="broker", after=STORED)
+@pytest.mark.parametrize("offset", [MESSAGES + 2, -5])
+def test_a_reset_beyond_the_queue_is_refused(scene: Scene, offset: int) -> None:
+    topic, group = filled(scene), scene.group()
+    request = requests.reset_offset(group, topic, queueId=0, offset=offset)
+    assert scene.broker.call(request).code == 1
+    assert scene.committed(group, topic) is None
+
+
+@case("OFFSET-017", party="broker", after=STORED)
+def test_a_reset_moves_a_group_to_a_time(scene: Scene) -> None:
+    topic, group = filled(scene, queues=2), scene.group()
+    third = parse_records(scene.broker.call(requests.pull(topic, group, 2)).body)[0]
+    for where, first in (
+        ({"timestamp": -1}, MESSAGES),
+        ({"timestamp": 0}, 0),
+        ({"timestamp": third.store_timestamp + 3_600_000}, MESSAGES),
+        ({"timestamp": -1, "offset": 2}, MESSAGES),
+        ({"timestamp": 0, "queueId": -1, "offset": -1}, 0),
+    ):
+        request = requests.reset_offset(group, topic, **where)
+        assert offsets(scene.broker.call(request)) == {0: first, 1: 0}
+    request = requests.reset_offset(group, topic, timestamp=0, queueId=0, offset=-1)
+    assert offsets(scene.broker.call(request)) == {0: 0}
+    request = requests.reset_offset(group, topic, timestamp=third.store_timestamp)
+    assert offsets(scene.broker.call(request))[0] <= third.queue_offset
+
+
+@case("OFFSET-017", party="broker")
+def test_a_reset_of_nobody_or_nothing_is_refused(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    assert scene.broker.call(requests.reset_offset(group, scene.name("T"))).code == 17
+    assert scene.broker.call(requests.reset_offset(scene.name("G"), topic)).code == 26
+
+
+@case("OFFSET-018", "OFFSET-019", party="broker", after=RESET)
+def test_one_pull_learns_of_a_reset(scene: Scene) -> None:
+    topic, group = filled(scene), scene.group()
+    done(scene.broker.call(requests.reset_offset(group, topic, queueId=0, offset=2)))
+    for member in (scene.connect(), scene.connect()):
+        done(member.call(requests.commit_offset(group, topic, 4)))
+    assert scene.committed(group, topic) == 2
+    pulled = scene.broker.call(requests.pull(topic, group, 4))
+    assert fields(pulled, "nextBeginOffset", "minOffset", "maxOffset") == (21, 2, 0, MESSAGES)
+    again = scene.broker.call(requests.pull(topic, group, 2))
+    assert fields(again, "nextBeginOffset") == (0, MESSAGES)
+    done(scene.broker.call(requests.commit_offset(group, topic, 4)))
+    assert scene.committed(group, topic) == 4
+
+
+@case("OFFSET-019", party="broker", after=RESET)
+@pytest.mark.parametrize("where", [MESSAGES, 0])
+def test_a_pull_learns_of_a_reset_also_where_it_is_already(scene: Scene, where: int) -> None:
+    """At the end, or in an empty queue: it would be held there."""
+    topic, group = filled(scene, queues=2), scene.group()
+    queue_id = 0 if where else 1
+    done(scene.broker.call(requests.reset_offset(group, topic, queueId=queue_id, offset=where)))
+    request = requests.pull(topic, group, where, queue_id, suspend_ms=60_000)
+    assert fields(scene.broker.call(request), "nextBeginOffset") == (21, where)
+
+
+@case("OFFSET-020", party="broker", after=RESET)
+def test_a_commit_on_the_pull_that_learns_of_a_reset_undoes_it(scene: Scene) -> None:
+    topic, group = filled(scene), scene.group()
+    done(scene.broker.call(requests.reset_offset(group, topic, queueId=0, offset=2)))
+    pulled = scene.broker.call(requests.pull(topic, group, 4, commit=3))
+    assert fields(pulled, "nextBeginOffset") == (21, 2)
+    assert scene.committed(group, topic) == 3
+
+
+@case("OFFSET-057", party="broker", after=STORED)
+def test_the_last_message_before_a_time(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    done(scene.broker.call(requests.send_batch(topic, [b"x"] * 3)))
+    scene.send(topic, b"later")
+    stored = [record.store_timestamp for record in scene.read_all(topic, group)]
+
+    def found(time_ms: int, boundary: str) -> int:
+        request = requests.search_offset(topic, time_ms).having(boundaryType=boundary)
+        return done(scene.broker.call(request)).number("offset")
+
+    for time_ms in (0, stored[0] - 1, stored[0], stored[3], stored[3] + 1, stored[3] + 100_000):
+        before = [offset for offset, at in enumerate(stored) if at <= time_ms]
+        since = [offset for offset, at in enumerate(stored) if at >= time_ms]
+        assert found(time_ms, "upper") == (before[-1] if before else 0)
+        for lower in ("lower", "UPPER", "other"):
+            assert found(time_ms, lower) == (since[0] if since else len(stored))
