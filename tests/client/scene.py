@@ -10,13 +10,17 @@ from pathlib import Path
 from mqspec.broker import Broker
 from mqspec.client.instance import ClientInstance, succeeded
 from mqspec.client.listener import ConsumeStatus, Listener
-from mqspec.client.message import MessageExt
+from mqspec.client.message import Message, MessageExt
+from mqspec.client.producer import Producer
 from mqspec.client.push_consumer import ConsumerConfig
 from mqspec.cluster import Cluster, ClusterConfig
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.metadata import AUTO_CREATE_TOPIC, Perm
+from mqspec.core.pull import PullSysFlag
+from mqspec.core.types import MessageQueue
+from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.codes import RequestCode
+from mqspec.wire.codes import RequestCode, ResponseCode
 
 DEADLINE_S = 20
 TOPIC, GROUP = "T", "G"
@@ -84,6 +88,40 @@ async def create_topic(
         kind = {"topicFilterType": "SINGLE_TAG"}
         code = RequestCode.UPDATE_AND_CREATE_TOPIC
         succeeded(await ask(cluster, code, broker, **fields, **more, **kind))
+
+
+async def send(cluster: Cluster, *keys: str, tags: str | None = None) -> None:
+    """One message a key to TOPIC."""
+    async with Producer(cluster.nameserver.address) as producer:
+        for key in keys:
+            await producer.send(Message(TOPIC, key.encode(), tags, key))
+
+
+def keys_of(messages: Sequence[MessageExt]) -> list[str]:
+    """Their keys."""
+    return [message.keys or "" for message in messages]
+
+
+async def pulled(cluster: Cluster, topic: str = TOPIC, queue_id: int = 0) -> list[MessageExt]:
+    """What a queue holds."""
+    fields = {
+        "consumerGroup": "readers",
+        "topic": topic,
+        "queueId": queue_id,
+        "queueOffset": 0,
+        "maxMsgNums": 32,
+        "sysFlag": int(PullSysFlag.SUBSCRIPTION),
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 0,
+        "subVersion": 0,
+        "subscription": "*",
+    }
+    response = await ask(cluster, RequestCode.PULL_MESSAGE, **fields)
+    if response.code == ResponseCode.PULL_NOT_FOUND:
+        return []
+    queue = MessageQueue(topic, "broker-a", queue_id)
+    found = decode_messages(succeeded(response).body)
+    return [MessageExt(record, queue) for record in found]
 
 
 def taking(got: list[MessageExt]) -> Listener:

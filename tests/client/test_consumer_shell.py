@@ -7,13 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from scene import GROUP, QUICK, RETRY_TOPIC, TOPIC, ask, create_topic, run, taking, until
+from scene import (
+    GROUP,
+    QUICK,
+    RETRY_TOPIC,
+    TOPIC,
+    ask,
+    create_topic,
+    keys_of,
+    run,
+    send,
+    taking,
+    until,
+)
 
 from mqrules import Event, EventKind, UserError
 from mqspec.client.instance import AnswerError, int_field
 from mqspec.client.listener import ConsumeStatus
-from mqspec.client.message import Message, MessageExt
-from mqspec.client.producer import Producer
+from mqspec.client.message import MessageExt
 from mqspec.client.push_consumer import PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
@@ -21,16 +32,6 @@ from mqspec.core.metadata import Perm
 from mqspec.transport import Connection, serve
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
-
-
-async def send(cluster: Cluster, *keys: str, tags: str | None = None) -> None:
-    async with Producer(cluster.nameserver.address) as producer:
-        for key in keys:
-            await producer.send(Message(TOPIC, key.encode(), tags, key))
-
-
-def keys_of(messages: Sequence[MessageExt]) -> list[str]:
-    return [message.keys or "" for message in messages]
 
 
 def member(

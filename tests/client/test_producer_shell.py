@@ -12,21 +12,19 @@ from pathlib import Path
 import pyarrow
 import pytest
 from brokers import scripted
-from scene import TOPIC, ask, create_topic, run, stopped, until
+from scene import TOPIC, create_topic, pulled, run, stopped, until
 
 from mqrules import Event, EventKind, Outcome, UserError
-from mqspec.client.instance import Address, BrokerError, UnreachableError, succeeded
+from mqspec.client.instance import Address, BrokerError, UnreachableError
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
 from mqspec.core.producer import select_by_hash
-from mqspec.core.pull import PullSysFlag
 from mqspec.core.record import Record, SysFlag
 from mqspec.core.types import MessageQueue
 from mqspec.transport import Connection, RequestTimeoutError
-from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
 
@@ -120,25 +118,6 @@ def test_a_send_without_an_answer_may_have_been_carried_out() -> None:
     asyncio.run(scene())
     outcomes = [event.outcome for event in events]
     assert outcomes == [Outcome.INVOKED, Outcome.UNKNOWN, Outcome.INVOKED, Outcome.FAILED]
-
-
-async def pulled(cluster: Cluster, queue_id: int = 0) -> list[MessageExt]:
-    """What TOPIC's queue holds."""
-    fields = {
-        "consumerGroup": "readers",
-        "topic": TOPIC,
-        "queueId": queue_id,
-        "queueOffset": 0,
-        "maxMsgNums": 32,
-        "sysFlag": int(PullSysFlag.SUBSCRIPTION),
-        "commitOffset": 0,
-        "suspendTimeoutMillis": 0,
-        "subVersion": 0,
-        "subscription": "*",
-    }
-    response = succeeded(await ask(cluster, RequestCode.PULL_MESSAGE, **fields))
-    queue = MessageQueue(TOPIC, "broker-a", queue_id)
-    return [MessageExt(record, queue) for record in decode_messages(response.body)]
 
 
 def test_a_large_body_travels_compressed(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mqspec.core.allocation import AVG
-from mqspec.core.group import ConsumeFromWhere
+from mqspec.core.consume_orderly import lock
+from mqspec.core.group import ConsumeFromWhere, MessageModel
 from mqspec.core.offset_commit import (
     NOT_FOUND,
     ConsumerState,
@@ -27,6 +30,7 @@ from mqspec.core.rebalance import (
     notify_consumer_ids_changed,
     rebalance_by_topic,
     rebalanced,
+    update_process_queue_table,
 )
 from mqspec.core.step import Step, apply
 from mqspec.core.types import MessageQueue
@@ -146,3 +150,40 @@ def test_where_a_group_begins(policy: ConsumeFromWhere, normal: PullFrom, retry:
     assert compute_pull_from_where(policy, "T", NOT_FOUND) is normal
     assert compute_pull_from_where(policy, "%RETRY%G", NOT_FOUND) is retry
     assert compute_pull_from_where(policy, "T", 0) is PullFrom.STORED
+
+
+def test_a_broadcasting_member_takes_every_queue() -> None:
+    member = replace(Member("G", "a", AVG), message_model=MessageModel.BROADCASTING)
+    step = rebalance_by_topic(ConsumerState(), member, View("T", QUEUES, None), now_ms=0)
+    assert set(step.result.added) == set(QUEUES)
+
+
+def test_a_queue_that_an_orderly_listener_works_on_waits_until_it_is_forced() -> None:
+    state = ConsumerState()
+    apply(state, add_message_queue(state, QUEUES[0], 7, 7, now_ms=0).changes)
+    apply(state, lock(state, [QUEUES[0]], now_ms=1000).changes)
+    first = give_up(state, now_ms=30_000)
+    assert first.result.removed == ()
+    assert [send.commit_offset for send in first.sends] == [7]
+    apply(state, first.changes)
+    assert state.process_queue_table[QUEUES[0]].dropped
+    assert give_up(state, now_ms=21_000).result.removed == ()
+    forced = give_up(state, now_ms=21_001)
+    assert forced.result.removed == (QUEUES[0],)
+    apply(state, forced.changes)
+    assert not state.process_queue_table
+
+
+def test_a_dropped_queue_that_is_wanted_again_is_not_balanced() -> None:
+    state = ConsumerState()
+    apply(state, add_message_queue(state, QUEUES[0], 7, 7, now_ms=0).changes)
+    apply(state, give_up(state, now_ms=0).changes)
+    step = update_process_queue_table(
+        state, "G", "T", QUEUES[:1], 0, consuming=frozenset(QUEUES[:1])
+    )
+    assert step.result == Rebalanced(balanced=False)
+
+
+def give_up(state: ConsumerState, now_ms: int) -> Step:
+    """Nothing of the topic is the member's any more, and its listener is at work."""
+    return update_process_queue_table(state, "G", "T", (), now_ms, consuming=frozenset(QUEUES))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +21,8 @@ from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
 
 log = logging.getLogger(__name__)
+
+_STRING_OR_SPACE = re.compile(rb'("(?:[^"\\]|\\.)*")|\s+')  # the real client's file is indented
 
 
 class OffsetStore(Protocol):
@@ -107,7 +110,8 @@ class LocalFileOffsetStore:
                 continue
             try:
                 if content:
-                    table = bodies.loads(content)["offsetTable"]
+                    compact = _STRING_OR_SPACE.sub(lambda match: match[1] or b"", content)
+                    table = bodies.loads(compact)["offsetTable"]
                     return {mq: int(offset) for mq, offset in table.items()}
             except (bodies.BodyError, KeyError, TypeError, ValueError) as error:
                 log.warning("%s is damaged: %s", path, error)

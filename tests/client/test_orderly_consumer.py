@@ -1,0 +1,145 @@
+"""The orderly push consumer, on the reference's brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scene import GROUP, QUICK, TOPIC, create_topic, keys_of, pulled, run, send, until
+
+from mqrules import Event, EventKind
+from mqspec.client.instance import ClientInstance, succeeded
+from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
+from mqspec.client.message import MessageExt
+from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
+from mqspec.client.recorder import Recorder
+from mqspec.cluster import Cluster
+from mqspec.core.types import MessageQueue
+from mqspec.wire import bodies
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+ORDERLY = replace(QUICK, orderly=True, rebalance_wait_interval_ms=500, lock_first_delay_ms=100)
+
+
+def member(
+    cluster: Cluster,
+    listener: Listener,
+    config: ConsumerConfig = ORDERLY,
+    recorder: Recorder | None = None,
+) -> PushConsumer:
+    address = cluster.nameserver.address
+    return PushConsumer(address, GROUP, {TOPIC: "*"}, listener, config, recorder)
+
+
+def test_what_fails_is_consumed_again_before_what_follows(tmp_path: Path) -> None:
+    seen: list[tuple[str, int]] = []
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeResult:
+        seen.extend((message.keys or "", message.reconsume_times) for message in messages)
+        failed = seen[-1] in (("b", 0), ("b", 1))
+        status = ConsumeStatus.RECONSUME_LATER if failed else ConsumeStatus.CONSUME_SUCCESS
+        return ConsumeResult(status, suspend_current_queue_time_ms=10)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"abc")
+        async with member(cluster, listen) as consumer:
+            await until(lambda: 3 in consumer.state.offset_store.values())
+
+    run(tmp_path, scene)
+    assert seen == [("a", 0), ("b", 0), ("b", 1), ("b", 2), ("c", 0)]
+
+
+def test_what_failed_too_often_is_parked(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeResult:
+        seen.extend(keys_of(messages))
+        status = ConsumeStatus.RECONSUME_LATER if seen[-1] == "a" else ConsumeStatus.CONSUME_SUCCESS
+        return ConsumeResult(status, suspend_current_queue_time_ms=10)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"ab")
+        async with member(cluster, listen, replace(ORDERLY, max_reconsume_times=1)) as consumer:
+            await until(lambda: 2 in consumer.state.offset_store.values())
+        (parked,) = await pulled(cluster, "%DLQ%G")
+        assert parked.keys == "a"
+
+    run(tmp_path, scene)
+    assert seen == ["a", "a", "b"]
+
+
+def test_a_queue_that_is_locked_for_another_member_is_not_started_on(tmp_path: Path) -> None:
+    got: list[MessageExt] = []
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        got.extend(messages)
+        return ConsumeStatus.CONSUME_SUCCESS
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 2)
+        holder = ClientInstance(cluster.nameserver.address, client_id="holder")
+        await holder.start()
+        await holder.update_route(TOPIC)
+        body = bodies.LockBatchBody(GROUP, "holder", (MessageQueue(TOPIC, "broker-a", 0),))
+
+        async def ask(code: RequestCode) -> None:
+            request = RemotingCommand(code, body=bodies.to_body(body))
+            succeeded(await holder.invoke("broker-a", request))
+
+        await ask(RequestCode.LOCK_BATCH_MQ)
+        async with member(cluster, listen) as consumer:
+            await until(lambda: {mq.queue_id for mq in held(consumer)} == {1})
+            await ask(RequestCode.UNLOCK_BATCH_MQ)
+            await until(lambda: {mq.queue_id for mq in held(consumer)} == {0, 1})
+        await holder.close()
+
+    run(tmp_path, scene)
+
+
+def held(consumer: PushConsumer) -> set[MessageQueue]:
+    return {mq for mq in consumer.queues if mq.topic == TOPIC}
+
+
+def test_members_that_come_and_go_keep_the_order(tmp_path: Path) -> None:
+    """Each message is consumed once and after those before it, as every member leaves in peace."""
+    events: list[Event] = []
+    recorder = Recorder("run", "test", events.append)
+    got: dict[MessageQueue, list[int]] = {}
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        await asyncio.sleep(0)
+        for message in messages:
+            got.setdefault(message.queue, []).append(message.queue_offset)
+        return ConsumeStatus.CONSUME_SUCCESS
+
+    def total() -> int:
+        return sum(map(len, got.values()))
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 4)
+        await send(cluster, *map(str, range(20)))
+        async with member(cluster, listen, recorder=recorder) as first:
+            await until(lambda: total() == 20)
+            async with member(cluster, listen, recorder=recorder) as second:
+                await until(lambda: len(held(first)) == len(held(second)) == 2)
+                await send(cluster, *map(str, range(20, 40)))
+                await until(lambda: total() == 40)
+            await until(lambda: len(held(first)) == 4)
+            await send(cluster, *map(str, range(40, 60)))
+            await until(lambda: total() == 60)
+
+    run(tmp_path, scene)
+    assert all(offsets == sorted(set(offsets)) for offsets in got.values())
+    owners: dict[tuple[object, ...], object] = {}
+    for event in events:
+        place = (event.topic, event.queue_id)
+        if event.kind is EventKind.LOCK:
+            assert owners.setdefault(place, event.client_id) == event.client_id
+        elif event.kind is EventKind.UNLOCK:
+            owners.pop(place, None)
+    assert EventKind.UNLOCK in {event.kind for event in events}

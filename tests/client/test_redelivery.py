@@ -1,0 +1,253 @@
+"""Messages that a concurrent consumer could not consume, and what administrators ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scene import (
+    GROUP,
+    QUICK,
+    RETRY_TOPIC,
+    TOPIC,
+    create_topic,
+    keys_of,
+    pulled,
+    run,
+    send,
+    taking,
+    until,
+)
+
+from mqspec.broker.processors import PROCESSORS
+from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
+from mqspec.client.message import MessageExt
+from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
+from mqspec.cluster import Cluster
+from mqspec.core.record import encode_record
+from mqspec.core.types import MessageQueue
+from mqspec.transport import Connection, refuse
+from mqspec.wire import bodies
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+MQ = MessageQueue(TOPIC, "broker-a", 0)
+# A group's retry topic comes to be as its first member joins: that one hears of it later.
+WITH_RETRIES = replace(QUICK, poll_name_server_interval_ms=100, rebalance_wait_interval_ms=100)
+LATER, SUCCESS = ConsumeStatus.RECONSUME_LATER, ConsumeStatus.CONSUME_SUCCESS
+
+
+def member(
+    cluster: Cluster, listener: Listener, config: ConsumerConfig = WITH_RETRIES
+) -> PushConsumer:
+    return PushConsumer(cluster.nameserver.address, GROUP, {TOPIC: "*"}, listener, config)
+
+
+async def until_consumed(consumer: PushConsumer, offset: int) -> None:
+    await until(lambda: consumer.state.offset_store.get(MQ) == offset)
+
+
+def test_what_is_sent_back_comes_again_later_and_holds_nothing_back(tmp_path: Path) -> None:
+    got: list[MessageExt] = []
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeResult:
+        got.extend(messages)
+        failed = messages[0].keys == "bad" and messages[0].reconsume_times == 0
+        return ConsumeResult(LATER if failed else SUCCESS, delay_level_when_next_consume=1)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "bad", "good")
+        async with member(cluster, listen) as consumer:
+            await until_consumed(consumer, 2)
+            assert sorted(keys_of(got)) == ["bad", "good"]
+            await until(lambda: len(got) == 3)
+
+    run(tmp_path, scene)
+    first = next(message for message in got if message.keys == "bad")
+    again = got[2]
+    assert (again.keys, again.reconsume_times) == ("bad", 1)
+    assert (again.topic, again.queue.topic) == (TOPIC, RETRY_TOPIC)
+    assert again.properties["ORIGIN_MESSAGE_ID"] == first.record.message_id
+
+
+def test_a_message_may_be_given_up_at_once(tmp_path: Path) -> None:
+    async def listen(_: Sequence[MessageExt]) -> ConsumeResult:
+        return ConsumeResult(LATER, delay_level_when_next_consume=-1)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "bad")
+        async with member(cluster, listen) as consumer:
+            await until_consumed(consumer, 1)
+        assert keys_of(await pulled(cluster, "%DLQ%G")) == ["bad"]
+
+    run(tmp_path, scene)
+
+
+def test_of_a_batch_those_behind_the_ack_index_come_again(tmp_path: Path) -> None:
+    batches: list[list[str]] = []
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeResult:
+        batches.append(keys_of(messages))
+        return ConsumeResult(SUCCESS, ack_index=0, delay_level_when_next_consume=1)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "a", "b")
+        config = replace(WITH_RETRIES, consume_message_batch_max_size=2)
+        async with member(cluster, listen, config) as consumer:
+            await until_consumed(consumer, 2)
+            await until(lambda: batches == [["a", "b"], ["b"]])
+
+    run(tmp_path, scene)
+
+
+def test_what_the_broker_does_not_take_back_is_sent_as_a_new_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(_: object, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        return refuse(connection, request)
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.CONSUMER_SEND_MSG_BACK, unable)
+
+    async def listen(_: Sequence[MessageExt]) -> ConsumeStatus:
+        return LATER
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "bad")
+        (original,) = await pulled(cluster)
+        async with member(cluster, listen) as consumer:
+            await until_consumed(consumer, 1)
+        (again,) = await pulled(cluster, "SCHEDULE_TOPIC_XXXX", queue_id=2)  # level 3: 10 s
+        assert again.body == original.body
+        assert again.reconsume_times == 1
+        wanted = {
+            "REAL_TOPIC": RETRY_TOPIC,
+            "RETRY_TOPIC": TOPIC,
+            "ORIGIN_MESSAGE_ID": original.message_id,
+            "KEYS": "bad",
+        }
+        assert wanted.items() <= again.properties.items()
+
+    run(tmp_path, scene)
+
+
+def test_what_the_listener_has_for_too_long_is_sent_back(tmp_path: Path) -> None:
+    may_end = asyncio.Event()
+    seen: list[str] = []
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        seen.extend(keys_of(messages))
+        if "stuck" in keys_of(messages):
+            await may_end.wait()
+        return SUCCESS
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "stuck", "behind")
+        config = replace(QUICK, consume_timeout_ms=100)
+        async with member(cluster, listen, config) as consumer:
+            await until_consumed(consumer, 2)
+            assert sorted(seen) == ["behind", "stuck"]
+            may_end.set()  # late: it comes again all the same
+            (again,) = await pulled(cluster, "SCHEDULE_TOPIC_XXXX", queue_id=2)
+            assert again.keys == "stuck"
+
+    run(tmp_path, scene)
+
+
+def channel(cluster: Cluster) -> Connection:
+    """The broker's end of the one consumer's connection."""
+    (found,) = cluster.brokers[0].groups.consumer_table[GROUP].channel_info_table
+    assert isinstance(found, Connection)
+    return found
+
+
+def test_progress_is_reset_by_the_broker(tmp_path: Path) -> None:
+    got: list[MessageExt] = []
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "a", "b")
+        config = replace(QUICK, reset_offset_wait_ms=10)
+        async with member(cluster, taking(got), config) as consumer:
+            await until_consumed(consumer, 2)
+            body = bodies.dumps({"offsetTable": {MQ: 1, MessageQueue("Other", "b", 0): 9}})
+            fields = {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"}
+            code = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
+            channel(cluster).oneway(RemotingCommand(code, fields, body))
+            await until(lambda: keys_of(got) == ["a", "b", "b"])
+            await until_consumed(consumer, 2)
+
+    run(tmp_path, scene)
+
+
+def test_a_consumer_tells_of_itself(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        async def ask(code: RequestCode) -> dict[str, object]:
+            fields = {"consumerGroup": GROUP, "group": GROUP, "topic": TOPIC}
+            response = await channel(cluster).request(RemotingCommand(code, fields), 5000)
+            body: dict[str, object] = bodies.loads(response.body)
+            return body
+
+        got: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        await send(cluster, "a")
+        async with member(cluster, taking(got)) as consumer:
+            await until_consumed(consumer, 1)
+            status = await ask(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT)
+            assert status == {"messageQueueTable": {MQ: 1}}
+            info = await ask(RequestCode.GET_CONSUMER_RUNNING_INFO)
+        properties, queues, wanted = (
+            info[name] for name in ("properties", "mqTable", "subscriptionSet")
+        )
+        assert isinstance(properties, dict)
+        assert properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+        assert properties["PROP_CONSUMEORDERLY"] == "false"
+        assert isinstance(queues, dict)
+        assert queues[MQ]["commitOffset"] == 1
+        assert queues[MQ]["cachedMsgCount"] == 0
+        assert isinstance(wanted, list)
+        assert {each["topic"] for each in wanted} == {TOPIC, RETRY_TOPIC}
+
+    run(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [(SUCCESS, "CR_SUCCESS"), (ConsumeResult(LATER), "CR_LATER"), (None, "CR_THROW_EXCEPTION")],
+)
+def test_an_administrator_has_one_message_consumed(
+    tmp_path: Path, result: ConsumeStatus | ConsumeResult | None, told: str
+) -> None:
+    seen: list[str] = []
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus | ConsumeResult:
+        if len(messages[0].body) > 1:
+            return SUCCESS
+        seen.extend(keys_of(messages))
+        if result is None:
+            raise ValueError("on purpose")
+        return result
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "k")
+        (message,) = await pulled(cluster)
+        async with member(cluster, listen, replace(QUICK, consume_threads=0)) as consumer:
+            await until(lambda: MQ in consumer.queues)
+            fields = {"consumerGroup": GROUP, "clientId": "c", "brokerName": "broker-a"}
+            code = RequestCode.CONSUME_MESSAGE_DIRECTLY
+            request = RemotingCommand(code, fields, bytes(encode_record(message.record)))
+            response = await channel(cluster).request(request, 5000)
+        body = bodies.loads(response.body)
+        assert body["consumeResult"] == told
+        assert ("on purpose" in body.get("remark", "")) is (result is None)
+        assert seen == ["k"]
+
+    run(tmp_path, scene)
