@@ -89,7 +89,7 @@ class Apache:
     @property
     def target(self) -> Target:
         store = self.home / "broker-a" / "store"
-        return Target("apache", VERSION, self.nameserver, lifecycle=self, store=store)
+        return Target("apache", VERSION, self.nameserver, lifecycle=self, store=store, tls=True)
 
     def stop(self) -> None:
         self._brokers[0].stop()

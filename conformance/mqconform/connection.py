@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import threading
 import time
 from collections import deque
@@ -47,7 +48,11 @@ class Connection:
     """
 
     def __init__(
-        self, address: Address, transcript: Transcript, deadline_s: float | None = None
+        self,
+        address: Address,
+        transcript: Transcript,
+        deadline_s: float | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.address = address
         self._deadline_s = DEADLINE_S if deadline_s is None else deadline_s
@@ -58,6 +63,8 @@ class Connection:
         self._buffer = bytearray()
         self._socket = socket.create_connection(address, self._deadline_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls:
+            self._socket = tls.wrap_socket(self._socket)
 
     def call(
         self, request: Request, *, version: int = VERSION, serialize_type: int = JSON

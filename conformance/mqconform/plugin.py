@@ -112,6 +112,7 @@ class Suite(Selection):
             Capability.RESTART: self.target.lifecycle is not None,
             Capability.STORE: self.target.store is not None,
             Capability.BROKERS: len(self._cluster.brokers) > 1,
+            Capability.TLS: self.target.tls,
         }
         return frozenset(capability for capability, claimed in claims.items() if claimed)
 

@@ -11,6 +11,7 @@ from mqconform.target import Address, Target, parse_address
 from mqrules import UserError
 
 STOP_S: Final = 10
+LOOPBACK_CERTIFICATE: Final = Path(__file__).parent / "data" / "loopback.pem"
 
 
 class Reference:
@@ -33,13 +34,16 @@ class Reference:
         from importlib.metadata import version
 
         store = self._home / "store" / "broker-a"
-        return Target("reference", version("mqspec"), self.nameserver, lifecycle=self, store=store)
+        return Target(
+            "reference", version("mqspec"), self.nameserver, lifecycle=self, store=store, tls=True
+        )
 
     def start(self) -> None:
         """Start it; again on the port of before, where clients look for it."""
         words = [
             *("--store", str(self._home / "store"), "--brokers", "2"),
             *("--nameserver-port", str(self.nameserver.port), "--broker-port", "0"),
+            *("--tls-cert", str(LOOPBACK_CERTIFICATE)),
         ]
         with (self._home / "serve.log").open("a", encoding="utf-8") as log:
             self._process = subprocess.Popen(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from mqconform.frame import Frame
 from mqconform.history import Recorder
 from mqconform.records import Record, parse_records
 from mqconform.stage import Restart, Stage
-from mqconform.target import Target
+from mqconform.target import Address, Target
 from mqconform.transcript import Transcript
 from mqrules import EventKind, Outcome
 
@@ -65,10 +66,17 @@ class Scene:
         assert self._target.store
         return self._target.store
 
-    def connect(self, broker_name: str | None = None) -> Connection:
-        """A new connection to a broker."""
-        address = self._cluster.brokers[broker_name or self.broker_names[0]]
-        return self._connections.enter_context(Connection(address, self.transcript))
+    def connect(
+        self,
+        broker_name: str | None = None,
+        *,
+        port_below: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> Connection:
+        """A new connection to a broker, or to a port of it that is so much lower."""
+        host, port = self._cluster.brokers[broker_name or self.broker_names[0]]
+        address = Address(host, port - port_below)
+        return self._connections.enter_context(Connection(address, self.transcript, tls=tls))
 
     def connect_nameserver(self) -> Connection:
         address = self._cluster.nameserver

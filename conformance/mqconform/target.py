@@ -56,6 +56,7 @@ class Target:
     nameserver: Address
     lifecycle: Lifecycle | None = None
     store: Path | None = None  # the store of the broker that `lifecycle` restarts
+    tls: bool = False  # its brokers have a certificate
 
     def __str__(self) -> str:
         return f"{self.name}:{self.version}" if self.version else self.name
@@ -72,6 +73,7 @@ class TargetFile:
     kill: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
     store: str | None = None
+    tls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ def read_target(path: Path) -> Target:
         parse_address(found.nameserver),
         Commands(*commands) if all(commands) else None,
         Path(found.store) if found.store else None,
+        found.tls,
     )
 
 

@@ -14,6 +14,7 @@ from mqspec.broker import Broker
 from mqspec.core.metadata import BrokerConfig
 from mqspec.nameserver import NameServer
 from mqspec.store.message_store import StoreConfig
+from mqspec.tls import Tls
 
 BROKER_PORT_STEP: Final = 10  # a real broker also takes the ports 2 below and 1 above its own
 BROKERS_MAX: Final = len(ascii_lowercase)
@@ -34,13 +35,19 @@ class ClusterConfig:
     brokers: int = 1
     auto_create: bool = True  # of topics and of groups
     store_config: StoreConfig = field(default_factory=StoreConfig)
+    tls: Tls = field(default_factory=Tls)  # of the nameserver and the brokers
 
 
 class Cluster:
     """`async with Cluster(ClusterConfig(store=path)) as cluster: cluster.nameserver.address`."""
 
     def __init__(self, config: ClusterConfig) -> None:
-        self.nameserver = NameServer(config.host, config.nameserver_port)
+        self.nameserver = NameServer(
+            config.host,
+            config.nameserver_port,
+            kv_config_path=config.store / "namesrv" / "kvConfig.json",
+            tls=config.tls,
+        )
         self.brokers: Sequence[Broker] = ()
         self._config = config
         self._running = AsyncExitStack()
@@ -82,4 +89,5 @@ class Cluster:
             ),
             config.broker_port and config.broker_port + i * BROKER_PORT_STEP,
             config.store_config,
+            config.tls,
         )

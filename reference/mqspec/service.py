@@ -31,7 +31,8 @@ from mqspec.wire.headers import HeaderError
 TURN_S: Final = 0.02  # how long requests are worked on before all connections are looked at
 
 S = TypeVar("S")
-Processor: TypeAlias = Callable[[S, Connection, RemotingCommand], Answer]
+Served: TypeAlias = Answer | Awaitable[Answer]
+Processor: TypeAlias = Callable[[S, Connection, RemotingCommand], Served]
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ class Dispatcher(Generic[S]):
         self._waiting_of: Counter[Pool] = Counter()
         self._waiting_bytes = 0
 
-    def __call__(self, connection: Connection, request: RemotingCommand) -> Answer:
+    def __call__(self, connection: Connection, request: RemotingCommand) -> Served:
         if request.code not in self._processors:
             return refuse(connection, request)
         if self.is_shutting_down and (refusal := flow_control.go_away(request.version)):
@@ -139,7 +140,7 @@ class Dispatcher(Generic[S]):
         else:
             connection.serve(request, self._process)
 
-    def _process(self, connection: Connection, request: RemotingCommand) -> Answer:
+    def _process(self, connection: Connection, request: RemotingCommand) -> Served:
         if refusal := self._authenticate(request):
             return refused(request, refusal)
         try:

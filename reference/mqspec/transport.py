@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from ssl import SSLContext
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
+from mqspec.tls import FirstByte, Tls
 from mqspec.wire.codec import Decoder, Flag, FrameError, RemotingCommand, encode
 from mqspec.wire.codes import ResponseCode
 
@@ -125,12 +127,13 @@ class Connection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Called again where TLS comes between the connection and its socket.
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         host, port = transport.get_extra_info("peername")[:2]
         self.peer = f"{host}:{port}"
         self._active = self._loop.time()
-        if self._idle_s:
+        if self._idle_s and not self._idle_watch:
             self._watch_idleness()
 
     def data_received(self, data: bytes) -> None:
@@ -233,12 +236,16 @@ async def connect(
     handler: Handler = refuse,
     on_close: Watcher | None = None,
     timeout_ms: int = 3_000,
+    ssl: SSLContext | None = None,
 ) -> Connection:
-    """A connection to a server. Raises OSError (TimeoutError is one) where there is none."""
+    """A connection to a server, with `ssl` over TLS.
+
+    Raises OSError (TimeoutError and SSLError are some) where there is none.
+    """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout_ms / 1000):
         _, connection = await loop.create_connection(
-            lambda: Connection(handler, on_close), host, port
+            lambda: Connection(handler, on_close), host, port, ssl=ssl
         )
     return connection
 
@@ -246,10 +253,11 @@ async def connect(
 class Server:
     """A listening socket and its connections. Made by `serve`."""
 
-    def __init__(self, handler: Handler, on_close: Watcher | None, idle_ms: int) -> None:
+    def __init__(self, handler: Handler, on_close: Watcher | None, idle_ms: int, tls: Tls) -> None:
         self._handler = handler
         self._on_close = on_close
         self._idle_ms = idle_ms
+        self._tls = tls
         self._listener: asyncio.Server
         self.connections: set[Connection] = set()
 
@@ -280,10 +288,10 @@ class Server:
             await closed
         await self._listener.wait_closed()
 
-    def _accept(self) -> Connection:
+    def _accept(self) -> asyncio.Protocol:
         connection = Connection(self._handler, self._forget, self._idle_ms)
         self.connections.add(connection)
-        return connection
+        return FirstByte(connection, self._tls)
 
     def _forget(self, connection: Connection) -> None:
         self.connections.discard(connection)
@@ -297,8 +305,9 @@ async def serve(
     handler: Handler,
     on_close: Watcher | None = None,
     idle_ms: int = IDLE_MS,
+    tls: Tls | None = None,
 ) -> Server:
     """A server that listens. Raises OSError where the port is in use."""
-    server = Server(handler, on_close, idle_ms)
+    server = Server(handler, on_close, idle_ms, tls or Tls())
     await server.listen(host, port)
     return server

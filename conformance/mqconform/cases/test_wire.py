@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import ssl
 import struct
 from dataclasses import dataclass
 
@@ -9,12 +11,15 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import case
-from mqconform.connection import Connection
-from mqconform.frame import BINARY, FRAME_MAX, RESPONSE, frame, json_header
+from mqconform.connection import Connection, eventually
+from mqconform.frame import BINARY, FRAME_MAX, RESPONSE, Frame, frame, json_header
+from mqconform.records import parse_records
 from mqconform.requests import Request
 from mqconform.scene import Scene
 
 UNKNOWN = Request(9999)
+BUSY = ("[REJECTREQUEST]", "[OVERLOAD]", "[TIMEOUT_CLEAN_QUEUE]", "[PCBUSY_CLEAN_QUEUE]",
+        "[PC_SYNCHRONIZED]")  # fmt: skip
 UNKNOWN_REMARK = " request type 9999 not supported"
 
 # What no decoder can read. The frame is whole where a length says so, so that nothing is
@@ -171,6 +176,121 @@ def test_a_response_that_nobody_asked_for_is_ignored(scene: Scene) -> None:
 def test_a_large_code_is_cut_in_a_binary_header(scene: Scene) -> None:
     answer = scene.broker.call(Request(200_050), serialize_type=BINARY)
     assert (answer.code, answer.remark) == (3, " request type 3442 not supported")
+
+
+@case("WIRE-013", party="broker")
+def test_what_is_too_much_is_refused_and_not_done(scene: Scene) -> None:
+    topic, flood = scene.topic(), scene.connect()
+    request = requests.send(topic, b"x" * 100)
+    opaques = range(1, 2001)
+    for opaque in opaques:
+        flood.write(frame(json_header(request.code, request.fields, opaque), request.body))
+    answers = [flood.answer(opaque) for opaque in opaques]
+    assert flood.is_quiet(1), "each request is answered once"
+    refused = [answer.remark or "" for answer in answers if answer.code == 2]
+    assert all(remark.startswith(BUSY) for remark in refused)
+    stored = {answer.number("queueOffset") for answer in answers if answer.code == 0}
+    assert len(stored) + len(refused) == len(opaques)
+    assert stored == set(range(len(stored)))
+    assert eventually(lambda: scene.max_offset(topic) == len(stored))
+
+
+MAIN_PORT_ONLY = {
+    "pull": 11, "lite_pull": 361, "pop": 200_050, "peek": 200_052, "notification": 200_054,
+    "polling_info": 200_055,
+}  # fmt: skip
+
+
+@case("WIRE-014", party="broker")
+def test_the_fast_port_serves_what_never_waits(scene: Scene) -> None:
+    topic, fast = scene.topic(), scene.connect(port_below=2)
+    assert fast.call(requests.send(topic, b"fast")).code == 0
+    assert fast.call(requests.max_offset(topic)).number("offset") == 1
+    assert fast.call(requests.heartbeat(scene.name("C"), scene.name("G"))).code == 0
+    assert fast.call(requests.query_offset(scene.name("G"), topic, 9)).code == 22
+
+
+@case("WIRE-014", party="broker", after="test_the_fast_port_serves_what_never_waits")
+@pytest.mark.parametrize("code", MAIN_PORT_ONLY.values(), ids=MAIN_PORT_ONLY.keys())
+def test_the_fast_port_does_not_serve_what_may_wait(scene: Scene, code: int) -> None:
+    answer = scene.connect(port_below=2).call(Request(code))
+    assert (answer.code, answer.remark) == (3, f" request type {code} not supported")
+
+
+def clients(code: int, fields: dict[str, str], body: bytes = b"") -> dict[str, bytes]:
+    """One request as clients of several languages, versions and serializers write it."""
+
+    def written(language: object, version: int, **more: object) -> bytes:
+        header = {"code": code, "language": language, "version": version, "opaque": 1, "flag": 0,
+                  "extFields": fields} | more  # fmt: skip
+        return frame(json.dumps(header).encode(), body)
+
+    def binary(language: int, version: int) -> bytes:
+        entries = b"".join(
+            struct.pack(">h", len(name)) + name.encode() + struct.pack(">i", len(value))
+            + value.encode()
+            for name, value in fields.items()
+        )  # fmt: skip
+        fixed = struct.pack(">hbhiiii", code, language, version, 1, 0, 0, len(entries))
+        return frame(fixed + entries, body, BINARY)
+
+    unknown = {**fields, "noSuchField": "1", "ns": "x", "nsd": "false", "bname": "b", "lo": "true"}
+    return {
+        "java_4_0": written("JAVA", 100, serializeTypeCurrentRPC="JSON"),
+        "java_5_3_3": written("JAVA", 479, serializeTypeCurrentRPC="JSON"),
+        "go": written("GO", 317, remark="", serializeTypeCurrentRPC="JSON"),
+        "go_code_8": written(8, 317),
+        "cpp": written("CPP", 275, remark=""),
+        "node": written("NODE_JS", 0),
+        "rust": written("RUST", 435, serializeTypeCurrentRPC="JSON"),
+        "python": written("PYTHON", 1),
+        "future": written("ZIG", 30_000, serializeTypeCurrentRPC="CBOR", extFields=unknown),
+        "go_binary": binary(9, 317),
+        "cpp_binary": binary(1, 275),
+        "no_such_language_binary": binary(77, 30_000),
+    }
+
+
+CLIENTS = clients(0, {}).keys()
+
+
+@case("WIRE-016", party="broker")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_of_any_language_is_served(scene: Scene, client: str) -> None:
+    topic, group = scene.topic(), scene.group()
+
+    def ask(request: Request) -> Frame:
+        raw = clients(request.code, dict(request.fields), request.body)[client]
+        while True:  # as any client does that is told of a busy server
+            scene.broker.write(raw)
+            if (answer := scene.broker.answer(1)).code != 2:
+                return answer
+
+    victim(scene.broker)
+    stored = ask(requests.send(topic, b"hello", properties={"TAGS": "a"}))
+    assert (stored.code, stored.fields["queueOffset"]) == (0, "0")
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+    found = ask(requests.pull(topic, group))
+    assert [record.body for record in parse_records(found.body)] == [b"hello"]
+    assert ask(requests.commit_offset(group, topic, 1)).code == 0
+    assert scene.committed(group, topic) == 1
+
+
+def insecure() -> ssl.SSLContext:
+    """Of a client that trusts any server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@case("WIRE-015", party="broker", claims="tls")
+def test_tls_is_spoken_on_the_same_port(scene: Scene) -> None:
+    topic, secure = scene.topic(), scene.connect(tls=insecure())
+    assert secure.call(requests.send(topic, b"x" * 100_000)).code == 0
+    assert secure.call(requests.max_offset(topic)).number("offset") == 1
+    (record,) = scene.read_all(topic, scene.group())
+    assert record.body == b"x" * 100_000
 
 
 @case("WIRE-050", party="nameserver")

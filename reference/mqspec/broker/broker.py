@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from mqrules import UserError
 from mqspec.broker import pop, pop_revive, transactions
 from mqspec.broker.config_files import ConfigFiles
 from mqspec.broker.delay import deliver_delayed
+from mqspec.broker.group_commit import GroupCommit
 from mqspec.broker.pop_polling import PopLongPolling
 from mqspec.broker.processors import MAIN_PORT_ONLY, PROCESSORS, pool_of
 from mqspec.broker.pulling import HeldPull, wake
@@ -24,13 +25,13 @@ from mqspec.core.delay import DelayState
 from mqspec.core.flow_control import Pool
 from mqspec.core.group import GroupState
 from mqspec.core.lock import LockState
-from mqspec.core.log import TopicQueue
+from mqspec.core.log import PutStatus, TopicQueue
 from mqspec.core.long_polling import LongPollingState
 from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
 from mqspec.core.pop import PopState
 from mqspec.core.pop_order import PopOrderState
-from mqspec.core.record import Host, Record
+from mqspec.core.record import Host, Record, decode_properties
 from mqspec.core.stats import SAMPLE_INTERVAL_MS
 from mqspec.core.step import Change, Step, apply
 from mqspec.core.transaction import TransactionState
@@ -42,12 +43,14 @@ from mqspec.store.message_store import (
     RecoveryReport,
     StoreConfig,
 )
+from mqspec.tls import Tls
 from mqspec.transport import Answer, Connection, Handler, Server, refuse
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
 FAST_PORT_BELOW = 2  # how far below the port is the one for requests that never wait
 FREE_PORT_ATTEMPTS = 20
+COMMIT_COMMIT_LOG_INTERVAL_MS = 200
 FLUSH_COMMIT_LOG_INTERVAL_MS = 500
 FLUSH_INTERVAL_MS = 60_000  # of everything, with the checkpoint
 INDEX_INTERVAL_MS, INDEX_COUNT = 100, 500  # records indexed again after an abnormal start
@@ -66,6 +69,7 @@ class Broker:
         config: BrokerConfig | None = None,
         port: int = 0,
         store_config: StoreConfig | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.config = config or BrokerConfig()
         self.metadata = MetadataState()
@@ -87,9 +91,13 @@ class Broker:
         self.store_config = store_config or StoreConfig()
         self.store = MessageStore(root, self.store_config, clock_ms)
         self.store.on_arrival = self._arrived
+        self.store.settle = self._settle_soon
+        self._group_commit = GroupCommit(self.store)
+        self._reputs = False  # whether a reput is about to be done
         self.store_host: Host
         self._nameserver = nameserver
         self._port = port
+        self._tls = tls or Tls()
         self._files = ConfigFiles(root)
         self._dispatcher: Dispatcher[Broker]
         self._server: Server
@@ -119,14 +127,17 @@ class Broker:
             undo.push_async_callback(self._server.close)
             undo.push_async_callback(self._fast_server.close)
             self.store_host = Host.parse(self.config.host, self._server.port)
-            self._registrar = Registrar(self._nameserver, self.config, self.address)
+            self._registrar = Registrar(
+                self._nameserver, self.config, self.address, self._tls.to_others()
+            )
             undo.callback(self._registrar.close)
             await self._registrar.register(self.metadata)
             undo.pop_all()
         self._clocks = [
             asyncio.create_task(every(interval_ms, action))
             for interval_ms, action in (
-                (FLUSH_COMMIT_LOG_INTERVAL_MS, self.store.flush_commit_log),
+                (COMMIT_COMMIT_LOG_INTERVAL_MS, self.store.commit_commit_log),
+                (FLUSH_COMMIT_LOG_INTERVAL_MS, self._flush_commit_log),
                 (FLUSH_INTERVAL_MS, self.store.flush),
                 (INDEX_INTERVAL_MS, lambda: self.store.catch_up_index(INDEX_COUNT)),
                 (PERSIST_INTERVAL_MS, self._persist_offsets),
@@ -157,6 +168,7 @@ class Broker:
         self._persist_offsets()
         self._persist_delay()
         transactions.write_ops(self)
+        await self._group_commit.close()
         self.store.close()
 
     # What processors use.
@@ -213,7 +225,38 @@ class Broker:
         step = long_polling.suspend_pull_request(self.long_polling, queue, request)
         apply(self.long_polling, step.changes)
 
+    def when_stored(
+        self, message: Record, put: PutResult, answer: Callable[[PutStatus], RemotingCommand]
+    ) -> RemotingCommand | Awaitable[RemotingCommand]:
+        """The answer to a put: at once, or when it is on disk, where the store flushes
+        synchronously and the message does not say that its producer does not wait for that."""
+        waits = put.status is PutStatus.PUT_OK and self.store_config.sync_flush
+        if waits and decode_properties(message.properties).get("WAIT", "true").lower() == "true":
+            return self._answer_flushed(put.end, answer)
+        return answer(put.status)
+
     # Inside
+
+    async def _answer_flushed(
+        self, position: int, answer: Callable[[PutStatus], RemotingCommand]
+    ) -> RemotingCommand:
+        return answer(await self._group_commit.flushed(position))
+
+    def _settle_soon(self) -> PutStatus:
+        if self.store_config.sync_flush:
+            self._group_commit.begin()
+        elif not self._reputs:
+            # Once the answer is out: who waits for it need not wait for this.
+            self._reputs = True
+            asyncio.get_running_loop().call_soon(self._reput)
+        return PutStatus.PUT_OK
+
+    async def _flush_commit_log(self) -> None:
+        await self._group_commit.flushed(self.store.unflushed.max)
+
+    def _reput(self) -> None:
+        self._reputs = False
+        self.store.reput()
 
     async def _listen(self, handler: Handler) -> tuple[Server, Server]:
         # The fast port is 2 below. Where any port will do, both must be free.
@@ -225,10 +268,11 @@ class Broker:
 
         host = self.config.host
         for attempt in itertools.count(1):
-            server = await listen(host, self._port, handler, self._closed)
+            server = await listen(host, self._port, handler, self._closed, self._tls)
             try:
                 fast_port = server.port - FAST_PORT_BELOW
-                return server, await listen(host, fast_port, on_fast_port, self._closed)
+                fast = await listen(host, fast_port, on_fast_port, self._closed, self._tls)
+                return server, fast
             except UserError:
                 await server.close()
                 if self._port or attempt == FREE_PORT_ATTEMPTS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from ssl import SSLContext
 from typing import Final
 
 from mqrules import UserError
@@ -25,8 +26,15 @@ log = logging.getLogger(__name__)
 class Registrar:
     """Keeps a broker registered. The connection stays open: its end would mean the broker's."""
 
-    def __init__(self, nameserver: str, config: BrokerConfig, address: str) -> None:
+    def __init__(
+        self,
+        nameserver: str,
+        config: BrokerConfig,
+        address: str,
+        ssl: SSLContext | None = None,
+    ) -> None:
         self._nameserver = nameserver
+        self._ssl = ssl
         self._fields = {
             "brokerName": config.broker_name,
             "brokerAddr": address,
@@ -80,7 +88,7 @@ class Registrar:
         try:
             if self._connection is None or self._connection.is_closed:
                 host, _, port = self._nameserver.rpartition(":")
-                self._connection = await connect(host, int(port))
+                self._connection = await connect(host, int(port), ssl=self._ssl)
             response = await self._connection.request(request, TIMEOUT_MS)
         except (OSError, ConnectionLostError, RequestTimeoutError) as error:
             raise UserError(

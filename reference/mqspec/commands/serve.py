@@ -18,6 +18,7 @@ from pathlib import Path
 from mqrules import UserError
 from mqspec.cluster import BROKERS_MAX, Cluster, ClusterConfig
 from mqspec.store.message_store import StoreConfig
+from mqspec.tls import Tls, TlsMode, server_context
 
 HELP = "run the reference nameserver and brokers"
 
@@ -56,6 +57,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=True,
         help="topics and groups come to be by use",
     )
+    parser.add_argument(
+        "--tls-cert",
+        type=Path,
+        metavar="FILE",
+        help="speak TLS as well, with this certificate (PEM, its key too unless that is given)",
+    )
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
+    parser.add_argument(
+        "--tls-mode",
+        type=TlsMode,
+        choices=list(TlsMode),
+        default=TlsMode.PERMISSIVE,
+        help="whom to serve: plain clients only, those and TLS clients, TLS clients only",
+    )
 
 
 def _port(text: str) -> int:
@@ -81,9 +96,17 @@ def run(args: argparse.Namespace) -> int:
         brokers=args.brokers,
         auto_create=args.auto_create,
         store_config=StoreConfig(segment_size=args.segment_size),
+        tls=_tls(args),
     )
     asyncio.run(_serve(config))
     return 0
+
+
+def _tls(args: argparse.Namespace) -> Tls:
+    context = server_context(args.tls_cert, args.tls_key) if args.tls_cert else None
+    if args.tls_mode is TlsMode.ENFORCING and not context:
+        raise UserError("--tls-mode", "enforcing needs a certificate", "give --tls-cert")
+    return Tls(args.tls_mode, context)
 
 
 def _address(host: str) -> str:

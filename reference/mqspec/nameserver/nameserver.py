@@ -14,6 +14,7 @@ from mqspec.nameserver.config import NamesrvConfig
 from mqspec.nameserver.processors import PROCESSORS, pool_of
 from mqspec.service import Dispatcher, clock_ms, every, listen
 from mqspec.store.config_file import ConfigFile
+from mqspec.tls import Tls
 from mqspec.transport import Connection, Server
 
 
@@ -29,6 +30,7 @@ class NameServer:
         port: int = 0,
         config: NamesrvConfig | None = None,
         kv_config_path: Path | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.config = config or NamesrvConfig()
         self.state = route.RouteState()
@@ -36,6 +38,7 @@ class NameServer:
         self.started_ms = clock_ms()
         self._kv_file = ConfigFile(kv_config_path) if kv_config_path else None
         self._host, self._port = host, port
+        self._tls = tls
         self._server: Server
         self._scan: asyncio.Task[None]
 
@@ -48,7 +51,7 @@ class NameServer:
         """Listen. Raises UserError where that is not possible."""
         self._load()
         handler = Dispatcher(self, PROCESSORS, pool_of)
-        self._server = await listen(self._host, self._port, handler, self._forget)
+        self._server = await listen(self._host, self._port, handler, self._forget, self._tls)
         self._scan = asyncio.create_task(
             every(self.config.scan_not_active_broker_interval, self._scan_not_active_broker)
         )
@@ -72,7 +75,12 @@ class NameServer:
     def _load(self) -> None:
         if self._kv_file is None:
             return
-        table = self._kv_file.load().get("configTable", {})
+        try:
+            table = self._kv_file.load().get("configTable", {})
+        except OSError as error:
+            raise UserError(
+                str(self._kv_file.path), f"{error.strerror}".lower(), "choose another store"
+            ) from None
         if not isinstance(table, Mapping) or not all(
             isinstance(values, Mapping) for values in table.values()
         ):
