@@ -40,15 +40,16 @@ class Cache:
         part.replace(self.folder / key)
 
 
-def key_of(module: Path, config: str, library: Sequence[Path]) -> str:
+def key_of(module: Path, config: str, library: Sequence[Path], options: Sequence[str]) -> str:
     """What a run of TLC depends on, as one name."""
     digest = hashlib.sha256(_digest(toolchain.tlc_jar()).encode())
-    for part in (module.stem.encode(), config.encode(), *_texts(module, library)):
+    words = (module.stem, config, *options)
+    for part in (*(word.encode() for word in words), *texts(module, library)):
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()
 
 
-def _texts(module: Path, library: Sequence[Path]) -> Iterator[bytes]:
+def texts(module: Path, library: Sequence[Path]) -> Iterator[bytes]:
     """The module, and every one that it names, and so on: more than it extends, never less."""
     known = {path.stem: path for folder in library for path in sorted(folder.glob("*.tla"))}
     known |= {path.stem: path for path in sorted(module.parent.glob("*.tla"))}

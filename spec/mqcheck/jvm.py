@@ -42,13 +42,15 @@ class Jvm:
         self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
         self._tlc_jar = toolchain.tlc_jar()
 
-    def run_tlc(self, module: Path, config: str, library: Sequence[Path]) -> tuple[int, str]:
+    def run_tlc(
+        self, module: Path, config: str, library: Sequence[Path], options: Sequence[str]
+    ) -> tuple[int, str]:
         """The exit code and the output of `tlc2.TLC -tool` on `module` with a configuration."""
         # TLC looks for a configuration beside the module or in the working folder only.
         (self._folder / "run.cfg").write_text(config, encoding="utf-8")
         output = self._folder / "output"
         arguments = ["-tool", "-workers", "1", "-metadir", str(self._folder / "states")]
-        arguments += ["-config", "run.cfg", module.stem]
+        arguments += [*options, "-config", "run.cfg", module.stem]
         folders = os.pathsep.join(map(str, (module.parent.resolve(), *library)))
         java = self._gateway.jvm.java
         java.lang.System.setProperty("TLA-Library", folders)
@@ -113,19 +115,23 @@ _lock = Lock()
 
 
 def run_tlc_in_jvm(
-    module: Path, config: str, library: Sequence[Path], options: tuple[str, ...]
+    module: Path,
+    config: str,
+    library: Sequence[Path],
+    options: Sequence[str],
+    java_options: tuple[str, ...],
 ) -> tuple[int, str]:
     """Run TLC in an idle Java process, or in a new one; safe from several threads at once."""
     with _lock:
-        jvm = _idle[options].pop() if _idle[options] else None
-    jvm = jvm or Jvm(options)
+        jvm = _idle[java_options].pop() if _idle[java_options] else None
+    jvm = jvm or Jvm(java_options)
     try:
-        result = jvm.run_tlc(module, config, library)
+        result = jvm.run_tlc(module, config, library, options)
     except (Py4JError, OSError):
         jvm.close()  # it died, of too little memory say: nobody should get it again
         raise
     with _lock:
-        _idle[options].append(jvm)
+        _idle[java_options].append(jvm)
     return result
 
 

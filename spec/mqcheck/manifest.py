@@ -57,6 +57,7 @@ class Model:
     counts: Counts
     holds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     breaks: Mapping[str, Break] = field(default_factory=dict)
+    untaken: tuple[str, ...] = ()  # actions that its constants leave out; another model has them
 
     @property
     def defect(self) -> str | None:

@@ -97,6 +97,7 @@ def run_check(check: Check, cache: Cache | None = None) -> Result:
         model.name,
         library=(TLA, MODELS),
         thorough=model.tier is Tier.FULL,
+        coverage=check.counts is not None,
         cache=cache,
     )
     return Result(check, run, compare(check, run))
@@ -115,6 +116,9 @@ def compare(check: Check, run: TlcRun) -> str:
         found = replace(found, depth=check.counts.depth)
     if check.counts and found != check.counts:
         return f"{names}: found {_shown(found)}, the manifest says {_shown(check.counts)}"
+    if check.counts and (odd := run.untaken ^ set(check.model.untaken)):
+        never = ", ".join(sorted(run.untaken & odd))
+        return f"never taken: {never}" if never else f"taken after all: {', '.join(sorted(odd))}"
     if check.depth is not None and run.counterexample is not None:
         depth = len(run.counterexample.steps)
         if depth != check.depth:

@@ -30,12 +30,14 @@ _PARSER_SAYS = re.compile(
     r"(Was expecting .*?\n.*?\n|line \d+, col[^\n]*\n\s*[^\n]+|Cannot find source file [^\n]*)",
     re.DOTALL,
 )
+_ACTION_TAKEN = re.compile(r"<(?P<action>\w+) .*: \d+:(?P<times>\d+)$")
 _DEPTH = re.compile(r"search is (\d+)")
 
 # Message codes of TLC, see tlc2.output.EC.
 _STATE_PRINTED, _STUTTERING, _BACK_TO_STATE = 2217, 2218, 2122
-_STATISTICS, _SEARCH_DEPTH = 2199, 2194
+_STATISTICS, _SEARCH_DEPTH, _ACTION_COVERAGE = 2199, 2194, 2772
 _SEVERITY_ERROR = 1
+_COVERAGE = ("-coverage", "60")  # at the end, and each hour before
 
 
 class Exit(IntEnum):
@@ -66,6 +68,7 @@ class TlcRun:
     distinct: int
     depth: int
     counterexample: Counterexample | None
+    untaken: frozenset[str] = frozenset()  # actions, where coverage was asked for
     cached: bool = False  # said by an earlier run of the same
 
 
@@ -76,19 +79,23 @@ def run_tlc(
     library: Sequence[Path],
     *,
     thorough: bool = False,
+    coverage: bool = False,
     cache: Cache | None = None,
 ) -> TlcRun:
     """Run TLC on `module` with the text of a configuration, called `name` in errors.
 
-    `library` holds the folders of other modules; `thorough` is for large models; what an
-    earlier run of the same said is taken from the cache. Raises UserError where TLC itself
-    fails: a syntax error, an unknown property.
+    `library` holds the folders of other modules; `thorough` is for large models; `coverage`
+    also tells which actions are never taken; what an earlier run of the same said is taken
+    from the cache. Raises UserError where TLC itself fails: a syntax error, an unknown
+    property.
     """
-    key = key_of(module, config, library) if cache else ""
+    options = _COVERAGE if coverage else ()
+    key = key_of(module, config, library, options) if cache else ""
     if cache and (kept := cache.get(key)):
         return replace(parse_output(kept[1], kept[0], name), cached=True)
     try:
-        code, output = run_tlc_in_jvm(module, config, library, THOROUGH if thorough else QUICK)
+        java_options = THOROUGH if thorough else QUICK
+        code, output = run_tlc_in_jvm(module, config, library, options, java_options)
     except (Py4JError, OSError) as error:
         raise UserError(name, f"Java ended under TLC: {error}", "look at its memory") from None
     run = parse_output(output, code, name)
@@ -104,6 +111,7 @@ def parse_output(output: str, code: int, where: str) -> TlcRun:
         raise UserError(where, f"TLC failed ({code}): {_reason(messages, output)}", "correct it")
     steps: list[Step] = []
     loop, stutters, generated, distinct, depth = None, False, 0, 0, 0
+    taken: dict[str, int] = {}  # how often, of each action
     for message, _, text in messages:
         match message:
             case _ if message == _STATE_PRINTED and (found := _STATE.match(text)):
@@ -114,10 +122,13 @@ def parse_output(output: str, code: int, where: str) -> TlcRun:
                 loop = int(back[1]) - 1
             case _ if message == _STATISTICS and (counts := _COUNTS.search(text)):
                 generated, distinct = int(counts[1]), int(counts[2])
+            case _ if message == _ACTION_COVERAGE and (of := _ACTION_TAKEN.match(text)):
+                taken[of["action"]] = taken.get(of["action"], 0) + int(of["times"])
             case _ if message == _SEARCH_DEPTH and (reached := _DEPTH.search(text)):
                 depth = int(reached[1])
     counterexample = Counterexample(tuple(steps), loop, stutters) if steps else None
-    return TlcRun(Exit(code), generated, distinct, depth, counterexample)
+    untaken = frozenset(action for action, times in taken.items() if not times)
+    return TlcRun(Exit(code), generated, distinct, depth, counterexample, untaken)
 
 
 def _step(action: str, state: dict[str, Any], before: list[Step]) -> Step:

@@ -29,13 +29,14 @@ def module(tmp_path: Path) -> Path:
     return write(tmp_path, "Counts", "EXTENDS Limits", *counts)
 
 
-def key(module: Path, config: str = CONFIG) -> str:
-    return key_of(module, config, [module.parent / "library"])
+def key(module: Path, config: str = CONFIG, options: tuple[str, ...] = ()) -> str:
+    return key_of(module, config, [module.parent / "library"], options)
 
 
 def test_the_key_is_of_all_that_a_run_depends_on(module: Path) -> None:
     library = module.parent / "library"
     keys = [key(module), key(module, CONFIG + "CHECK_DEADLOCK FALSE\n")]
+    keys.append(key(module, options=("-coverage", "1")))
     write(library, "Limits", "EXTENDS Naturals", "Limit == 3")
     keys.append(key(module))
     module.write_text(module.read_text().replace("n + 1", "n + 2"))

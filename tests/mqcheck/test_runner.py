@@ -105,6 +105,17 @@ def test_other_counts_or_another_depth_are_noticed() -> None:
     )
 
 
+def test_an_action_that_is_never_taken_is_noticed(tmp_path: Path) -> None:
+    idle = "Reset == count > 9 /\\ count' = 0 /\\ UNCHANGED last\nNext == Reset \\/ "
+    (tmp_path / "Counter.tla").write_text(MODULE.replace("Next == ", idle))
+    (check, *_) = plan(MODEL)
+    assert run_check(check).problem == "never taken: Reset"
+    listed = replace(check, model=replace(MODEL, untaken=("Reset",)))
+    assert run_check(listed).problem == ""
+    wrong = replace(check, model=replace(MODEL, untaken=("Increment", "Reset")))
+    assert run_check(wrong).problem == "taken after all: Increment"
+
+
 def test_a_problem_makes_the_evidence_a_violation() -> None:
     result = replace(run_check(next(plan(MODEL))), problem="other counts")
     (record,) = result.evidence()
