@@ -2,6 +2,7 @@
 
 from mqspec.client.instance import BrokerError, ClientError, UnreachableError
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
+from mqspec.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig, SendResult
@@ -21,6 +22,8 @@ __all__ = [
     "ConsumeStatus",
     "ConsumerConfig",
     "Listener",
+    "LitePullConfig",
+    "LitePullConsumer",
     "LocalTransactionState",
     "Message",
     "MessageError",

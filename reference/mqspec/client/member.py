@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from mqspec.client.instance import (
     ClientInstance,
     succeeded,
 )
-from mqspec.client.message import RETRY_TOPIC_PREFIX, MessageExt
+from mqspec.client.message import MessageExt
 from mqspec.client.offset_store import (
     LocalFileOffsetStore,
     OffsetStore,
@@ -116,12 +116,11 @@ class GroupMember:
         client_id: ClientId | None = None,
     ) -> None:
         self.group = group
-        self.state = ConsumerState()
+        self.state: ConsumerState = self.make_state()
         self.tasks = Tasks()
         self.record = recorder or nowhere()
         self.is_broadcasting = config.message_model is MessageModel.BROADCASTING
-        topics = subscriptions if self.is_broadcasting else with_retry_topic(group, subscriptions)
-        self.subscriptions = build_subscriptions(group, topics)
+        self.subscriptions = build_subscriptions(group, subscriptions)
         # All members that broadcast on one host share an id, and so the file of their progress.
         name = "DEFAULT" if self.is_broadcasting else None
         self.instance = ClientInstance(nameserver, self._serve, client_id, instance_name=name)
@@ -149,13 +148,13 @@ class GroupMember:
         self._who: dict[str, Any] = {"group": self.group, "client_id": self.client_id}
         self.offset_store = self._open_offset_store()
         self.started_ms = self.version_ms = wall_ms()
-        await self._update_routes()
+        await self.update_routes()
         self.record(EventKind.JOIN, **self._who)
         for topic, subscription in self.subscriptions.items():
             self.record(EventKind.SUBSCRIBE, topic=topic, tag=subscription.sub_string, **self._who)
-        await self._heartbeat()
-        self.tasks.every(config.poll_name_server_interval_ms, self._update_routes)
-        self.tasks.every(config.heartbeat_broker_interval_ms, self._heartbeat)
+        await self.heartbeat()
+        self.tasks.every(config.poll_name_server_interval_ms, self.update_routes)
+        self.tasks.every(config.heartbeat_broker_interval_ms, self.heartbeat)
         self.tasks.every(
             config.persist_consumer_offset_interval_ms, self.persist, config.persist_first_delay_ms
         )
@@ -191,6 +190,10 @@ class GroupMember:
         await self.tasks.cancel()
 
     # What the kinds of member do each in its way.
+
+    def make_state(self) -> ConsumerState:
+        """What the member holds: nothing yet."""
+        return ConsumerState()
 
     @property
     def is_orderly(self) -> bool:
@@ -229,7 +232,8 @@ class GroupMember:
             return None
         return refuse(connection, request)
 
-    async def _heartbeat(self) -> None:
+    async def heartbeat(self) -> None:
+        """Tell all brokers of the member."""
         await self._announce(self.version_ms)
 
     async def _announce(self, version_ms: int) -> None:
@@ -248,11 +252,17 @@ class GroupMember:
             RemotingCommand(RequestCode.HEART_BEAT, body=bodies.to_body(heartbeat))
         )
 
-    async def _update_routes(self) -> None:
-        await self.instance.update_routes(self.subscriptions)
+    @property
+    def topics(self) -> Collection[Topic]:
+        """The topics whose brokers it has to do with."""
+        return self.subscriptions
+
+    async def update_routes(self) -> None:
+        """Ask again where the topics are."""
+        await self.instance.update_routes(tuple(self.topics))
 
     async def _to_all_brokers(self, request: RemotingCommand) -> None:
-        await self.instance.to_all_brokers(request, self.subscriptions)
+        await self.instance.to_all_brokers(request, self.topics)
 
     # Rebalance
 
@@ -281,7 +291,7 @@ class GroupMember:
         outcome: Rebalanced = step.result
         await self.carry_out(step)
         await self.forget(outcome.removed)
-        started = [await self._start_on(mq) for mq in outcome.added]
+        started = [await self.start_on(mq) for mq in outcome.added]
         if outcome.removed or any(started):
             # Pulls take the new version after brokers know it: before, they are answered 25.
             version_ms = wall_ms()
@@ -315,7 +325,8 @@ class GroupMember:
             log.warning("%s: the list of members is not known: %s", self.group, error)
             return None
 
-    async def _start_on(self, mq: MessageQueue) -> bool:
+    async def start_on(self, mq: MessageQueue) -> bool:
+        """Begin to hold a queue; whether it is held now."""
         if not await self._may_start_on(mq):
             return False
         try:
@@ -390,11 +401,6 @@ class GroupMember:
             "tag": message.tags,
             "attempt": message.reconsume_times,
         }
-
-
-def with_retry_topic(group: Group, subscriptions: Mapping[Topic, str]) -> Mapping[Topic, str]:
-    """The subscriptions, and that of the group's retry topic, as every clustering member has."""
-    return {**subscriptions, RETRY_TOPIC_PREFIX + group: "*"}
 
 
 def build_subscriptions(

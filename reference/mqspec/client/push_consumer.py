@@ -19,6 +19,7 @@ from mqspec.client.consume_orderly import ConsumeMessageOrderlyService
 from mqspec.client.instance import NOT_ANSWERED
 from mqspec.client.listener import Listener
 from mqspec.client.member import GroupMember, MemberConfig
+from mqspec.client.message import RETRY_TOPIC_PREFIX
 from mqspec.client.process_queue import ProcessQueueMessages
 from mqspec.client.publish import Publisher
 from mqspec.client.pull import PullRequest, PullResult, pull
@@ -26,7 +27,7 @@ from mqspec.client.recorder import Recorder
 from mqspec.client.send_back import SendBack
 from mqspec.client.tasks import sleep_ms
 from mqspec.core import consume_orderly
-from mqspec.core.group import ConsumeType
+from mqspec.core.group import ConsumeType, MessageModel
 from mqspec.core.offset_commit import (
     FLOW_CONTROL_DELAY_MS,
     ProcessQueue,
@@ -99,6 +100,8 @@ class PushConsumer(GroupMember):
         client_id: ClientId | None = None,
     ) -> None:
         self.config = config or ConsumerConfig()
+        if self.config.message_model is MessageModel.CLUSTERING:
+            subscriptions = {**subscriptions, RETRY_TOPIC_PREFIX + group: "*"}
         super().__init__(nameserver, group, subscriptions, self.config, recorder, client_id)
         self.listener = listener
         self.messages = ProcessQueueMessages()

@@ -179,11 +179,17 @@ def process_consume_result(state: ConsumerState, event: Consumed) -> Step:
         return Step(result=False)
     if not queue.msg_tree_map:
         return Step(result=True)
-    rest = _without(queue.msg_tree_map, event.offsets)
-    left = replace(queue, msg_tree_map=rest, size_bytes=queue.size_bytes - event.size_bytes)
-    progress = rest[0] if rest else queue.queue_offset_max + 1
+    left, progress = remove_message(queue, event)
     updated = update_offset(state, event.mq, progress, increase_only=True)
     return Step((Change("process_queue_table", event.mq, left), *updated.changes), result=True)
+
+
+def remove_message(queue: ProcessQueue, event: Consumed) -> tuple[ProcessQueue, int]:
+    """The process queue without some messages, and how far that is: to the smallest that is
+    left, or to the one after the last that was put."""
+    rest = _without(queue.msg_tree_map, event.offsets)
+    left = replace(queue, msg_tree_map=rest, size_bytes=queue.size_bytes - event.size_bytes)
+    return left, rest[0] if rest else queue.queue_offset_max + 1
 
 
 def update_offset(

@@ -1,0 +1,162 @@
+"""The lite-pull consumer, on the reference's brokers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scene import GROUP, TOPIC, create_topic, keys_of, run, send, until
+
+from mqrules import UserError
+from mqspec.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
+from mqspec.client.message import MessageExt
+from mqspec.cluster import Cluster
+from mqspec.core.group import ConsumeFromWhere
+from mqspec.core.types import MessageQueue
+
+MANUAL = LitePullConfig(
+    consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+    rebalance_wait_interval_ms=200,
+    auto_commit=False,
+)
+AUTOMATIC = replace(MANUAL, auto_commit=True, auto_commit_interval_ms=0)
+
+
+@asynccontextmanager
+async def subscribed(
+    cluster: Cluster, config: LitePullConfig = MANUAL
+) -> AsyncIterator[LitePullConsumer]:
+    address = cluster.nameserver.address
+    async with LitePullConsumer(address, GROUP, {TOPIC: "*"}, config) as consumer:
+        await until(lambda: bool(consumer.queues))
+        yield consumer
+
+
+async def polled(consumer: LitePullConsumer, count: int) -> list[MessageExt]:
+    """So many messages."""
+    messages: list[MessageExt] = []
+    while len(messages) < count:
+        found = await consumer.poll(timeout_ms=20_000)
+        assert found, f"only {len(messages)} messages came"
+        messages.extend(found)
+    return messages
+
+
+def test_what_is_committed_does_not_come_again(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"abcd")
+        config = replace(MANUAL, pull_batch_size=2)
+        async with subscribed(cluster, config) as consumer:
+            assert keys_of(await polled(consumer, 2)) == ["a", "b"]
+            await consumer.commit()
+            assert keys_of(await polled(consumer, 2)) == ["c", "d"]
+        async with subscribed(cluster, config) as consumer:
+            assert keys_of(await polled(consumer, 2)) == ["c", "d"]
+
+    run(tmp_path, scene)
+
+
+def test_each_poll_commits_what_was_polled_before(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"ab")
+        config = replace(AUTOMATIC, pull_batch_size=1)
+        async with subscribed(cluster, config) as consumer:
+            await polled(consumer, 2)
+        async with subscribed(cluster, config) as consumer:
+            assert keys_of(await polled(consumer, 1)) == ["b"]
+
+    run(tmp_path, scene)
+
+
+def test_nothing_to_poll_is_an_empty_answer(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with subscribed(cluster) as consumer:
+            assert list(await consumer.poll(timeout_ms=10)) == []
+
+    run(tmp_path, scene)
+
+
+def test_members_share_the_queues(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 4)
+        async with subscribed(cluster) as first, subscribed(cluster) as second:
+            await until(lambda: len(first.queues) == len(second.queues) == 2)
+            await send(cluster, *"abcd")
+            got = [*await polled(first, 2), *await polled(second, 2)]
+            assert sorted(keys_of(got)) == list("abcd")
+
+    run(tmp_path, scene)
+
+
+def test_a_user_goes_on_elsewhere(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"abc")
+        async with subscribed(cluster) as consumer:
+            (mq,) = consumer.queues
+            (_, second, _) = await polled(consumer, 3)
+            await consumer.seek(mq, 1)
+            assert keys_of(await polled(consumer, 2)) == ["b", "c"]
+            at = await consumer.offset_for_timestamp(mq, second.record.store_timestamp)
+            assert at <= 1
+            with pytest.raises(UserError, match="no offset 4; it has 0 to 3"):
+                await consumer.seek(mq, 4)
+            with pytest.raises(UserError, match="does not hold it"):
+                await consumer.seek(MessageQueue(TOPIC, "broker-a", 9), 0)
+
+    run(tmp_path, scene)
+
+
+def test_assigned_queues_are_held_whoever_else_has_them(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 2)
+        await send(cluster, *"abcd")
+        address = cluster.nameserver.address
+        async with (
+            LitePullConsumer(address, GROUP, config=MANUAL) as one,
+            LitePullConsumer(address, GROUP, config=MANUAL) as other,
+        ):
+            first, second = sorted(await one.fetch_message_queues(TOPIC))
+            await one.assign([first, second])
+            await other.assign([second])
+            assert sorted(keys_of(await polled(one, 4))) == list("abcd")
+            assert len(await polled(other, 2)) == 2
+            await one.assign([first])
+            assert one.queues == {first}
+            await one.commit()
+            assert await one.committed(first) == 2
+
+    run(tmp_path, scene)
+
+
+def test_a_queue_that_is_paused_is_not_pulled(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 2)
+        address = cluster.nameserver.address
+        async with LitePullConsumer(address, GROUP, config=MANUAL) as consumer:
+            first, second = sorted(await consumer.fetch_message_queues(TOPIC))
+            await consumer.pause([first])
+            await consumer.assign([first, second])
+            await send(cluster, *"abcd")
+            got = await polled(consumer, 2)
+            assert {message.queue for message in got} == {second}
+            await consumer.resume([first])
+            assert {message.queue for message in await polled(consumer, 2)} == {first}
+
+    run(tmp_path, scene)
+
+
+def test_one_subscribes_or_assigns(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with subscribed(cluster) as consumer:
+            with pytest.raises(UserError, match="do one of both"):
+                await consumer.assign([])
+
+    run(tmp_path, scene)
