@@ -45,6 +45,7 @@ from mqspec.core.step import Change, Step, apply
 
 CHECKPOINT_MARGIN_MS = 3000  # StoreCheckpoint.getMinTimestamp (5.3.3)
 BLANK_UNIT = Unit(0, 0x7FFFFFFF, 0)  # fills a ConsumeQueue before its first unit
+_WALKED = Unit(-1, 0, 0)  # stands for the unit of a record that the walk met: before its end
 
 
 class Checkpoint(NamedTuple):
@@ -125,6 +126,7 @@ def recover(files: Files, state: RecoveryState) -> Iterator[tuple[Dispatch, Unit
     """
     log_min = files.log_min
     apply(state, load(files).changes)
+    loaded = dict(state.consume_queue)
     walk = files.scan(state.scan_from)
     while walked := next(walk, None):
         end, record = walked
@@ -145,7 +147,12 @@ def recover(files: Files, state: RecoveryState) -> Iterator[tuple[Dispatch, Unit
         elif step.result is not None:
             assert scanned.record
             yield scanned.record, step.result
-    apply(state, end_recovery(state, files.unit).changes)
+
+    def unit(queue: TopicQueue, offset: int) -> Unit:
+        is_loaded = offset < loaded.get(queue, EMPTY).max
+        return files.unit(queue, offset) if is_loaded else _WALKED
+
+    apply(state, end_recovery(state, unit).changes)
 
 
 def load(files: Files) -> Step:

@@ -9,6 +9,7 @@ from mqspec.core.recovery import Checkpoint
 from mqspec.store.files import DISK, Disk
 
 _FIELDS = Struct(">5q")
+CHECKPOINT_BYTES = _FIELDS.size
 _FILE_BYTES = 4096
 
 

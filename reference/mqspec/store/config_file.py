@@ -34,12 +34,12 @@ class ConfigFile:
         Raises UserError where `.bak` is needed and damaged too: a broker that started all the
         same would have forgotten everything, and 5.3.3 does not start either.
         """
-        content = _read(self.path)
+        content = read_content(self.path)
         if content is not None:
             return content
         if not self._bak.exists():
             return {}
-        content = _read(self._bak)
+        content = read_content(self._bak)
         if content is None:
             raise UserError(
                 str(self.path),
@@ -64,7 +64,8 @@ class ConfigFile:
         self._disk.sync_directory(self.path.parent)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def read_content(path: Path) -> dict[str, Any] | None:
+    """The content of one file; None where it is missing or damaged."""
     try:
         text = path.read_text(encoding="utf-8")
         content = json.loads(_STRING_OR_INTEGER_KEY.sub(_quoted, text))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import fcntl
+import sys
 from pathlib import Path
+from struct import Struct
 from typing import BinaryIO
 
 from mqrules import UserError
 from mqspec.store.files import DISK, Disk
 
 _KNOWN = frozenset({"abort", "checkpoint", "commitlog", "config", "consumequeue", "index", "lock"})
+
+_FLOCK = Struct("@hhqqi4x")  # struct flock of Linux: type, whence, start, length, pid
 
 # A lock of POSIX belongs to a process, which would not be refused by its own.
 _ours: set[Path] = set()
@@ -65,12 +69,30 @@ class StoreDirectory:
         self._lock = lock
         _ours.add(real)
 
+    @property
+    def is_taken(self) -> bool:
+        return self._lock is not None
+
     def release(self) -> None:
         """Let others have it."""
         if self._lock:
             self._lock.close()
             self._lock = None
             _ours.discard(self.root.resolve())
+
+
+def is_in_use(root: Path) -> bool:
+    """Whether a process has the store, seen from outside: the lock is not taken."""
+    if root.resolve() in _ours:
+        return True
+    if sys.platform != "linux":
+        return (root / "abort").exists()
+    try:
+        with (root / "lock").open("rb") as lock:
+            answer = fcntl.fcntl(lock, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, 0, 0, 1, 0))
+    except OSError:
+        return False
+    return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
 
 def _unusable(root: Path, error: OSError) -> UserError:
