@@ -16,11 +16,13 @@ from mqspec.broker import Broker
 from mqspec.core.metadata import BrokerConfig
 from mqspec.core.record import Record, decode_properties
 from mqspec.nameserver import NameServer
+from mqspec.transport import ConnectionLostError
 from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
 QUICK = BrokerConfig(revive_interval=20)
+DEADLINE_MS = 4_000
 
 
 @asynccontextmanager
@@ -145,3 +147,107 @@ def test_what_is_not_acknowledged_comes_again_and_nothing_else(tmp_path: Path) -
             assert done.code == 0
 
     asyncio.run(scenario())
+
+
+def test_a_restarted_broker_brings_back_what_was_out(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = tmp_path / "store"
+        async with quick_peer(store) as peer:
+            for body in (b"a", b"b"):
+                await peer.send("T", body)
+            first = await pop(peer, "T", invisibleTime=100)
+            assert (await ack(peer, "T", handle(first, 0, 0), 0)).code == 0
+        async with quick_peer(store) as peer:
+            assert (await pop(peer, "T")).code == 210
+            assert bodies(await until(lambda: pop(peer, "T"))) == [b"b"]
+
+    asyncio.run(scenario())
+
+
+def test_a_queue_popped_in_order_stays_blocked_over_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = tmp_path / "store"
+        in_order: dict[str, object] = {"order": "true", "invisibleTime": 2_000}
+        async with quick_peer(store) as peer:
+            await peer.send("T", b"a")
+            assert bodies(await pop(peer, "T", **in_order)) == [b"a"]
+        async with quick_peer(store) as peer:
+            assert (await pop(peer, "T", **in_order)).code == 210
+            # Held, and woken when the queue is free.
+            held = await pop(peer, "T", **in_order, pollTime=DEADLINE_MS, bornTime=now_ms())
+            assert bodies(held) == [b"a"]
+            assert held.ext_fields["orderCountInfo"] == "0 qo0%0 1;0 0 1"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("bits", ["BQ==", [5]])
+@pytest.mark.parametrize("long_names", [False, True])
+def test_a_batch_is_acknowledged_in_any_spelling(
+    tmp_path: Path, bits: object, long_names: bool
+) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            for body in (b"a", b"b", b"c"):
+                await peer.send("T", body)
+            first = await pop(peer, "T", order="true")
+            short = ("c", "t", "r", "so", "q", "rq", "pt", "it", "b")
+            spelled = (
+                *("consumerGroup", "topic", "retry", "startOffset", "queueId"),
+                *("reviveQueueId", "popTime", "invisibleTime", "bitSet"),
+            )
+            pop_time = int(first.ext_fields["popTime"])
+            values = ("PG", "T", "0", 0, 0, 999, pop_time, 60_000, bits)
+            entry = dict(zip(spelled if long_names else short, values, strict=True))
+            body = json.dumps({"brokerName": "broker-a", "acks": [entry]}).encode()
+            assert (await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body)).code == 0
+            offset = await peer.ask(
+                RequestCode.QUERY_CONSUMER_OFFSET, consumerGroup="PG", topic="T", queueId=0
+            )
+            assert offset.ext_fields["offset"] == "1"
+            assert (await ack(peer, "T", handle(first, 0, 1), 1)).code == 0
+            assert (await pop(peer, "T", order="true")).code == 210
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"x", b'{"acks":[3]}', b'{"acks":[{}]}', b'{"acks":[{"c":"G","t":"T","r":"7","so":0}]}'],
+)
+def test_a_batch_that_cannot_be_read_is_answered_with_1(tmp_path: Path, body: bytes) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            assert (await peer.ask(RequestCode.BATCH_ACK_MESSAGE, body)).code == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_held_pop_of_a_closed_connection_takes_no_message(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        nameserver = NameServer("127.0.0.1", 0)
+        await nameserver.start()
+        broker = Broker(tmp_path / "store", nameserver.address, store_config=SMALL)
+        await broker.start()
+        peer, gone = await meet(broker.address), await meet(broker.address)
+        await peer.send("T", b"first", e=1)
+        waiting = asyncio.create_task(pop(gone, "T", pollTime=DEADLINE_MS))
+        while not await polling_num(peer):
+            await asyncio.sleep(0)
+        await gone.close()
+        with pytest.raises(ConnectionLostError):
+            await waiting
+        while await polling_num(peer):
+            await asyncio.sleep(0)
+        await peer.send("T", b"second")
+        assert bodies(await pop(peer, "T")) == [b"second"]
+        await peer.close()
+        await broker.stop()
+        await nameserver.stop()
+
+    asyncio.run(scenario())
+
+
+async def polling_num(peer: Peer) -> int:
+    info = await peer.ask(RequestCode.POLLING_INFO, consumerGroup="PG", topic="T", queueId=0)
+    return int(info.ext_fields["pollingNum"])

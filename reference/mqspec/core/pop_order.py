@@ -167,7 +167,7 @@ def load(content: Mapping[str, Any]) -> PopOrderState:
             topic, _, group = name.partition("@")
             for queue_id, info in queues.items():
                 found[OrderKey(topic, group, int(queue_id))] = _read(info)
-    except (AttributeError, TypeError, KeyError, IndexError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"table: {error!r}") from None
     return PopOrderState(found)
 
