@@ -18,6 +18,7 @@ from mqspec.core.log import (
     append_message,
     check_message,
     check_offset,
+    commit,
     dispatch,
     flush,
     is_batch_full,
@@ -106,8 +107,28 @@ def test_what_is_dispatched_before_it_is_flushed(sync: bool, before: bool, after
     appended(state, 40)
     event = Dispatch(QUEUE, 0, True, Unit(0, 40, 0), 0)
     assert may_dispatch(state, event, sync) is before
-    apply(state, flush(state).changes)
+    apply(state, flush(state, 39).changes)
+    assert may_dispatch(state, event, sync) is before
+    apply(state, flush(state, 40).changes)
     assert may_dispatch(state, event, sync) is after
+
+
+def test_what_is_in_the_transient_store_pool_is_not_visible() -> None:
+    state = LogState()
+    for _ in range(2):
+        apply(state, append_message(state, Append(QUEUE, (40,), True, 100, True)).changes)
+    event = Dispatch(QUEUE, 0, True, Unit(0, 40, 0), 0)
+    assert (state.commit_log, state.committed_where) == ((0, 80), 0)
+    assert not may_dispatch(state, event, sync_flush=False)
+    apply(state, commit(state).changes)
+    assert state.committed_where == 80
+    assert may_dispatch(state, event, sync_flush=False)
+
+
+def test_the_flushed_position_never_goes_back() -> None:
+    state = LogState(flushed_where=50)
+    apply(state, flush(state, 40).changes)
+    assert state.flushed_where == 50
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_images import SMALL, Clock, contents, keys, message, new_store, violations
+from store_images import (
+    SMALL,
+    Clock,
+    contents,
+    image_of,
+    keys,
+    message,
+    new_store,
+    violations,
+    write_image,
+)
 
 from mqspec.core.log import MAX_MESSAGE_SIZE
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, SysFlag, decode_record, tags_code
 from mqspec.store import Arrival, GetMessageStatus, MessageStore, PutStatus, StoreConfig
+from mqspec.store.files import DISK
 from mqspec.store.message_store import Boundary
 
 
@@ -156,7 +169,73 @@ def test_with_sync_flush_nothing_is_visible_that_is_not_on_disk(
     assert keys(store) == ["a", "b"]
 
 
-def _full_disk() -> None:
+@pytest.mark.parametrize(
+    ("operation", "units", "refused"),
+    [
+        ("create", 100, PutStatus.CREATE_MAPPED_FILE_FAILED),
+        ("allocate", 100, PutStatus.CREATE_MAPPED_FILE_FAILED),
+        ("create", 4, PutStatus.SERVICE_NOT_AVAILABLE),  # the log grows, the ConsumeQueue cannot
+    ],
+)
+def test_where_the_disk_is_full_nothing_is_lost(
+    tmp_path: Path,
+    operation: str,
+    units: int,
+    refused: PutStatus,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = replace(SMALL, consume_queue_units=units)
+    store = new_store(tmp_path, config)
+    store.open()
+    stored = []
+    with monkeypatch.context() as patch:
+        for n in itertools.count():
+            result = store.put(message(f"k{n}", pad=100))
+            if result.status is not PutStatus.PUT_OK:
+                break
+            stored.append(f"k{n}")
+            patch.setattr(DISK, operation, _full_disk)
+        assert result.status is refused
+        assert store.put(message("too", pad=100)).status is refused
+        visible = keys(store)
+        assert visible == stored[: len(visible)]
+        assert len(stored) - len(visible) == (refused is PutStatus.SERVICE_NOT_AVAILABLE)
+    assert store.put(message("later", pad=100)).queue_offset == len(stored)
+    assert keys(store) == [*stored, "later"]
+    store.close()
+    store = new_store(tmp_path, config)
+    store.open()
+    assert keys(store) == [*stored, "later"]
+    assert not violations(contents(tmp_path))
+    store.close()
+
+
+def test_what_is_in_the_transient_store_pool_is_lost_by_a_kill(tmp_path: Path) -> None:
+    config = replace(SMALL, transient_store_pool_enable=True)
+    store = new_store(tmp_path / "a", config)
+    store.open()
+    for n in range(10):
+        assert store.put(message(f"k{n}")).queue_offset == n
+    assert keys(store) == []
+    store.commit_commit_log()
+    assert len(keys(store)) == 10
+    assert store.unflushed.min < store.unflushed.max
+    store.flush_commit_log()
+    assert store.unflushed.min == store.unflushed.max
+    assert store.put(message("pooled")).status is PutStatus.PUT_OK
+    write_image(tmp_path / "b", image_of(tmp_path / "a"))
+    killed = new_store(tmp_path / "b", config)
+    killed.open()
+    assert keys(killed) == [f"k{n}" for n in range(10)]
+    killed.close()
+    store.close()
+    store = new_store(tmp_path / "a", config)
+    store.open()
+    assert keys(store)[-1] == "pooled"
+    store.close()
+
+
+def _full_disk(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from mqrules import UserError
-from mqspec.broker import pop, pop_revive, transactions
+from mqspec.broker import pop, pop_revive, timers, transactions
 from mqspec.broker.config_files import ConfigFiles
 from mqspec.broker.delay import deliver_delayed
 from mqspec.broker.group_commit import GroupCommit
@@ -20,7 +20,7 @@ from mqspec.broker.processors import MAIN_PORT_ONLY, PROCESSORS, pool_of
 from mqspec.broker.pulling import HeldPull, wake
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
 from mqspec.broker.stats import BrokerStats
-from mqspec.core import delay, group, long_polling
+from mqspec.core import authentication, delay, group, long_polling, timer
 from mqspec.core.delay import DelayState
 from mqspec.core.flow_control import Pool
 from mqspec.core.group import GroupState
@@ -32,8 +32,10 @@ from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
 from mqspec.core.pop import PopState
 from mqspec.core.pop_order import PopOrderState
 from mqspec.core.record import Host, Record, decode_properties
+from mqspec.core.response import Refusal
 from mqspec.core.stats import SAMPLE_INTERVAL_MS
 from mqspec.core.step import Change, Step, apply
+from mqspec.core.timer import TimerState
 from mqspec.core.transaction import TransactionState
 from mqspec.service import Dispatcher, clock_ms, every, listen
 from mqspec.store.message_store import (
@@ -78,6 +80,7 @@ class Broker:
         self.long_polling = LongPollingState()
         self.delay = DelayState()
         self.transactions = TransactionState()
+        self.timer = TimerState()
         self.delay_levels = delay.parse_delay_levels(self.config.message_delay_level)
         self.locks = LockState()
         self.pop = PopState()
@@ -95,6 +98,7 @@ class Broker:
         self._group_commit = GroupCommit(self.store)
         self._reputs = False  # whether a reput is about to be done
         self.store_host: Host
+        self._users = {user.username: user for user in self.config.users}
         self._nameserver = nameserver
         self._port = port
         self._tls = tls or Tls()
@@ -122,7 +126,9 @@ class Broker:
             report = self.store.open()
             undo.callback(self.store.close)
             self._load()
-            self._dispatcher = Dispatcher(self, PROCESSORS, pool_of)
+            self._dispatcher = Dispatcher(
+                self, PROCESSORS, pool_of, authenticate=self._authenticate
+            )
             self._server, self._fast_server = await self._listen(self._dispatcher)
             undo.push_async_callback(self._server.close)
             undo.push_async_callback(self._fast_server.close)
@@ -146,6 +152,8 @@ class Broker:
                 (group.SCAN_INTERVAL_MS, self._scan_not_active_channel),
                 (long_polling.CHECK_INTERVAL_MS, self._check_hold_request),
                 (delay.DELIVER_INTERVAL_MS, lambda: deliver_delayed(self)),
+                (timer.DELIVER_INTERVAL_MS, lambda: timers.deliver(self)),
+                (timer.FLUSH_INTERVAL_MS, lambda: timers.persist(self)),
                 (self.config.revive_interval, lambda: pop_revive.revive(self)),
                 (self.config.transaction_check_interval, lambda: transactions.check(self)),
                 (
@@ -167,6 +175,7 @@ class Broker:
         await self._server.close()
         self._persist_offsets()
         self._persist_delay()
+        timers.persist(self)
         transactions.write_ops(self)
         await self._group_commit.close()
         self.store.close()
@@ -188,7 +197,15 @@ class Broker:
     def put_message(self, message: Record) -> PutResult:
         """Store a message; one that asks for a delay waits first. All messages that are not
         the broker's own come in here."""
-        return self.store.put(delay.schedule_message(self.delay_levels, message))
+        placed = self.schedule(message)
+        return PutResult(placed) if isinstance(placed, PutStatus) else self.store.put(placed)
+
+    def schedule(self, message: Record) -> Record | PutStatus:
+        """The message as it is stored: where it waits, if it asks for that; or why it is not."""
+        timed = timer.schedule_timer(self.config, message, clock_ms())
+        if isinstance(timed, PutStatus):
+            return timed
+        return delay.schedule_message(self.delay_levels, timed)
 
     def carry_metadata(self, step: Step) -> Step:
         """Apply changes of topics and groups, write them to disk, and tell the nameserver."""
@@ -279,6 +296,14 @@ class Broker:
                     raise
         raise AssertionError("not reached")
 
+    def _authenticate(self, request: RemotingCommand) -> Refusal | None:
+        config = self.config
+        if not config.authentication_enabled or request.code in config.authentication_whitelist:
+            return None
+        return authentication.authenticate(
+            self._users, request.ext_fields, request.body, request.version
+        )
+
     async def _go_away(self) -> None:
         if self.config.enable_shutdown_gracefully:
             self._dispatcher.is_shutting_down = True
@@ -289,6 +314,7 @@ class Broker:
         self.offsets = self._files.load_offsets()
         self.delay = self._files.load_delay()
         self.transactions = transactions.load(self)
+        self.timer = timers.load(self)
         self.pop = pop_revive.load(self)
         self.pop_order = self._files.load_pop_order()
         pop.wake_all_when_free(self)
@@ -319,7 +345,12 @@ class Broker:
         if queue in self.long_polling.pull_request_table:
             self._wake(
                 long_polling.notify_message_arriving(
-                    self.long_polling, queue, arrival.max_offset, arrival.tags_code, clock_ms()
+                    self.long_polling,
+                    queue,
+                    arrival.max_offset,
+                    arrival.tags_code,
+                    clock_ms(),
+                    arrival.properties,
                 )
             )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mqspec.core import transaction
 from mqspec.core.lock import is_lock_all_expired
-from mqspec.core.log import RETRY_TOPIC_PREFIX
+from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
 from mqspec.core.publish import (
     PUT_CODES,
     PUT_REFUSALS,
@@ -20,7 +20,9 @@ from mqspec.core.publish import (
 from mqspec.core.record import Host, Record
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
-from mqspec.service import clock_ms
+from mqspec.core.timer import recall_handle
+from mqspec.service import Served, clock_ms
+from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BatchMessage, decode_batch
 from mqspec.wire.codec import RemotingCommand
@@ -65,23 +67,19 @@ V2: Final = FieldNames("b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m")
 _ALWAYS: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 
 
-def send_message(
-    broker: Broker, connection: Connection, request: RemotingCommand
-) -> RemotingCommand:
+def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """10."""
     return _send(broker, connection, request, V1)
 
 
-def send_message_v2(
-    broker: Broker, connection: Connection, request: RemotingCommand
-) -> RemotingCommand:
+def send_message_v2(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """310, and 320: whether it is a batch is said by a field, not by the code (SEND-014)."""
     return _send(broker, connection, request, V2)
 
 
 def _send(
     broker: Broker, connection: Connection, request: RemotingCommand, names: FieldNames
-) -> RemotingCommand:
+) -> Served:
     if not request.body:
         raise HeaderError("the message has no body")
     send = Send(
@@ -136,12 +134,12 @@ def _send(
     ]
     if send.topic.startswith(RETRY_TOPIC_PREFIX):
         records = [_retried(broker, RetrySend(records[0], maximum, request.version))]
+    placed: Record | PutStatus = records[0]
     if is_batch:
         put = broker.store.put_batch(records)
-    elif transaction.is_prepared(records[0]):
-        put = broker.store.put(transaction.prepare(records[0]))
     else:
-        put = broker.put_message(records[0])
+        placed = _place(broker, records[0])
+        put = PutResult(placed) if isinstance(placed, PutStatus) else broker.store.put(placed)
     if put.status in PUT_REFUSALS:
         refusal = PUT_REFUSALS[put.status]
         return request.response(refusal.code, refusal.remark, _ALWAYS)
@@ -153,7 +151,19 @@ def _send(
     }
     if not is_batch:
         fields["transactionId"] = stamped[0].unique_key
-    return request.response(PUT_CODES[put.status], ext_fields=fields)
+    if isinstance(placed, Record):
+        handle = recall_handle(broker.config.broker_name, placed)
+        fields |= {"recallHandle": handle} if handle else {}
+    return broker.when_stored(
+        records[0], put, lambda status: request.response(PUT_CODES[status], ext_fields=fields)
+    )
+
+
+def _place(broker: Broker, message: Record) -> Record | PutStatus:
+    """The message as it is stored: a half message, or one that waits for its time, elsewhere."""
+    if transaction.is_prepared(message):
+        return transaction.prepare(message)
+    return broker.schedule(message)
 
 
 def _retried(broker: Broker, event: RetrySend) -> Record:

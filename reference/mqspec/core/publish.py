@@ -39,8 +39,20 @@ _ILLEGAL = Refusal(
 PUT_REFUSALS: Final = {
     PutStatus.MESSAGE_ILLEGAL: _ILLEGAL,
     PutStatus.PROPERTIES_SIZE_EXCEEDED: _ILLEGAL,
+    PutStatus.CREATE_MAPPED_FILE_FAILED: Refusal(
+        ResponseCode.SYSTEM_ERROR, "create mapped file failed, server is busy or broken."
+    ),
     PutStatus.SERVICE_NOT_AVAILABLE: Refusal(
         ResponseCode.SERVICE_NOT_AVAILABLE, "service not available now."
+    ),
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: Refusal(
+        ResponseCode.MESSAGE_ILLEGAL,
+        "timer message illegal, the delay time should not be bigger than the max delay "
+        "259200000ms; or if set del msg, the delay time should be bigger than the current time",
+    ),
+    PutStatus.WHEEL_TIMER_NOT_ENABLE: Refusal(
+        ResponseCode.SYSTEM_ERROR,
+        "accurate timer message is not enabled, timerWheelEnable is false",
     ),
 }
 """How a put that stored nothing is answered."""

@@ -21,10 +21,21 @@ from mqspec.store.mapped_file import MappedFileQueue
 
 
 class CommitLog:
-    """The segments, `segment_size` bytes each. Where records are is known by the store's state."""
+    """The segments, `segment_size` bytes each. Where records are is known by the store's state.
 
-    def __init__(self, directory: Path, segment_size: int, disk: Disk = DISK) -> None:
+    With a transient store pool records stay in memory until `commit` writes them to the files.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        segment_size: int,
+        disk: Disk = DISK,
+        transient_store_pool: bool = False,
+    ) -> None:
         self._files = MappedFileQueue(directory, segment_size, disk)
+        self._transient_store_pool = transient_store_pool
+        self._uncommitted: list[tuple[int, bytes]] = []  # positions and what to write there
 
     def check(self) -> None:
         """Raise UserError where the files are not those of a CommitLog."""
@@ -44,11 +55,23 @@ class CommitLog:
         return decode_record(self._files.read(position, size))
 
     def append(self, encoded: bytes, place: Appended) -> None:
-        """Write records at the place that core.log.append_message gave them."""
+        """Write records at the place that core.log.append_message gave them. Raises OSError
+        where the disk has no room for them, and writes nothing then."""
+        writes = [(place.position, encoded)]
         if place.blank:
             room = place.blank.max - place.blank.min
-            self._files.write(place.blank.min, encode_blank(room))
-        self._files.write(place.position, encoded)
+            writes.insert(0, (place.blank.min, encode_blank(room)))
+        for position, data in writes:
+            self._files.reserve(position, len(data))
+        self._uncommitted += writes
+        if not self._transient_store_pool:
+            self.commit()
+
+    def commit(self) -> None:
+        """Write to the files what was appended."""
+        for position, data in self._uncommitted:
+            self._files.write(position, data)
+        self._uncommitted.clear()
 
     def scan(self, position: int) -> Generator[Walked, None, None]:
         """Walk the log from a record on, to the first bytes that are no record of this place.

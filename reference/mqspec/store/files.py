@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +28,29 @@ class Disk:
         with path.open("xb") as file:
             file.truncate(size)
         return self.map(path, size)
+
+    def sync(self, path: Path, mapped: mmap.mmap, begin: int, size: int) -> None:
+        """Return when `size` bytes of a mapped file, from a page on, are on disk. Other threads
+        go on meanwhile, where the system takes a sync of the file for one of its pages too."""
+        if sys.platform != "linux":
+            mapped.flush(begin, size)
+            return
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def allocate(self, path: Path, begin: int, size: int) -> None:
+        """Take room on the disk for a part of a file: to write it cannot fail any more. Raises
+        OSError where there is none."""
+        if not hasattr(os, "posix_fallocate"):
+            return
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            os.posix_fallocate(descriptor, begin, size)
+        finally:
+            os.close(descriptor)
 
     def clear(self, path: Path, begin: int) -> None:
         """Zero a file, which is not mapped, from a byte on; on disk when this returns."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import mmap
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
 
 from mqrules import UserError
 from mqspec.store.files import DISK, Disk
 
 NAME_DIGITS = 20
+ALLOCATED_AT_ONCE = 16 << 20  # bytes; much less than a segment, which a small disk may not hold
 
 
 class MappedFileQueue:
@@ -26,6 +28,8 @@ class MappedFileQueue:
         self._disk = disk
         self._files: dict[int, mmap.mmap] = {}  # by the position of the first byte
         self._renamed: list[Path] = []  # directories in which names are not on disk yet
+        self._flushing = Lock()
+        self._allocated = 0  # position: before it a write finds room on the disk
 
     def check(self) -> None:
         """Raise UserError where a file cannot be one of this array. Changes nothing."""
@@ -85,16 +89,31 @@ class MappedFileQueue:
         at = position % self.file_size
         file[at : at + len(data)] = data
 
+    def reserve(self, position: int, length: int) -> None:
+        """Make sure that a write within one file will find room on the disk. Raises OSError
+        where there is none."""
+        while self._allocated < position + length:
+            begin = max(position, self._allocated)
+            start = self.start_of(begin)
+            if start not in self._files:
+                self._create(start)
+            end = min(begin + ALLOCATED_AT_ONCE, start + self.file_size)
+            self._disk.allocate(self._path(start), begin - start, end - begin)
+            self._allocated = end
+
     def flush(self, begin: int, end: int) -> None:
-        """Return when everything written from `begin` to `end` is on disk."""
-        for start in range(self.start_of(begin), end, self.file_size):
-            if file := self._files.get(start):
-                first = max(begin - start, 0)
-                first -= first % mmap.ALLOCATIONGRANULARITY
-                file.flush(first, min(end - start, self.file_size) - first)
-        while self._renamed:
-            self._disk.sync_directory(self._renamed[-1])
-            self._renamed.pop()
+        """Return when everything written from `begin` to `end` is on disk. Another thread may
+        ask for it."""
+        with self._flushing:
+            for start in range(self.start_of(begin), end, self.file_size):
+                if file := self._files.get(start):
+                    first = max(begin - start, 0)
+                    first -= first % mmap.ALLOCATIONGRANULARITY
+                    size = min(end - start, self.file_size) - first
+                    self._disk.sync(self._path(start), file, first, size)
+            while self._renamed:
+                self._disk.sync_directory(self._renamed[0])
+                del self._renamed[0]
 
     def truncate(self, end: int) -> None:
         """Remove files that start at `end` or behind it, and zero what follows it in its file,

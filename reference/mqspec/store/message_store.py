@@ -142,6 +142,7 @@ class MessageStore:
         self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
         self._pending: deque[tuple[Dispatch, bytes]] = deque()  # not yet dispatched; properties
+        self._is_dispatch_stuck = False
         self._checkpoint = Checkpoint()
         self._written_at = 0  # store timestamp, ms, of the last record written
         self._dispatched_at = 0  # and of the last one dispatched
@@ -168,7 +169,10 @@ class MessageStore:
         return self._recover(abnormal)
 
     def close(self) -> None:
-        """Stop cleanly: all is on disk, and the next start need not walk the log."""
+        """Stop cleanly: all is on disk, and the next start need not walk the log. Once it is
+        closed nothing is done any more."""
+        if not self._directory.is_taken:
+            return
         self.catch_up_index()
         self.flush()
         self._commit_log.close()
@@ -186,6 +190,10 @@ class MessageStore:
 
     def put_batch(self, messages: Sequence[Record]) -> PutResult:
         """Store messages of one queue next to each other, all or none."""
+        if self._is_dispatch_stuck:
+            self.reput()
+        if self._is_dispatch_stuck:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
         for message in messages:
             status = log.check_message(
                 len(message.topic.encode()),
@@ -231,11 +239,17 @@ class MessageStore:
             dispatch, properties = self._pending[0]
             if not log.may_dispatch(self._state, dispatch, self._config.sync_flush):
                 return
-            self._pending.popleft()
             step = log.dispatch(self._state, dispatch)
-            self._write_unit(dispatch, step.result)
-            if self._index_from is None:
-                self._index.build(dispatch)
+            try:
+                self._write_unit(dispatch, step.result)
+                if self._index_from is None:
+                    self._index.build(dispatch)
+            except OSError as error:
+                _log.error("a message is stored and cannot be dispatched yet: %s", error)
+                self._is_dispatch_stuck = True
+                return
+            self._is_dispatch_stuck = False
+            self._pending.popleft()
             apply(self._state, step.changes)
             self._dispatched_at = dispatch.store_timestamp
             if step.result:
@@ -283,7 +297,8 @@ class MessageStore:
     def sync_commit_log(self, span: Span) -> None:
         """Return when positions that are in files are on disk. For any thread; the store does
         not know of it before `note_flushed`."""
-        self._commit_log.flush(span)
+        if span.min < span.max:
+            self._commit_log.flush(span)
 
     def note_flushed(self, position: int) -> None:
         """All before a position is on disk."""
@@ -332,8 +347,10 @@ class MessageStore:
         offset: int,
         max_count: int,
         tag_filter: Callable[[int], bool] | None = None,
+        record_filter: Callable[[bytes], bool] | None = None,
     ) -> GetResult:
-        """Read messages of a queue from an offset on, those whose tags code passes the filter.
+        """Read messages of a queue from an offset on, those whose tags code and whose record pass
+        the filters.
 
         `next_begin_offset` is behind the last message that was looked at, or where a read
         should begin that began where nothing is.
@@ -353,11 +370,11 @@ class MessageStore:
                 if log.is_batch_full(max_count, len(records), total, size):
                     break
                 record = self._commit_log.read(position, size)
-                if record:
+                if record and (record_filter is None or record_filter(record)):
                     records.append(record)
                     total += size
                     status = GetMessageStatus.FOUND
-                elif not records:
+                elif not record and not records:
                     status = GetMessageStatus.MESSAGE_WAS_REMOVING
             next_offset += 1
         return GetResult(status, next_offset, minimum, maximum, tuple(records))

@@ -79,25 +79,21 @@ class File:
 
 
 class _Mapped(mmap.mmap):
-    """A mapped file that tells its writes and flushes."""
+    """A mapped file that tells what is written to it."""
 
     written: Callable[[int, bytes], None]
-    flushed: Callable[[int, int], None]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, value)
         self.written(key.start or 0, value)
-
-    def flush(self, offset: int = 0, size: int | None = None) -> None:
-        self.flushed(offset, offset + size if size is not None else len(self))
 
 
 class RecordingDisk(Disk):
     """A disk in one directory, which begins as `image`, all of it synced.
 
     `moment` is called before each operation: a crash may come there. `lies` names operations
-    that are taken for done and are not: "flush" of mapped files, "sync_directory", "write",
-    whose content is synced.
+    that are taken for done and are not: "sync" of mapped files, "sync_directory", "write", whose
+    content is synced.
     """
 
     def __init__(self, root: Path, image: Image, lies: frozenset[str] = frozenset()) -> None:
@@ -140,13 +136,16 @@ class RecordingDisk(Disk):
             self.moment()
             recorded.write(at, data, size)
 
-        def flushed(begin: int, end: int) -> None:
-            self.moment()
-            if "flush" not in self._lies:
-                recorded.sync(begin, end)
-
-        mapped.written, mapped.flushed = written, flushed
+        mapped.written = written
         return mapped
+
+    def sync(self, path: Path, mapped: mmap.mmap, begin: int, size: int) -> None:
+        self.moment()
+        if "sync" not in self._lies:
+            self._file(path).sync(begin, begin + size)
+
+    def allocate(self, path: Path, begin: int, size: int) -> None:
+        pass
 
     def create(self, path: Path, size: int) -> mmap.mmap:
         self._change({path: File()})

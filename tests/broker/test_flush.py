@@ -1,0 +1,151 @@
+"""When a send is answered: with synchronous flush once it is on disk, one sync for many."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+from peer import SMALL, Peer, meet
+
+from mqspec.broker import Broker
+from mqspec.broker.group_commit import GroupCommit
+from mqspec.cluster import Cluster, ClusterConfig
+from mqspec.core.log import Span
+from mqspec.store.commit_log import CommitLog
+from mqspec.store.message_store import StoreConfig
+
+SYNC = replace(SMALL, sync_flush=True)
+
+
+class SlowDisk:
+    """Syncs of the log that wait to be let go."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.go = Event()
+        self.go.set()
+        self.syncs = 0
+        real = CommitLog.flush
+
+        def flush(commit_log: CommitLog, written: Span) -> None:
+            assert self.go.wait(10)
+            self.syncs += 1
+            real(commit_log, written)
+
+        patch.setattr(CommitLog, "flush", flush)
+
+
+@asynccontextmanager
+async def serving(store: Path, config: StoreConfig) -> AsyncIterator[tuple[Broker, Peer]]:
+    async with Cluster(ClusterConfig(store, store_config=config)) as cluster:
+        (broker,) = cluster.brokers
+        peer = await meet(broker.address)
+        yield broker, peer
+        await peer.close()
+
+
+def test_with_sync_flush_a_send_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SlowDisk(monkeypatch)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, SYNC) as (broker, peer):
+            await peer.send("T")
+            disk.go.clear()
+            disk.syncs = 0
+            sends = [asyncio.create_task(peer.send("T", b"%d" % n)) for n in range(20)]
+            heedless = await peer.send("T", b"does not wait", i="WAIT\x01false\x02")
+            assert heedless.code == 0
+            assert not any(send.done() for send in sends)
+            assert broker.store.max_offset("T", 0) == 1  # LOG-007
+            disk.go.set()
+            answers = await asyncio.gather(*sends)
+            assert [answer.code for answer in answers] == [0] * 20
+            # The first came alone, the others while it was on its way.
+            assert disk.syncs <= 3
+            assert (await peer.pull("T", 0, maxMsgNums=32)).ext_fields["maxOffset"] == "22"
+
+    asyncio.run(scenario())
+
+
+def test_a_sync_that_takes_too_long_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = SlowDisk(monkeypatch)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, SYNC) as (broker, peer):
+            await peer.send("T")
+            monkeypatch.setattr(broker, "_group_commit", GroupCommit(broker.store, 0.02))
+            disk.go.clear()
+            assert (await peer.send("T")).code == 10
+            assert broker.store.max_offset("T", 0) == 1
+            disk.go.set()
+            assert (await peer.send("T")).code == 0
+            assert broker.store.max_offset("T", 0) == 3  # it is stored all the same
+
+    asyncio.run(scenario())
+    assert "the sync takes too long" in caplog.text
+
+
+def test_a_sync_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, SYNC) as (broker, peer):
+            await peer.send("T")
+            with monkeypatch.context() as patch:
+                patch.setattr(CommitLog, "flush", _no_room)
+                assert (await peer.send("T")).code == 10
+            assert broker.store.max_offset("T", 0) == 1
+            assert (await peer.send("T")).code == 0
+
+    asyncio.run(scenario())
+
+
+def _no_room(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_without_sync_flush_a_send_does_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SlowDisk(monkeypatch)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, SMALL) as (broker, peer):
+            disk.go.clear()
+            assert (await peer.send("T")).code == 0
+            assert broker.store.unflushed.min < broker.store.unflushed.max
+            disk.go.set()
+
+    asyncio.run(scenario())
+
+
+def test_with_a_transient_store_pool_a_message_is_visible_when_it_is_committed(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        pool = replace(SMALL, transient_store_pool_enable=True)
+        async with serving(tmp_path, pool) as (broker, peer):
+            assert (await peer.send("T", b"one")).code == 0
+            held = await peer.held_pull("T", 0)
+            answer = await asyncio.wait_for(held, 5)
+            assert (answer.code, answer.ext_fields["maxOffset"]) == (0, "1")
+            assert broker.store.max_offset("T", 0) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_may_be_stopped_twice(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, SMALL) as (broker, peer):
+            await peer.send("T")
+            await broker.stop()
+            await broker.stop()
+            assert not (tmp_path / "abort").exists()
+
+    asyncio.run(scenario())
