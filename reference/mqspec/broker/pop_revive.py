@@ -46,10 +46,10 @@ def load(broker: Broker) -> PopState:
 
 async def revive(broker: Broker) -> None:
     """Read the revive log to its end, and bring back what is due."""
+    now_ms = clock_ms()  # before the log is read, or an acknowledgement could be overlooked
     for revive_qid in range(broker.config.revive_queue_num):
         while _consume_some(broker, revive_qid):
             await asyncio.sleep(0)
-    now_ms = clock_ms()
     due = [(at, held) for at, held in broker.pop.check_points.items() if pop.is_due(held, now_ms)]
     for (revive_qid, _), held in due:
         if pop.is_forgotten(broker.metadata, held.check_point):
