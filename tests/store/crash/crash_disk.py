@@ -9,7 +9,7 @@ or removed in it may be so on disk or not. POSIX promises no more, and file syst
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -107,9 +107,6 @@ class RecordingDisk(Disk):
             for parent in Path(path).parents:
                 self._durable[str(parent)] = None
 
-    def sync(self, path: Path, mapped: mmap.mmap, begin: int, size: int) -> None:
-        mapped.flush(begin, size)
-
     def crash(self, fate: Fate) -> Image:
         """The files that a crash at this moment leaves."""
         names = dict(self._durable)
@@ -121,11 +118,6 @@ class RecordingDisk(Disk):
             for path, file in names.items()
             if file and all(str(parent) in names for parent in Path(path).parents)
         }
-
-    @property
-    def dirty(self) -> Iterator[str]:
-        """The paths of files whose content is not on disk."""
-        return (path for path, file in self._names.items() if file and len(file.versions) > 1)
 
     def map(self, path: Path, size: int) -> mmap.mmap:
         with path.open("rb+") as file:

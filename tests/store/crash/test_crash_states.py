@@ -225,7 +225,7 @@ def test_a_consume_queue_ahead_of_the_log_is_cut_back(scratch: Path) -> None:
 
 @pytest.mark.parametrize(
     ("lie", "rule"),
-    [("flush", "RECOV-002"), ("sync_directory", "RECOV-002"), ("write", "RECOV-020")],
+    [("sync", "RECOV-002"), ("sync_directory", "RECOV-002"), ("write", "RECOV-020")],
 )
 def test_a_sync_that_is_left_out_is_found(scratch: Path, lie: str, rule: str) -> None:
     explored = explore(scratch, range(1), sync_flush=True, lies=frozenset({lie}))
@@ -234,7 +234,7 @@ def test_a_sync_that_is_left_out_is_found(scratch: Path, lie: str, rule: str) ->
 
 def test_a_kill_loses_nothing(scratch: Path) -> None:
     """Of the files as a reader sees them nothing is missing, whatever was synced."""
-    disk = RecordingDisk(scratch, {}, frozenset({"flush", "sync_directory", "write"}))
+    disk = RecordingDisk(scratch, {}, frozenset({"sync", "sync_directory", "write"}))
     store = MessageStore(scratch, StoreConfig(8192, 26), Clock(), disk)
     store.open()
     store.put(message("k"))
