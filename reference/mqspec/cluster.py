@@ -13,6 +13,7 @@ from typing import Final, Self
 from mqspec.broker import Broker
 from mqspec.core.metadata import BrokerConfig
 from mqspec.nameserver import NameServer
+from mqspec.nameserver.config import NamesrvConfig
 from mqspec.store.message_store import StoreConfig
 from mqspec.tls import Tls
 
@@ -33,7 +34,8 @@ class ClusterConfig:
     nameserver_port: int = 0
     broker_port: int = 0
     brokers: int = 1
-    auto_create: bool = True  # of topics and of groups
+    nameserver_config: NamesrvConfig = field(default_factory=NamesrvConfig)
+    broker_config: BrokerConfig = field(default_factory=BrokerConfig)  # but for name and host
     store_config: StoreConfig = field(default_factory=StoreConfig)
     tls: Tls = field(default_factory=Tls)  # of the nameserver and the brokers
 
@@ -45,6 +47,7 @@ class Cluster:
         self.nameserver = NameServer(
             config.host,
             config.nameserver_port,
+            config.nameserver_config,
             kv_config_path=config.store / "namesrv" / "kvConfig.json",
             tls=config.tls,
         )
@@ -81,12 +84,7 @@ class Cluster:
         return Broker(
             config.store if config.brokers == 1 else config.store / name,
             self.nameserver.address,
-            replace(
-                BrokerConfig(host=config.host),
-                broker_name=name,
-                auto_create_topic_enable=config.auto_create,
-                auto_create_subscription_group=config.auto_create,
-            ),
+            replace(config.broker_config, host=config.host, broker_name=name),
             config.broker_port and config.broker_port + i * BROKER_PORT_STEP,
             config.store_config,
             config.tls,

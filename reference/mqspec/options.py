@@ -23,9 +23,9 @@ def camel(name: str) -> str:
 def to_properties(*configs: Any) -> str:
     """`name=value` a line, sorted, with the real names."""
     lines = (
-        f"{camel(field.name)}={_text(getattr(config, field.name))}\n"
+        f"{camel(name)}={_text(value)}\n"
         for config in configs
-        for field in fields(config)
+        for name, value in values(config).items()
     )
     return "".join(sorted(lines))
 
@@ -53,8 +53,9 @@ def updated(config: C, properties: Mapping[str, str]) -> C:
 
 
 def values(config: Any) -> dict[str, Value]:
-    """The options and their values."""
-    return {field.name: getattr(config, field.name) for field in fields(config)}
+    """The options that a line of text can hold, and their values."""
+    pairs = ((field.name, getattr(config, field.name)) for field in fields(config))
+    return {name: value for name, value in pairs if isinstance(value, Value)}
 
 
 def parse(default: Value, text: str) -> Value:

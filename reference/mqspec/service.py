@@ -151,6 +151,10 @@ class Dispatcher(Generic[S]):
 
 def refused(request: RemotingCommand, refusal: Refusal) -> RemotingCommand:
     """The answer that refuses a request."""
+    log.info(
+        "request refused",
+        extra={"request": request.code, "code": int(refusal.code), "remark": refusal.remark},
+    )
     return request.response(refusal.code, refusal.remark, refusal.ext_fields)
 
 

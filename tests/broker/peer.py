@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mqspec.cluster import Cluster, ClusterConfig
+from mqspec.core.metadata import BrokerConfig
 from mqspec.store.message_store import StoreConfig
 from mqspec.transport import Connection, connect
 from mqspec.wire.codec import RemotingCommand
@@ -19,6 +20,8 @@ DEADLINE_S = 5.0
 SMALL = StoreConfig(
     segment_size=1 << 20, consume_queue_units=1000, max_hash_slot_num=1000, max_index_num=4000
 )
+
+NO_AUTO_CREATE = BrokerConfig(auto_create_topic_enable=False, auto_create_subscription_group=False)
 
 
 class Peer:

@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from peer import Peer, broker_peer, meet, running
+from peer import NO_AUTO_CREATE, Peer, broker_peer, meet, running
 
 from mqspec.wire.codes import RequestCode
 
@@ -88,7 +88,7 @@ def test_a_heartbeat_makes_the_group_and_its_retry_topic(tmp_path: Path) -> None
 
 def test_a_heartbeat_of_a_group_that_may_not_be_is_skipped(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with broker_peer(tmp_path / "store", auto_create=False) as peer:
+        async with broker_peer(tmp_path / "store", broker_config=NO_AUTO_CREATE) as peer:
             answer = await peer.heartbeat("G", "T")
             assert answer.code == 0
             assert answer.ext_fields["IS_SUPPORT_HEART_BEAT_V2"] == "true"

@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from peer import broker_peer, meet, running
+from peer import NO_AUTO_CREATE, broker_peer, meet, running
 
 from mqspec.wire.bodies import loads
 from mqspec.wire.codes import RequestCode
@@ -75,7 +75,7 @@ def test_topics_that_are_refused(tmp_path: Path) -> None:
 
 def test_a_group_is_made(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with broker_peer(tmp_path / "store", auto_create=False) as peer:
+        async with broker_peer(tmp_path / "store", broker_config=NO_AUTO_CREATE) as peer:
             code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
             assert (await peer.ask(code, b'{"groupName":"G","consumeEnable":false}')).code == 0
             assert (await peer.ask(code, b'{"groupName":"b d"}')).code == 0

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import socket
 import subprocess
 import sys
 import time
+import tomllib
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from mqspec.cli import main
+from mqspec.core.metadata import BrokerConfig
+from mqspec.nameserver.config import NamesrvConfig
+from mqspec.options import values
+from mqspec.store.message_store import StoreConfig
 from mqspec.transport import Connection, connect
 from mqspec.wire.bodies import decode_messages, loads
 from mqspec.wire.codec import RemotingCommand
@@ -149,7 +159,7 @@ def test_what_is_left_after_a_kill(tmp_path: Path) -> None:
         running.process.wait()
     assert (store / "abort").exists()
     # The message ids name the port.
-    with served(store, "--broker-port", str(port), "--no-auto-create") as running:
+    with served(store, "--broker-port", str(port), "--no-auto-create-topic-enable") as running:
         asyncio.run(after(running, message_id))
         assert running.end(signal.SIGINT)[0] == 0
 
@@ -262,3 +272,148 @@ def test_config_files_that_are_damaged(tmp_path: Path) -> None:
 )
 def test_numbers_that_make_no_sense(tmp_path: Path, option: str, value: str) -> None:
     assert refused(tmp_path / "store", option, value).startswith(f"mqspec: {option}: ")
+
+
+# Options
+
+
+def printed(capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What --print-config says."""
+    assert main(["serve", "--print-config", *options]) == 0
+    return capsys.readouterr().out
+
+
+def test_options_are_fields_of_the_configurations(capsys: pytest.CaptureFixture[str]) -> None:
+    config = tomllib.loads(printed(capsys))
+    for section, given_otherwise in (
+        (NamesrvConfig(), set()),
+        (BrokerConfig(), {"host", "broker_name"}),
+        (StoreConfig(), set()),
+    ):
+        expected = values(section)
+        assert expected.items() - config.items() <= {
+            (name, expected[name]) for name in given_otherwise
+        }
+
+
+def test_a_file_gives_options_and_a_flag_wins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mqspec.toml"
+    file.write_text('brokers = 2\nmessage_delay_level = "1s 2s"\nsegment_size = 65536\n')
+    config = tomllib.loads(printed(capsys, "--config", str(file), "--segment-size", "131072"))
+    assert (config["brokers"], config["message_delay_level"]) == (2, "1s 2s")
+    assert config["segment_size"] == 131072
+    assert config["broker_port"] == 10911
+
+
+def test_what_is_printed_can_be_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ("--store", str(tmp_path / "store"), "--no-auto-create-topic-enable")
+    first = printed(capsys, *options, "--metrics-port", "0", "--log-format", "json")
+    (tmp_path / "mqspec.toml").write_text(first)
+    assert printed(capsys, "--config", str(tmp_path / "mqspec.toml")) == first
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("messageDelayLevel = '1s'", "no such option; the nearest is message_delay_level"),
+        ("broker_prot = 1", "broker_prot: no such option; the nearest is broker_port"),
+        ("brokers = 'two'", "brokers: Expected `int`"),
+        ("brokers = 99", "brokers: 99 is out of range"),
+        ("segment_size = 0", "segment_size: 0 is out of range"),
+        ("log_level = 'loud'", "log_level: Invalid enum value"),
+        ("brokers =", "not TOML"),
+    ],
+)
+def test_a_file_that_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, complaint: str
+) -> None:
+    file = tmp_path / "mqspec.toml"
+    file.write_text(line)
+    assert main(["serve", "--config", str(file)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert str(file) in said
+    assert complaint in said.replace(" -> ", "; ")
+
+
+def test_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--config", str(tmp_path / "none.toml")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_no_store(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve"]) == 2
+    assert capsys.readouterr().err.startswith("mqspec: --store: is missing")
+
+
+# Metrics and logs
+
+
+def test_metrics_are_there_for_prometheus(tmp_path: Path) -> None:
+    async def scenario(running: Served) -> None:
+        broker = await connect(*running.address("broker-a"))
+        for body in (b"one", b"three"):
+            assert (await ask(broker, RequestCode.SEND_MESSAGE_V2, SEND, body)).code == 0
+        assert (await ask(broker, RequestCode.UPDATE_CONSUMER_OFFSET, COMMIT)).code == 26
+        assert (await ask(broker, RequestCode.PULL_MESSAGE, PULL)).code == 0
+        assert (await ask(broker, RequestCode.UPDATE_CONSUMER_OFFSET, COMMIT)).code == 0
+
+    with served(tmp_path / "store", "--metrics-port", "0") as running:
+        asyncio.run(scenario(running))
+        (url,) = (line.split()[-1] for line in running.said if line.startswith("metrics "))
+        with urllib.request.urlopen(url, timeout=DEADLINE_S) as response:
+            assert response.headers["Content-Type"].startswith("text/plain")
+            said = response.read().decode()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(url + "s", timeout=DEADLINE_S)
+        request = urllib.request.Request(url, method="POST")
+        with pytest.raises(urllib.error.HTTPError, match="405"):
+            urllib.request.urlopen(request, timeout=DEADLINE_S)
+    found = {
+        (sample.name, sample.labels.get("topic")): sample
+        for family in text_string_to_metric_families(said)
+        for sample in family.samples
+    }
+    assert found["rocketmq_messages_in_total", "T"].value == 2
+    assert found["rocketmq_throughput_in_total", "T"].value == len(b"onethree")
+    out = found["rocketmq_messages_out_total", "T"]
+    assert (out.value, out.labels["consumer_group"], out.labels["node_id"]) == (2, "G", "broker-a")
+    assert found["rocketmq_consumer_lag_messages", "T"].value == 1
+    assert found["rocketmq_storage_size", None].value > 0
+    assert found["process_resident_memory_bytes", None].value > 0
+
+
+def test_logs_are_lines_of_json(tmp_path: Path) -> None:
+    heartbeat = (
+        b'{"clientID":"c@1","consumerDataSet":[{"groupName":"G","consumeType":"CONSUME_PASSIVELY",'
+        b'"messageModel":"CLUSTERING","consumeFromWhere":"CONSUME_FROM_LAST_OFFSET"}]}'
+    )
+
+    async def scenario(running: Served) -> None:
+        member = await connect(*running.address("broker-a"))
+        for _ in range(2):  # a member joins once
+            assert (await ask(member, RequestCode.HEART_BEAT, {}, heartbeat)).code == 0
+        member.close()
+        await member.wait_closed()
+        _, writer = await asyncio.open_connection(*running.address("broker-a"))
+        writer.write(bytes.fromhex("00000000"))
+        writer.close()
+
+    options = ("--log-format", "json", "--log-level", "info")
+    with served(tmp_path / "store", *options) as running:
+        asyncio.run(scenario(running))
+        code, errors = running.end(signal.SIGTERM)
+    assert code == 0
+    lines = [json.loads(line) for line in errors.splitlines()]
+    assert all({"time", "level", "logger", "event"} <= line.keys() for line in lines)
+    events = [line["event"] for line in lines]
+    assert events[:2] == ["store recovered", "broker registered"]
+    assert events[-1] == "broker stopped"
+    assert events.count("member joined") == events.count("member left") == 1
+    (joined,) = (line for line in lines if line["event"] == "member joined")
+    assert (joined["group"], joined["client_id"], joined["broker"]) == ("G", "c@1", "broker-a")
+    assert "rebalance notice" in events
+    assert any("the connection is closed" in event for event in events)

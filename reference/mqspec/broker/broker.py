@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from mqrules import UserError
-from mqspec.broker import pop, pop_revive, timers, transactions
+from mqspec.broker import events, pop, pop_revive, timers, transactions
 from mqspec.broker.config_files import ConfigFiles
 from mqspec.broker.delay import deliver_delayed
 from mqspec.broker.group_commit import GroupCommit
@@ -163,6 +163,7 @@ class Broker:
                 (self.config.flush_delay_offset_interval, self._persist_delay),
             )
         ]
+        events.started(self, report)
         return report
 
     async def stop(self) -> None:
@@ -179,6 +180,7 @@ class Broker:
         transactions.write_ops(self)
         await self._group_commit.close()
         self.store.close()
+        events.stopped(self)
 
     # What processors use.
 
@@ -220,6 +222,7 @@ class Broker:
 
     def carry_groups(self, step: Step) -> Step:
         """Apply changes of the members, tell the members, and close whom the core closes."""
+        events.membership(self, step)
         apply(self.groups, step.changes)
         for send in step.sends:
             assert isinstance(send.channel, Connection)
@@ -387,7 +390,12 @@ class Broker:
         apply(self.pop_order, pop.auto_clean(self).changes)
         self._files.persist_pop_order(self.pop_order)
 
+    async def _clean(self) -> None:
+        await asyncio.sleep(CLEAN_RESOURCE_DELAY_MS / 1000)
+        await every(CLEAN_RESOURCE_INTERVAL_MS, self.store.clean)
+
     def _persist_delay(self) -> None:
+        self.store.flush_commit_log()  # what is delivered is on disk before it is said so
         self._files.persist_delay(self.delay, clock_ms())
 
     async def _register(self) -> None:

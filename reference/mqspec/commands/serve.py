@@ -3,131 +3,276 @@
 Each says where it listens once it does, one a line, and `ready` follows. With several brokers
 the first is broker-a at the broker port, the next broker-b 10 ports further, and so on, each
 with a directory of its own in the store. Ctrl-C or SIGTERM stops them cleanly.
+
+Every option can stand in a TOML file too, under its name with _ for -; what is given here wins.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import difflib
+import json
 import signal
 import socket
 import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from dataclasses import MISSING, dataclass, fields
+from enum import Enum
+from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
+from types import UnionType
+from typing import Any, Final, NamedTuple, get_args, get_type_hints
+
+import msgspec
 
 from mqrules import UserError
 from mqspec.cluster import BROKERS_MAX, Cluster, ClusterConfig
+from mqspec.core.metadata import BrokerConfig
+from mqspec.logs import LogFormat, LogLevel, start_logging
+from mqspec.nameserver.config import NamesrvConfig
 from mqspec.store.message_store import StoreConfig
 from mqspec.tls import Tls, TlsMode, server_context
 
 HELP = "run the reference nameserver and brokers"
 
 
+@dataclass(frozen=True, slots=True)
+class ServeConfig:
+    """What is about the process, with the real ports as defaults."""
+
+    store: Path | None = None  # where the messages are; made if it is not there
+    host: str = "127.0.0.1"  # the address to listen on, which clients are told
+    nameserver_port: int = 9876  # 0: any free one
+    broker_port: int = 10911  # 0: any free ones
+    brokers: int = 1
+    metrics_port: int | None = None  # of Prometheus, at http://127.0.0.1:PORT/metrics
+    log_level: LogLevel = LogLevel.WARNING
+    log_format: LogFormat = LogFormat.TEXT
+    tls_mode: TlsMode = TlsMode.PERMISSIVE
+    tls_certificate: Path | None = None  # a PEM file
+    tls_key: Path | None = None  # where it is not in the certificate's file
+    tls_trusted: Path | None = None  # clients must have a certificate that these signed
+
+
+SECTIONS: Final = (ServeConfig, NamesrvConfig, BrokerConfig, StoreConfig)
+"""Whatever is a field of these is an option."""
+
+_GIVEN_OTHERWISE: Final = {(BrokerConfig, "host"), (BrokerConfig, "broker_name")}
+_PORTS: Final = range(1 << 16)
+_RANGES: Final = {
+    "nameserver_port": _PORTS,
+    "broker_port": _PORTS,
+    "metrics_port": _PORTS,
+    "brokers": range(1, BROKERS_MAX + 1),
+}
+_SIZES: Final = range(1, sys.maxsize)  # of all that is a number in a store
+
+
+class Option(NamedTuple):
+    """One option."""
+
+    section: type
+    name: str
+    hint: Any  # its type
+    default: Any
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def kind(self) -> Any:
+        """The type of its values; that there may be none is left out."""
+        return get_args(self.hint)[0] if isinstance(self.hint, UnionType) else self.hint
+
+
+@cache
+def options() -> dict[str, Option]:
+    """All options by name."""
+    return {option.name: option for option in _options()}
+
+
+def _options() -> Iterator[Option]:
+    for section in SECTIONS:
+        hints = get_type_hints(section)
+        for field in fields(section):
+            if (section, field.name) not in _GIVEN_OTHERWISE:
+                made = field.default_factory
+                default = field.default if made is MISSING else made()
+                yield Option(section, field.name, hints[field.name], default)
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The options, with the real ports as defaults."""
-    parser.formatter_class = argparse.ArgumentDefaultsHelpFormatter
+    """A flag for each option that one word can give."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="options, as TOML")
     parser.add_argument(
-        "--store",
-        type=Path,
-        required=True,
-        default=argparse.SUPPRESS,
-        metavar="DIR",
-        help="where the messages are; made if it is not there",
+        "--print-config", action="store_true", help="print all options as TOML, and end"
     )
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="the address to listen on, which clients are told"
-    )
-    parser.add_argument(
-        "--nameserver-port", type=_port, default=9876, metavar="PORT", help="0: any free one"
-    )
-    parser.add_argument(
-        "--broker-port", type=_port, default=10911, metavar="PORT", help="0: any free ones"
-    )
-    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="how many brokers")
-    parser.add_argument(
-        "--segment-size",
-        type=int,
-        default=StoreConfig().segment_size,
-        metavar="BYTES",
-        help="of a CommitLog file; a store keeps the size that it was made with",
-    )
-    parser.add_argument(
-        "--auto-create",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="topics and groups come to be by use",
-    )
-    parser.add_argument(
-        "--tls-cert",
-        type=Path,
-        metavar="FILE",
-        help="speak TLS as well, with this certificate (PEM, its key too unless that is given)",
-    )
-    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
-    parser.add_argument(
-        "--tls-mode",
-        type=TlsMode,
-        choices=list(TlsMode),
-        default=TlsMode.PERMISSIVE,
-        help="whom to serve: plain clients only, those and TLS clients, TLS clients only",
-    )
+    for section in SECTIONS:
+        group = parser.add_argument_group(section.__name__)
+        for option in options().values():
+            if option.section is section:
+                _add(group, option)
 
 
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port < 1 << 16:
-        raise argparse.ArgumentTypeError(f"{port} is not a port")
-    return port
+def _add(group: argparse._ArgumentGroup, option: Option) -> None:
+    help_text = f"default: {_toml(option.default)}"
+    if option.kind is bool:
+        group.add_argument(
+            option.flag,
+            action=argparse.BooleanOptionalAction,
+            default=argparse.SUPPRESS,
+            help=help_text,
+        )
+    elif option.kind in (int, float, str, Path) or _is_choice(option.kind):
+        group.add_argument(
+            option.flag,
+            type=option.kind,
+            default=argparse.SUPPRESS,
+            choices=[str(value) for value in option.kind] if _is_choice(option.kind) else None,
+            metavar=None if _is_choice(option.kind) else option.kind.__name__.upper(),
+            help=help_text,
+        )
+
+
+def _is_choice(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Enum)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal comes."""
-    if not 1 <= args.brokers <= BROKERS_MAX:
-        raise UserError(
-            "--brokers", f"{args.brokers} brokers", f"choose a number from 1 to {BROKERS_MAX}"
-        )
-    if args.segment_size < 1:
-        raise UserError("--segment-size", f"{args.segment_size} bytes", "choose a positive one")
+    settings = _Settings(args)
+    if args.print_config:
+        sys.stdout.write(settings.to_toml())
+        return 0
+    serve = settings.section(ServeConfig)
+    if serve.store is None:
+        raise UserError("--store", "is missing", "say in which directory the messages are")
     config = ClusterConfig(
-        store=args.store,
-        host=_address(args.host),
-        nameserver_port=args.nameserver_port,
-        broker_port=args.broker_port,
-        brokers=args.brokers,
-        auto_create=args.auto_create,
-        store_config=StoreConfig(segment_size=args.segment_size),
-        tls=_tls(args),
+        store=serve.store,
+        host=_address(settings.where("host"), serve.host),
+        nameserver_port=serve.nameserver_port,
+        broker_port=serve.broker_port,
+        brokers=serve.brokers,
+        nameserver_config=settings.section(NamesrvConfig),
+        broker_config=settings.section(BrokerConfig),
+        store_config=settings.section(StoreConfig),
+        tls=Tls(
+            serve.tls_mode,
+            server_context(serve.tls_certificate, serve.tls_key, serve.tls_trusted)
+            if serve.tls_certificate
+            else None,
+        ),
     )
-    asyncio.run(_serve(config))
+    start_logging(serve.log_level, serve.log_format)
+    asyncio.run(_serve(config, serve.metrics_port))
     return 0
 
 
-def _tls(args: argparse.Namespace) -> Tls:
-    context = server_context(args.tls_cert, args.tls_key) if args.tls_cert else None
-    if args.tls_mode is TlsMode.ENFORCING and not context:
-        raise UserError("--tls-mode", "enforcing needs a certificate", "give --tls-cert")
-    return Tls(args.tls_mode, context)
+class _Settings:
+    """What was given, by flags and in a file, and where."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        given = vars(args)
+        self._file: Path | None = args.config
+        self._flags = {name: given[name] for name in options() if name in given}
+        self._values = (_read(self._file) if self._file else {}) | self._flags
+        for name, value in self._values.items():
+            option = options()[name]
+            allowed = _RANGES.get(name)
+            if allowed is None and option.section is StoreConfig and option.kind is int:
+                allowed = _SIZES
+            if allowed is not None and value is not None and value not in allowed:
+                remedy = f"choose a number from {allowed[0]} to {allowed[-1]}"
+                raise UserError(self.where(name), f"{value} is out of range", remedy)
+
+    def where(self, name: str) -> str:
+        """Where an option was given."""
+        if name in self._flags or name not in self._values:
+            return options()[name].flag
+        return f"{self._file}: {name}"
+
+    def section(self, section: type) -> Any:
+        """The configuration that a section makes."""
+        return section(
+            **{
+                name: value
+                for name, value in self._values.items()
+                if options()[name].section is section
+            }
+        )
+
+    def to_toml(self) -> str:
+        """Every option that one line can hold, with its value, as a file for --config."""
+        lines = []
+        for section in SECTIONS:
+            lines.append(f"# {section.__name__}\n")
+            for option in options().values():
+                value = self._values.get(option.name, option.default)
+                if option.section is section and isinstance(value, (bool, int, float, str, Path)):
+                    lines.append(f"{option.name} = {_toml(value)}\n")
+        return "".join(lines)
 
 
-def _address(host: str) -> str:
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            data = tomllib.load(stream)
+    except OSError as error:
+        raise UserError(str(file), f"cannot be read: {error.strerror}", "name a file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(str(file), f"not TOML: {error}", "correct it") from None
+    values = {}
+    for name, value in data.items():
+        if name not in options():
+            (near,) = difflib.get_close_matches(name, options(), n=1, cutoff=0)
+            raise UserError(f"{file}: {name}", "no such option", f"the nearest is {near}")
+        try:
+            values[name] = msgspec.convert(value, options()[name].hint, dec_hook=_decode)
+        except msgspec.ValidationError as error:
+            raise UserError(f"{file}: {name}", str(error), "correct it") from None
+    return values
+
+
+def _decode(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError
+
+
+def _toml(value: Any) -> str:
+    return json.dumps(str(value) if isinstance(value, Path) else value, default=list)
+
+
+def _address(where: str, host: str) -> str:
     try:
         address = socket.gethostbyname(host)
     except OSError as error:
-        raise UserError("--host", f"{host}: {error.strerror}", "name one of this machine") from None
+        raise UserError(where, f"{host}: {error.strerror}", "name one of this machine") from None
     if ip_address(address).is_unspecified:
-        raise UserError("--host", f"clients cannot be told {host}", "name one of this machine")
+        raise UserError(where, f"clients cannot be told {host}", "name one of this machine")
     return address
 
 
-async def _serve(config: ClusterConfig) -> None:
+async def _serve(config: ClusterConfig, metrics_port: int | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with Cluster(config) as cluster:
+    async with AsyncExitStack() as running:
+        cluster = await running.enter_async_context(Cluster(config))
         _say(f"nameserver {cluster.nameserver.address}")
         for broker in cluster.brokers:
             _say(f"broker {broker.config.broker_name} {broker.address}")
+        if metrics_port is not None:
+            from mqspec.metrics import Metrics  # what it needs takes a while to import
+
+            metrics = await running.enter_async_context(Metrics(cluster, metrics_port))
+            _say(f"metrics {metrics.url}")
         _say("ready")
         await stop.wait()
 

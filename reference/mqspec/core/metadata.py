@@ -18,6 +18,7 @@ from enum import IntFlag
 from typing import Final
 
 from mqspec.core.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter
+from mqspec.core.authentication import User
 from mqspec.core.log import RETRY_TOPIC_PREFIX
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.revive_log import revive_topic
@@ -116,9 +117,14 @@ class BrokerConfig:
     auto_create_subscription_group: bool = True
     default_topic_queue_nums: int = 8  # of TBW102
     enable_shutdown_gracefully: bool = False  # a stop sends clients away, and waits for that
-    shutdown_wait_time_seconds: float = 30
+    shutdown_wait_time_seconds: float = 30.0
+    authentication_enabled: bool = False
+    authentication_whitelist: frozenset[int] = frozenset()  # request codes that need no user
+    users: tuple[User, ...] = ()
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     flush_delay_offset_interval: int = 10_000  # ms
+    timer_wheel_enable: bool = True
+    timer_max_delay_sec: int = 3 * 86_400
     reject_transaction_message: bool = False
     transaction_time_out: int = 6000  # ms: a younger half is not checked back
     transaction_check_interval: int = 30_000  # ms
@@ -132,6 +138,7 @@ class BrokerConfig:
     enable_retry_topic_v2: bool = False
     retrieve_message_from_pop_retry_topic_v1: bool = True  # where version 2 is enabled
     pop_response_return_actual_retry_topic: bool = False
+    enable_property_filter: bool = False  # SQL92
     rebalance_lock_max_live_time_ms: int = 60_000  # system property ...lockMaxLiveTime
 
 
@@ -179,6 +186,7 @@ def system_topics(config: BrokerConfig) -> tuple[TopicConfig, ...]:
         TopicConfig(broker, 1, 1, template_perm),
         TopicConfig("OFFSET_MOVED_EVENT", 1, 1),
         TopicConfig("SCHEDULE_TOPIC_XXXX", 18, 18),
+        TopicConfig("rmq_sys_wheel_timer", 1, 1),
         TopicConfig("RMQ_SYS_TRANS_HALF_TOPIC", 1, 1),
         TopicConfig("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, 1),
         TopicConfig("TRANS_CHECK_MAX_TIME_TOPIC", 1, 1),
