@@ -33,6 +33,7 @@ from mqspec.core.pop import PopState
 from mqspec.core.pop_order import PopOrderState
 from mqspec.core.record import Host, Record, decode_properties
 from mqspec.core.response import Refusal
+from mqspec.core.retention import CLEAN_RESOURCE_INTERVAL_MS
 from mqspec.core.stats import SAMPLE_INTERVAL_MS
 from mqspec.core.step import Change, Step, apply
 from mqspec.core.timer import TimerState
@@ -145,6 +146,7 @@ class Broker:
                 (COMMIT_COMMIT_LOG_INTERVAL_MS, self.store.commit_commit_log),
                 (FLUSH_COMMIT_LOG_INTERVAL_MS, self._flush_commit_log),
                 (FLUSH_INTERVAL_MS, self.store.flush),
+                (CLEAN_RESOURCE_INTERVAL_MS, self.store.clean),
                 (INDEX_INTERVAL_MS, lambda: self.store.catch_up_index(INDEX_COUNT)),
                 (PERSIST_INTERVAL_MS, self._persist_offsets),
                 (REGISTER_INTERVAL_MS, self._register),
@@ -389,10 +391,6 @@ class Broker:
         self._files.persist_offsets(self.offsets, clock_ms())
         apply(self.pop_order, pop.auto_clean(self).changes)
         self._files.persist_pop_order(self.pop_order)
-
-    async def _clean(self) -> None:
-        await asyncio.sleep(CLEAN_RESOURCE_DELAY_MS / 1000)
-        await every(CLEAN_RESOURCE_INTERVAL_MS, self.store.clean)
 
     def _persist_delay(self) -> None:
         self.store.flush_commit_log()  # what is delivered is on disk before it is said so

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mqspec.core.log import PutStatus
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.retry import SendBack, check_send_back, consumer_send_msg_back
-from mqspec.service import clock_ms, refused
+from mqspec.service import Served, clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import integer, long, text
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
 
-def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> Served:
     """36. A message that is stored but not as safely as asked counts as failed (RETRY-007)."""
     fields = request.ext_fields
     event = SendBack(
@@ -41,7 +41,11 @@ def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> Remoti
     copy = broker.carry_metadata(step).result
     if isinstance(copy, Refusal):
         return refused(request, copy)
-    status = broker.put_message(replace(copy, store_host=broker.store_host)).status
-    if status is PutStatus.PUT_OK:
-        return request.response()
-    return request.response(ResponseCode.SYSTEM_ERROR, status)
+    copy = replace(copy, store_host=broker.store_host)
+
+    def answer(status: PutStatus) -> RemotingCommand:
+        if status is PutStatus.PUT_OK:
+            return request.response()
+        return request.response(ResponseCode.SYSTEM_ERROR, status)
+
+    return broker.when_stored(copy, broker.put_message(copy), answer)

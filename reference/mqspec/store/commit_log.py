@@ -16,6 +16,7 @@ from mqspec.core.record import (
     encode_blank,
 )
 from mqspec.core.recovery import Segment, Walked
+from mqspec.core.retention import StoredSegment
 from mqspec.store.files import DISK, Disk
 from mqspec.store.mapped_file import MappedFileQueue
 
@@ -102,6 +103,15 @@ class CommitLog:
     def flush(self, written: Span) -> None:
         """Return when the bytes of the span are on disk."""
         self._files.flush(*written)
+
+    def stored_segments(self) -> tuple[StoredSegment, ...]:
+        """The segments as the directory shows them, ascending."""
+        files = self._files
+        return tuple(StoredSegment(start, files.last_modified_ms(start)) for start in files.starts)
+
+    def delete_before(self, position: int) -> None:
+        """Remove the segments that lie before a position."""
+        self._files.delete_before(position)
 
     def truncate(self, position: int) -> None:
         """Leave nothing at or behind a position, on disk when this returns."""

@@ -64,6 +64,10 @@ class ConsumeQueue:
         begin = self._dirty.min if self._dirty else self._files.start_of(at)
         self._dirty = Span(begin, at + UNIT_BYTES)
 
+    def delete_before(self, queue_offset: int) -> None:
+        """Remove the files of units before a queue offset."""
+        self._files.delete_before(queue_offset * UNIT_BYTES)
+
     def truncate(self, queue_offset: int) -> None:
         """Drop the units from a queue offset on, on disk when this returns."""
         self._files.truncate(queue_offset * UNIT_BYTES)

@@ -52,6 +52,12 @@ class Disk:
         finally:
             os.close(descriptor)
 
+    def used_percent(self, path: Path) -> int:
+        """How much of the disk is used, of what an ordinary user may use of it, rounded up."""
+        disk = os.statvfs(path)
+        used = disk.f_blocks - disk.f_bfree
+        return -(-used * 100 // (used + disk.f_bavail))
+
     def clear(self, path: Path, begin: int) -> None:
         """Zero a file, which is not mapped, from a byte on; on disk when this returns."""
         with path.open("rb+") as file:

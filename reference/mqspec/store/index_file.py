@@ -196,6 +196,13 @@ class IndexService:
         last = self._files[-1].header
         return QueryOffsetResult(tuple(sorted(found)), last.end_timestamp, last.end_phy_offset)
 
+    def delete_expired_file(self, log_min: int) -> None:
+        """Remove files all of whose records are gone, but for the last one."""
+        while len(self._files) > 1 and self._files[0].header.end_phy_offset < log_min:
+            file = self._files.pop(0)
+            file.close()
+            self._disk.remove(file.path)
+
     def flush(self) -> None:
         """Return when the last file is on disk; the others are since they were full."""
         if self._files:

@@ -128,6 +128,18 @@ class MappedFileQueue:
             self._disk.clear(self._path(start), end - start)
             self._map(self._path(start))
 
+    def delete_before(self, position: int) -> None:
+        """Remove the files that end at `position` or before it, but for the last one."""
+        for start in self.starts[:-1]:
+            if start + self.file_size <= position:
+                self._files.pop(start).close()
+                self._disk.remove(self._path(start))
+                self._disk.sync_directory(self.directory)  # no gap comes to be by a crash
+
+    def last_modified_ms(self, start: int) -> int:
+        """When a file was written last, ms since the epoch."""
+        return self._path(start).stat().st_mtime_ns // 1_000_000
+
     def close(self) -> None:
         """Unmap all files."""
         while self._files:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from mqspec.core import log, recovery
+from mqspec.core import log, recovery, retention
 from mqspec.core.log import (
     UNIT_BYTES,
     Dispatch,
@@ -32,6 +33,7 @@ from mqspec.core.log import (
 )
 from mqspec.core.record import Record, encode_record, offset_message_id, place
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
+from mqspec.core.retention import RetentionConfig
 from mqspec.core.step import apply
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
@@ -44,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class StoreConfig:
+class StoreConfig(RetentionConfig):
     """A store keeps the sizes of the files that it was made with; these are the real ones."""
 
     segment_size: int = 1 << 30  # of the CommitLog, bytes
@@ -143,6 +145,7 @@ class MessageStore:
         self._state = LogState()
         self._pending: deque[tuple[Dispatch, bytes]] = deque()  # not yet dispatched; properties
         self._is_dispatch_stuck = False
+        self._is_disk_full = False
         self._checkpoint = Checkpoint()
         self._written_at = 0  # store timestamp, ms, of the last record written
         self._dispatched_at = 0  # and of the last one dispatched
@@ -192,7 +195,7 @@ class MessageStore:
         """Store messages of one queue next to each other, all or none."""
         if self._is_dispatch_stuck:
             self.reput()
-        if self._is_dispatch_stuck:
+        if self._is_dispatch_stuck or self._is_disk_full:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
         for message in messages:
             status = log.check_message(
@@ -326,6 +329,24 @@ class MessageStore:
             index_msg_timestamp=self._index.index_msg_timestamp,
         )
         write_checkpoint(self.root / "checkpoint", self._checkpoint, self._disk)
+
+    def clean(self) -> None:
+        """Remove what is kept long enough, or has to go because the disk is full. The broker
+        calls it each 10 s."""
+        now_ms = self._clock_ms()
+        decided = retention.clean_commit_log(
+            self._config,
+            self._commit_log.stored_segments(),
+            self._disk.used_percent(self.root),
+            self._is_disk_full,
+            time.localtime(now_ms / 1000).tm_hour,
+            now_ms,
+        )
+        if decided.is_disk_full != self._is_disk_full:
+            _log.warning("the disk is %s", "full" if decided.is_disk_full else "not full any more")
+        self._is_disk_full = decided.is_disk_full
+        if decided.expired:
+            self._delete_expired_file(decided.expired[-1] + self._config.segment_size)
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic; its records stay in the log."""
@@ -493,6 +514,15 @@ class MessageStore:
         self._state = LogState(
             Span(log_min, end), end, end, end, next_offsets, dict(state.consume_queue)
         )
+
+    def _delete_expired_file(self, log_min: int) -> None:
+        self.reput()
+        self.catch_up_index()
+        apply(self._state, retention.delete_expired_file(self._state, log_min, self._unit).changes)
+        self._commit_log.delete_before(log_min)
+        for queue, span in self._state.consume_queue.items():
+            self._consume_queues[queue].delete_before(span.min)
+        self._index.delete_expired_file(log_min)
 
     def _find_consume_queues(self) -> dict[TopicQueue, ConsumeQueue]:
         return {

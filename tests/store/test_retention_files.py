@@ -1,0 +1,103 @@
+"""Old segments go, and what refers to them; a disk that is full takes no more."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from store_images import SMALL, Clock, contents, keys, message, new_store, violations
+
+from mqspec.core.log import PutStatus
+from mqspec.store import MessageStore
+from mqspec.store.files import DISK
+
+EVER = (1 << 63) - 1
+DAY_MS = 86_400_000
+NOW = 100 * DAY_MS
+CONFIG = replace(SMALL, max_index_num=20, delete_when=";".join(map(str, range(24))))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> MessageStore:
+    """Segments of five days, 100 messages of two queues, and one that is left behind."""
+    store = new_store(tmp_path, CONFIG, Clock(NOW))
+    store.open()
+    store.put(message("early", topic="Rare"))
+    for n in range(100):
+        store.put(message(f"k{n}", queue_id=n % 2))
+    store.flush()
+    return store
+
+
+def age(root: Path, days: int) -> list[int]:
+    """Make all segments but the last two old; where they begin."""
+    paths = sorted((root / "commitlog").iterdir())[:-2]
+    for path in paths:
+        seconds = (NOW - days * DAY_MS) / 1000
+        os.utime(path, (seconds, seconds))
+    return [int(path.name) for path in paths]
+
+
+def test_old_segments_go(store: MessageStore, tmp_path: Path) -> None:
+    old = age(tmp_path, days=2)
+    store.clean()
+    assert len(old) > 3
+    assert keys(store, 0)[0] == "k0"
+    age(tmp_path, days=4)
+    before = len(list(tmp_path.glob("consumequeue/T/0/*"))), len(list(tmp_path.glob("index/*")))
+    store.clean()
+
+    log_min = old[-1] + SMALL.segment_size
+    assert sorted(int(path.name) for path in (tmp_path / "commitlog").iterdir())[0] == log_min
+    left = [int(key[1:]) for key in keys(store, 0) + keys(store, 1)]
+    assert sorted(left) == list(range(min(left), 100))
+    assert store.min_offset("T", 0) == -(-min(left) // 2)
+    after = len(list(tmp_path.glob("consumequeue/T/0/*"))), len(list(tmp_path.glob("index/*")))
+    assert after[0] < before[0]
+    assert after[1] < before[1]
+    assert (store.min_offset("Rare", 0), store.max_offset("Rare", 0)) == (1, 1)
+    assert store.get("T", 0, 0, 1).status == "OFFSET_TOO_SMALL"
+    assert store.query("T", "k0", 1, 0, EVER).records == ()
+    assert len(store.query("T", "k99", 1, 0, EVER).records) == 1
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["clean stop", "kill"])
+def test_a_start_finds_what_is_left(store: MessageStore, tmp_path: Path, kill: bool) -> None:
+    age(tmp_path, days=4)
+    store.clean()
+    left = keys(store, 0), keys(store, 1)
+    store.close()
+    if kill:
+        (tmp_path / "abort").touch()
+    store = new_store(tmp_path, CONFIG, Clock(NOW))
+    store.open()
+    assert (keys(store, 0), keys(store, 1)) == left
+    assert store.put(message("late", topic="Rare")).queue_offset == 1
+    assert keys(store, topic="Rare") == ["late"]
+    store.close()
+
+
+def test_a_full_disk_takes_no_more(
+    store: MessageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visible = keys(store, 0)
+    for used, status in (
+        (90, PutStatus.PUT_OK),
+        (91, PutStatus.SERVICE_NOT_AVAILABLE),
+        (86, PutStatus.SERVICE_NOT_AVAILABLE),
+        (85, PutStatus.PUT_OK),
+    ):
+        monkeypatch.setattr(DISK, "used_percent", lambda _, used=used: used)
+        store.clean()
+        assert store.put(message("more", topic="U")).status is status
+    # Young segments went, too: all but the last one.
+    assert len(list((tmp_path / "commitlog").iterdir())) == 1
+    assert keys(store, 0) == visible[len(visible) - len(keys(store, 0)) :]
+    assert not violations(contents(tmp_path, CONFIG))
+    assert keys(store, topic="U") == ["more", "more"]
+
+
+def test_how_full_the_disk_is_can_be_told(tmp_path: Path) -> None:
+    assert 0 <= DISK.used_percent(tmp_path) <= 100
