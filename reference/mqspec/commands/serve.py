@@ -17,15 +17,16 @@ import signal
 import socket
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 from types import UnionType
-from typing import Any, Final, NamedTuple, get_args, get_type_hints
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
@@ -34,8 +35,11 @@ from mqspec.cluster import BROKERS_MAX, Cluster, ClusterConfig
 from mqspec.core.metadata import BrokerConfig
 from mqspec.logs import LogFormat, LogLevel, start_logging
 from mqspec.nameserver.config import NamesrvConfig
+from mqspec.options import Option, Value, build, options
 from mqspec.store.message_store import StoreConfig
 from mqspec.tls import Tls, TlsMode, server_context
+
+C = TypeVar("C")
 
 HELP = "run the reference nameserver and brokers"
 
@@ -63,47 +67,32 @@ SECTIONS: Final = (ServeConfig, NamesrvConfig, BrokerConfig, StoreConfig)
 
 _GIVEN_OTHERWISE: Final = {(BrokerConfig, "host"), (BrokerConfig, "broker_name")}
 _PORTS: Final = range(1 << 16)
+_SIZES: Final = range(1, 1 << 31)
 _RANGES: Final = {
     "nameserver_port": _PORTS,
     "broker_port": _PORTS,
     "metrics_port": _PORTS,
     "brokers": range(1, BROKERS_MAX + 1),
+    "segment_size": _SIZES,
+    "consume_queue_units": _SIZES,
+    "max_hash_slot_num": _SIZES,
+    "max_index_num": _SIZES,
 }
-_SIZES: Final = range(1, sys.maxsize)  # of all that is a number in a store
-
-
-class Option(NamedTuple):
-    """One option."""
-
-    section: type
-    name: str
-    hint: Any  # its type
-    default: Any
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    @property
-    def kind(self) -> Any:
-        """The type of its values; that there may be none is left out."""
-        return get_args(self.hint)[0] if isinstance(self.hint, UnionType) else self.hint
 
 
 @cache
-def options() -> dict[str, Option]:
-    """All options by name."""
-    return {option.name: option for option in _options()}
+def _options(section: type) -> Mapping[str, Option]:
+    """The options of a section by name."""
+    return {
+        option.name: option
+        for option in options(section)
+        if (section, option.name) not in _GIVEN_OTHERWISE
+    }
 
 
-def _options() -> Iterator[Option]:
-    for section in SECTIONS:
-        hints = get_type_hints(section)
-        for field in fields(section):
-            if (section, field.name) not in _GIVEN_OTHERWISE:
-                made = field.default_factory
-                default = field.default if made is MISSING else made()
-                yield Option(section, field.name, hints[field.name], default)
+@cache
+def _all_options() -> Mapping[str, Option]:
+    return ChainMap(*({**_options(section)} for section in SECTIONS))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -114,29 +103,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for section in SECTIONS:
         group = parser.add_argument_group(section.__name__)
-        for option in options().values():
-            if option.section is section:
-                _add(group, option)
+        for option in _options(section).values():
+            _add(group, option)
 
 
 def _add(group: argparse._ArgumentGroup, option: Option) -> None:
+    kind = get_args(option.hint)[0] if isinstance(option.hint, UnionType) else option.hint
     help_text = f"default: {_toml(option.default)}"
-    if option.kind is bool:
+    if kind is bool:
         group.add_argument(
-            option.flag,
+            _flag(option.name),
             action=argparse.BooleanOptionalAction,
             default=argparse.SUPPRESS,
             help=help_text,
         )
-    elif option.kind in (int, float, str, Path) or _is_choice(option.kind):
+    elif kind in (int, float, str, Path) or _is_choice(kind):
         group.add_argument(
-            option.flag,
-            type=option.kind,
+            _flag(option.name),
+            type=kind,
             default=argparse.SUPPRESS,
-            choices=[str(value) for value in option.kind] if _is_choice(option.kind) else None,
-            metavar=None if _is_choice(option.kind) else option.kind.__name__.upper(),
+            choices=list(kind) if _is_choice(kind) else None,
+            metavar=None if _is_choice(kind) else kind.__name__.upper(),
             help=help_text,
         )
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _is_choice(kind: Any) -> bool:
@@ -179,41 +172,35 @@ class _Settings:
     def __init__(self, args: argparse.Namespace) -> None:
         given = vars(args)
         self._file: Path | None = args.config
-        self._flags = {name: given[name] for name in options() if name in given}
+        self._flags = {name: given[name] for name in _all_options() if name in given}
         self._values = (_read(self._file) if self._file else {}) | self._flags
-        for name, value in self._values.items():
-            option = options()[name]
-            allowed = _RANGES.get(name)
-            if allowed is None and option.section is StoreConfig and option.kind is int:
-                allowed = _SIZES
-            if allowed is not None and value is not None and value not in allowed:
+        for name, allowed in _RANGES.items():
+            value = self._values.get(name)
+            if value is not None and value not in allowed:
                 remedy = f"choose a number from {allowed[0]} to {allowed[-1]}"
                 raise UserError(self.where(name), f"{value} is out of range", remedy)
 
     def where(self, name: str) -> str:
         """Where an option was given."""
         if name in self._flags or name not in self._values:
-            return options()[name].flag
+            return _flag(name)
         return f"{self._file}: {name}"
 
-    def section(self, section: type) -> Any:
+    def section(self, section: type[C]) -> C:
         """The configuration that a section makes."""
-        return section(
-            **{
-                name: value
-                for name, value in self._values.items()
-                if options()[name].section is section
-            }
-        )
+        return build(section, {name: self._values[name] for name in self._given(section)})
+
+    def _given(self, section: type) -> Iterator[str]:
+        return (name for name in _options(section) if name in self._values)
 
     def to_toml(self) -> str:
         """Every option that one line can hold, with its value, as a file for --config."""
         lines = []
         for section in SECTIONS:
             lines.append(f"# {section.__name__}\n")
-            for option in options().values():
+            for option in _options(section).values():
                 value = self._values.get(option.name, option.default)
-                if option.section is section and isinstance(value, (bool, int, float, str, Path)):
+                if isinstance(value, Value | Path):
                     lines.append(f"{option.name} = {_toml(value)}\n")
         return "".join(lines)
 
@@ -226,13 +213,13 @@ def _read(file: Path) -> dict[str, Any]:
         raise UserError(str(file), f"cannot be read: {error.strerror}", "name a file") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(str(file), f"not TOML: {error}", "correct it") from None
-    values = {}
+    known, values = _all_options(), {}
     for name, value in data.items():
-        if name not in options():
-            (near,) = difflib.get_close_matches(name, options(), n=1, cutoff=0)
+        if name not in known:
+            (near,) = difflib.get_close_matches(name, known, n=1, cutoff=0)
             raise UserError(f"{file}: {name}", "no such option", f"the nearest is {near}")
         try:
-            values[name] = msgspec.convert(value, options()[name].hint, dec_hook=_decode)
+            values[name] = msgspec.convert(value, known[name].hint, dec_hook=_decode)
         except msgspec.ValidationError as error:
             raise UserError(f"{file}: {name}", str(error), "correct it") from None
     return values
@@ -245,7 +232,7 @@ def _decode(kind: type, value: Any) -> Any:
 
 
 def _toml(value: Any) -> str:
-    return json.dumps(str(value) if isinstance(value, Path) else value, default=list)
+    return json.dumps(str(value) if isinstance(value, Path) else value, default=str)
 
 
 def _address(where: str, host: str) -> str:
