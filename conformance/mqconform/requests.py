@@ -18,6 +18,7 @@ QUERY_MESSAGE = 12
 QUERY_CONSUMER_OFFSET = 14
 UPDATE_CONSUMER_OFFSET = 15
 UPDATE_AND_CREATE_TOPIC = 17
+UPDATE_BROKER_CONFIG = 25
 SEARCH_OFFSET_BY_TIMESTAMP = 29
 GET_MAX_OFFSET = 30
 GET_MIN_OFFSET = 31
@@ -245,6 +246,12 @@ def reset_offset(group: str, topic: str, **where: object) -> Request:
     return Request(INVOKE_BROKER_TO_RESET_OFFSET, _strings(fields))
 
 
+def update_broker_config(**options: object) -> Request:
+    """UPDATE_BROKER_CONFIG: options of a running broker, by their names."""
+    lines = (f"{name}={value}\n" for name, value in _strings(options).items())
+    return Request(UPDATE_BROKER_CONFIG, body="".join(lines).encode())
+
+
 def max_offset(topic: str, queue_id: int = 0) -> Request:
     return Request(GET_MAX_OFFSET, _strings({"topic": topic, "queueId": queue_id}))
 
@@ -340,17 +347,19 @@ class Subscription:
     topic: str
     expression: str = "*"
     version: int = 1  # subVersion, ms: the newest wins
+    kind: str = "TAG"
 
     def data(self) -> dict[str, object]:
         """SubscriptionData as clients send it, with the codes that the broker filters by."""
-        tags = [tag.strip() for tag in self.expression.split("||") if tag.strip() not in ("", "*")]
+        words = self.expression.split("||") if self.kind == "TAG" else ()
+        tags = [word.strip() for word in words if word.strip() not in ("", "*")]
         return {
             "topic": self.topic,
             "subString": self.expression,
             "tagsSet": tags,
             "codeSet": [java_hash(tag) for tag in tags],
             "subVersion": self.version,
-            "expressionType": "TAG",
+            "expressionType": self.kind,
             "classFilterMode": False,
         }
 
@@ -395,7 +404,7 @@ def producer_heartbeat(client_id: str, group: str) -> Request:
 
 
 def check_client_config(group: str, topic: str, expression: str, kind: str = "TAG") -> Request:
-    subscription = Subscription(topic, expression).data() | {"expressionType": kind}
+    subscription = Subscription(topic, expression, kind=kind).data()
     data = {"clientId": "checker", "group": group, "subscriptionData": subscription}
     return Request(CHECK_CLIENT_CONFIG, body=json.dumps(data).encode())
 

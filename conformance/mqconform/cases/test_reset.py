@@ -128,6 +128,7 @@ def test_the_last_message_before_a_time(scene: Scene) -> None:
     for time_ms in (0, stored[0] - 1, stored[0], stored[3], stored[3] + 1, stored[3] + 100_000):
         before = [offset for offset, at in enumerate(stored) if at <= time_ms]
         since = [offset for offset, at in enumerate(stored) if at >= time_ms]
-        assert found(time_ms, "upper") == (before[-1] if before else 0)
-        for lower in ("lower", "UPPER", "other"):
+        for upper in ("upper", "UPPER"):
+            assert found(time_ms, upper) == (before[-1] if before else 0)
+        for lower in ("lower", "other"):
             assert found(time_ms, lower) == (since[0] if since else len(stored))

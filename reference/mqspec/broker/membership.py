@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mqspec.core import group
+from mqspec.core import group, pull
 from mqspec.core.group import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
 from mqspec.core.metadata import create_retry_topic, find_subscription_group
 from mqspec.core.response import ResponseCode
-from mqspec.core.subscription import TAG
-from mqspec.service import clock_ms
+from mqspec.service import clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire import bodies
 from mqspec.wire.bodies import BodyError, ConsumerData, HeartbeatData, dumps, from_body
@@ -68,19 +67,7 @@ def _register_consumer(
             data.group_name,
             connection,
             info,
-            None
-            if without_sub
-            else tuple(
-                SubscriptionData(
-                    wanted.topic,
-                    wanted.sub_string,
-                    frozenset(wanted.tags_set),
-                    frozenset(wanted.code_set),
-                    wanted.sub_version,
-                    wanted.expression_type,
-                )
-                for wanted in data.subscription_data_set
-            ),
+            None if without_sub else tuple(map(_subscription, data.subscription_data_set)),
             ConsumeType(data.consume_type),
             MessageModel(data.message_model),
             ConsumeFromWhere(data.consume_from_where),
@@ -112,10 +99,19 @@ def get_consumer_list_by_group(
     return request.response(body=dumps({"consumerIdList": ids}))
 
 
-def check_client_config(_: Broker, __: Connection, request: RemotingCommand) -> RemotingCommand:
-    """46. Of expressions only tags are understood (SUBS-009)."""
-    wanted = from_body(CheckedConfig, request.body).subscription_data if request.body else None
-    if wanted is None or wanted.expression_type == TAG:
-        return request.response()
-    remark = f"The broker does not support consumer to filter message by {wanted.expression_type}"
-    return request.response(ResponseCode.SYSTEM_ERROR, remark)
+def check_client_config(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """46. Whether the broker can filter as a client is going to ask (SUBS-009, SUBS-011)."""
+    data = from_body(CheckedConfig, request.body).subscription_data if request.body else None
+    refusal = data and pull.check_client_config(broker.config, _subscription(data))
+    return refused(request, refusal) if refusal else request.response()
+
+
+def _subscription(data: bodies.SubscriptionData) -> SubscriptionData:
+    return SubscriptionData(
+        data.topic,
+        data.sub_string,
+        frozenset(data.tags_set),
+        frozenset(data.code_set),
+        data.sub_version,
+        data.expression_type,
+    )

@@ -66,7 +66,7 @@ def search_offset_by_timestamp(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """29."""
-    is_upper = request.ext_fields.get("boundaryType") == Boundary.UPPER  # LOWER is all else
+    is_upper = request.ext_fields.get("boundaryType", "").lower() == Boundary.UPPER
     offset = broker.store.offset_by_time(
         text(request, "topic"),
         integer(request, "queueId"),

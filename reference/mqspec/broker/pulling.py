@@ -16,8 +16,14 @@ from mqspec.core.offset_commit import (
     query_then_erase_reset_offset,
 )
 from mqspec.core.pull import Pull, PullSysFlag, check_pull, is_suspended, response_code
+from mqspec.core.record import Record, decode_record
 from mqspec.core.response import Refusal
-from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue
+from mqspec.core.subscription import (
+    ALL,
+    TAG,
+    is_matched_by_commit_log,
+    is_matched_by_consume_queue,
+)
 from mqspec.service import clock_ms, refused
 from mqspec.store.message_store import GetResult
 from mqspec.transport import Connection
@@ -80,6 +86,7 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
         pull.max_msg_nums,
         # The store need not look at each message where all are wanted.
         None if wanted.sub_string == ALL else partial(is_matched_by_consume_queue, wanted),
+        None if wanted.expression_type == TAG else partial(_is_matched_by_commit_log, wanted),
     )
     code = response_code(found.status, pull.queue_offset)
     if is_first:
@@ -108,6 +115,11 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
         "groupSysFlag": "0",
     }
     return request.response(code, found.status, fields, body)
+
+
+def _is_matched_by_commit_log(wanted: SubscriptionData, data: bytes) -> bool:
+    record = decode_record(data)
+    return isinstance(record, Record) and is_matched_by_commit_log(wanted, record.properties)
 
 
 def _reset(broker: Broker, pull: Pull) -> GetResult | None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from mqspec.core.group import SubscriptionData
 from mqspec.core.log import TopicQueue
 from mqspec.core.step import REMOVED, Change, Step
-from mqspec.core.subscription import is_matched_by_consume_queue
+from mqspec.core.subscription import is_matched_by_commit_log, is_matched_by_consume_queue
 
 CHECK_INTERVAL_MS: Final = 5_000
 
@@ -45,10 +45,15 @@ def suspend_pull_request(state: LongPollingState, queue: TopicQueue, request: Pu
 
 
 def notify_message_arriving(
-    state: LongPollingState, queue: TopicQueue, max_offset: int, tags_code: int | None, now_ms: int
+    state: LongPollingState,
+    queue: TopicQueue,
+    max_offset: int,
+    tags_code: int | None,
+    now_ms: int,
+    properties: bytes | None = None,
 ) -> Step:
-    """LongPolling!NotifyMessageArriving. The queue's max offset is seen, with the tag of the
-    message that came last (None: unknown, which every filter passes).
+    """LongPolling!NotifyMessageArriving. The queue's max offset is seen, with the tag and the
+    properties of the message that came last (None: unknown, which every filter passes).
 
     Result: the tokens of the pulls to carry out again.
     """
@@ -60,6 +65,7 @@ def notify_message_arriving(
         or (
             max_offset > request.pull_from_this_offset
             and is_matched_by_consume_queue(request.subscription, tags_code)
+            and (properties is None or is_matched_by_commit_log(request.subscription, properties))
         )
     ]
     if not woken:

@@ -25,7 +25,12 @@ from mqspec.core.metadata import (
 )
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.step import Step
-from mqspec.core.subscription import TAG, SubscriptionError, build_subscription_data
+from mqspec.core.subscription import (
+    TAG,
+    SubscriptionError,
+    build_subscription_data,
+    condition_of,
+)
 from mqspec.core.types import Group, Topic
 
 
@@ -99,12 +104,29 @@ def check_pull(
         wanted = _carried_subscription(event)
     else:
         wanted = _heartbeat_subscription(groups, found.result, event)
-    if isinstance(wanted, SubscriptionData) and wanted.expression_type != TAG:
-        remark = (
-            f"The broker does not support consumer to filter message by {wanted.expression_type}"
-        )
-        wanted = Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    if isinstance(wanted, SubscriptionData):
+        wanted = check_filter(config, wanted) or wanted
     return Step(found.changes, result=wanted)
+
+
+def check_filter(config: BrokerConfig, wanted: SubscriptionData) -> Refusal | None:
+    """Whether the broker filters by anything but tags at all."""
+    if wanted.expression_type == TAG or config.enable_property_filter:
+        return None
+    remark = f"The broker does not support consumer to filter message by {wanted.expression_type}"
+    return Refusal(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def check_client_config(config: BrokerConfig, wanted: SubscriptionData) -> Refusal | None:
+    """What a client is told that asks for a subscription before it uses it (request 46)."""
+    refusal = check_filter(config, wanted)
+    if refusal or wanted.expression_type == TAG:
+        return refusal
+    try:
+        condition_of(wanted)
+    except SubscriptionError as error:
+        return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
+    return None
 
 
 def _check_permissions(
@@ -133,12 +155,10 @@ def _forbidden(kind: ForbiddenType, remark: str) -> Refusal:
 
 
 def _carried_subscription(event: Pull) -> SubscriptionData | Refusal:
-    if event.expression_type != TAG:
-        return SubscriptionData(
-            event.topic, event.subscription, expression_type=event.expression_type
-        )
     try:
-        return build_subscription_data(event.topic, event.subscription, event.sub_version)
+        return build_subscription_data(
+            event.topic, event.subscription, event.sub_version, event.expression_type
+        )
     except SubscriptionError:
         remark = "parse the consumer's subscription failed"
         return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
@@ -161,6 +181,12 @@ def _heartbeat_subscription(
     if wanted.sub_version < event.sub_version:
         remark = "the consumer's subscription not latest"
         return Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
+    if wanted.expression_type != TAG:
+        try:
+            condition_of(wanted)
+        except SubscriptionError:
+            remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+            return Refusal(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
     return wanted
 
 

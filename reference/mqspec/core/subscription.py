@@ -1,9 +1,12 @@
 """Subscription: which messages of a topic a group wants, as the broker understands it.
 
-The broker filters by the Java hash of a message's tag only, so that it may let a message
-through whose tag merely collides; the client compares the text.
+By tags, the broker filters by the Java hash of a message's tag only, so that it may let a message
+through whose tag merely collides; the client compares the text. By SQL92, the broker looks at
+the properties of each message, and the client at nothing; an expression that cannot be read
+keeps nothing off where a pull carries it (SUBS-012).
 
-Facts: FilterAPI.java, DefaultMessageFilter.java (5.3.3).
+Facts: FilterAPI.java, ExpressionMessageFilter.java, ConsumerFilterManager.java (5.3.3), and what
+5.3.3 answered over the wire.
 """
 
 from __future__ import annotations
@@ -11,11 +14,13 @@ from __future__ import annotations
 from typing import Final
 
 from mqspec.core.group import SubscriptionData
-from mqspec.core.record import string_hash
+from mqspec.core.record import decode_properties, string_hash
+from mqspec.core.sql92 import Condition, ExpressionError, compile_expression, matches
 from mqspec.core.types import Topic
 
 ALL: Final = "*"
 TAG: Final = "TAG"
+SQL92: Final = "SQL92"
 
 
 class SubscriptionError(ValueError):
@@ -25,11 +30,18 @@ class SubscriptionError(ValueError):
 def build_subscription_data(
     topic: Topic, sub_string: str, sub_version: int = 0, expression_type: str = TAG
 ) -> SubscriptionData:
-    """The subscription that an expression of tags, `A || B`, means.
+    """The subscription that an expression means: by default one of tags, `A || B`.
 
-    Nothing and `*` mean all. `||` alone is an error, whereas `|| ||` has tokens, all of them
-    blank, and means nothing at all. Raises SubscriptionError.
+    Any other is taken as it is, unless there is none. Of tags, nothing and `*` mean all; `||`
+    alone is an error, whereas `|| ||` has tokens, all of them blank, and means nothing at all.
+    Raises SubscriptionError.
     """
+    if expression_type != TAG:
+        if not sub_string:
+            raise SubscriptionError("no expression")
+        return SubscriptionData(
+            topic, sub_string, sub_version=sub_version, expression_type=expression_type
+        )
     if sub_string in ("", ALL):
         return SubscriptionData(topic, ALL, sub_version=sub_version)
     tokens = sub_string.split("||")
@@ -39,9 +51,37 @@ def build_subscription_data(
         raise SubscriptionError(sub_string)
     tags = frozenset(tag for token in tokens if (tag := token.strip()))
     codes = frozenset(map(string_hash, tags))
-    return SubscriptionData(topic, sub_string, tags, codes, sub_version, expression_type)
+    return SubscriptionData(topic, sub_string, tags, codes, sub_version)
 
 
 def is_matched_by_consume_queue(subscription: SubscriptionData, tags_code: int | None) -> bool:
     """Whether a message with this tags code may be wanted; None: nobody knows its tag."""
-    return tags_code is None or subscription.sub_string == ALL or tags_code in subscription.code_set
+    return (
+        tags_code is None
+        or subscription.expression_type != TAG
+        or subscription.sub_string == ALL
+        or tags_code in subscription.code_set
+    )
+
+
+def is_matched_by_commit_log(subscription: SubscriptionData, properties: bytes) -> bool:
+    """Whether a message with these properties, as they are stored, is wanted. A subscription by
+    tags looks at none of them."""
+    if subscription.expression_type == TAG:
+        return True
+    try:
+        condition = condition_of(subscription)
+    except SubscriptionError:
+        return True
+    return matches(condition, decode_properties(properties))
+
+
+def condition_of(subscription: SubscriptionData) -> Condition:
+    """What a subscription that is not by tags wants. Raises SubscriptionError where its type is
+    not known, or its expression is none."""
+    if subscription.expression_type != SQL92:
+        raise SubscriptionError(f"no filter is of type {subscription.expression_type:.40}")
+    try:
+        return compile_expression(subscription.sub_string)
+    except ExpressionError as error:
+        raise SubscriptionError(str(error)) from None

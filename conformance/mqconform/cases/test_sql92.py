@@ -1,0 +1,151 @@
+"""Subscriptions by properties: SQL92 expressions, on a broker that is told to filter by them.
+
+The last broker by name is told so; the first stays as it was, for the cases that expect that.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import Connection, eventually
+from mqconform.records import parse_records
+from mqconform.requests import Request, Subscription
+from mqconform.scene import Scene, done
+
+FILTERED = "test_messages_are_chosen_by_their_properties[a = 1-one]"
+
+# By key: the properties of the messages of a topic.
+MESSAGES = {
+    "none": {},
+    "one": {"a": "1"},
+    "two": {"a": "2", "b": "2"},
+    "word": {"a": "abc"},
+    "true": {"c": "TRUE"},
+}
+
+
+def filtering(scene: Scene) -> Connection:
+    """A connection to a broker that filters by properties."""
+    broker = scene.connect(scene.broker_names[-1])
+    done(broker.call(requests.update_broker_config(enablePropertyFilter=True)))
+    return broker
+
+
+def filled(scene: Scene, broker: Connection) -> str:
+    """A topic with all messages."""
+    topic = scene.name("T")
+    done(broker.call(requests.create_topic(topic, 1, 1)))
+    for key, properties in MESSAGES.items():
+        request = requests.send(topic, properties={"KEYS": key, **properties})
+        done(broker.call(request))
+    assert eventually(lambda: scene.max_offset(topic, 0, broker) == len(MESSAGES))
+    return topic
+
+
+def pull(topic: str, group: str, expression: str, offset: int = 0) -> Request:
+    request = requests.pull(topic, group, offset, subscription=expression)
+    return request.having(expressionType="SQL92")
+
+
+def found(broker: Connection, request: Request) -> str:
+    """The keys of what a pull delivers."""
+    answer = done(broker.call(request), 0, 20)
+    assert answer.number("nextBeginOffset") == len(MESSAGES)
+    return " ".join(record.key or "" for record in parse_records(answer.body))
+
+
+@case("SUBS-010", party="broker", claims="brokers")
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("a = 1", "one"),
+        ("a <> 1", "two"),
+        ("NOT (a = 1)", "two"),
+        ("a > 1 OR b IS NULL", "none one two true"),
+        ("b IS NULL OR a > 1", "none one two word true"),
+        ("a BETWEEN 1 AND 2 AND b = 2", "two"),
+        ("a IN ('abc', '1')", "one word"),
+        ("a NOT IN ('abc', '1')", "two"),
+        ("a IS NULL AND c = TRUE", "true"),
+        ("a CONTAINS 'b' OR a STARTSWITH '2' OR a ENDSWITH '1'", "one two word"),
+        ("a >= b", "two"),
+        ("KEYS = 'word'", "word"),
+        ("NULL OR a = 'x'", ""),
+    ],
+)
+def test_messages_are_chosen_by_their_properties(
+    scene: Scene, expression: str, expected: str
+) -> None:
+    broker = filtering(scene)
+    topic = filled(scene, broker)
+    assert found(broker, pull(topic, scene.name("G"), expression)) == expected
+
+
+@case("SUBS-011", party="broker", claims="brokers")
+@pytest.mark.parametrize(
+    ("expression", "kind", "code"),
+    [
+        ("a > 1", "SQL92", 0),
+        ("a > 1 AND b IS NOT NULL", "SQL92", 0),
+        ("a >", "SQL92", 23),
+        ("a > 'x'", "SQL92", 23),
+        ("a = NULL", "SQL92", 23),
+        ("1", "SQL92", 23),
+        ("", "SQL92", 23),
+        ("a > 1", "OTHER", 23),
+        ("A || B", "TAG", 0),
+    ],
+)
+def test_an_expression_is_checked(scene: Scene, expression: str, kind: str, code: int) -> None:
+    request = requests.check_client_config(scene.name("G"), scene.name("T"), expression, kind)
+    assert filtering(scene).call(request).code == code
+
+
+@case("SUBS-012", party="broker", claims="brokers", after=FILTERED)
+def test_an_expression_that_is_none(scene: Scene) -> None:
+    broker, group = filtering(scene), scene.name("G")
+    topic = filled(scene, broker)
+    assert found(broker, pull(topic, group, "a =")) == " ".join(MESSAGES)
+    assert broker.call(pull(topic, group, "")).code == 23
+    carried_by_heartbeat = requests.pull(topic, group, subscription=None)
+    for version, (expression, code) in enumerate((("a = 1", 0), ("a =", 27), ("a = 2", 0)), 1):
+        subscription = Subscription(topic, expression, version, "SQL92")
+        done(broker.call(requests.heartbeat("one", group, [subscription])))
+        assert broker.call(carried_by_heartbeat).code == code
+    assert found(broker, carried_by_heartbeat) == "two"
+
+
+@case("SUBS-013", party="broker", claims="brokers", after=FILTERED)
+def test_an_expression_ends_where_the_grammar_ends(scene: Scene) -> None:
+    broker = filtering(scene)
+    topic, group = filled(scene, broker), scene.name("G")
+    assert found(broker, pull(topic, group, "a = 1 foo bar !!")) == "one"
+    for expression, code in (("a = 1 foo !", 0), ("a = 1 !", 23)):
+        request = requests.check_client_config(group, topic, expression, "SQL92")
+        assert broker.call(request).code == code
+
+
+@case("SUBS-014", party="broker", claims="brokers", after=FILTERED)
+def test_a_held_pull_is_woken_by_what_it_wants(scene: Scene) -> None:
+    broker, consumer = filtering(scene), filtering(scene)
+    # The scan looks at no property. Right after one, which an early answer shows, it is far.
+    for _ in range(3):
+        topic, group = filled(scene, broker), scene.name("G")
+        request = pull(topic, group, "a = 'mine'", len(MESSAGES))
+        flags = requests.SUBSCRIPTION | requests.SUSPEND
+        held = consumer.ask(request.having(sysFlag=flags, suspendTimeoutMillis=60_000))
+        assert consumer.is_quiet(held)
+        done(broker.call(requests.send(topic, properties={"a": "other", "KEYS": "other"})))
+        if not consumer.is_quiet(held):
+            continue
+        sent_at = time.monotonic()
+        done(broker.call(requests.send(topic, properties={"a": "mine", "KEYS": "mine"})))
+        answer = consumer.answer(held)
+        assert [record.key for record in parse_records(answer.body)] == ["mine"]
+        assert time.monotonic() - sent_at < 4
+        return
+    pytest.fail("answered as soon as the message came, three times")
