@@ -29,6 +29,7 @@ Handler: TypeAlias = Callable[["Connection", RemotingCommand], Answer | Awaitabl
 """Answers a request: at once, later (an awaitable), or by itself (None) with `send`."""
 
 Watcher: TypeAlias = Callable[["Connection"], None]
+Signer: TypeAlias = Callable[[RemotingCommand], RemotingCommand]
 
 
 class ConnectionLostError(Exception):
@@ -51,9 +52,14 @@ class Connection(asyncio.Protocol):
     peer = "?"  # the other end, as host:port
 
     def __init__(
-        self, handler: Handler = refuse, on_close: Watcher | None = None, idle_ms: int = 0
+        self,
+        handler: Handler = refuse,
+        on_close: Watcher | None = None,
+        idle_ms: int = 0,
+        signed: Signer | None = None,
     ) -> None:
         self._handler = handler
+        self._signed = signed
         self._on_close = on_close
         self._idle_s = idle_ms / 1000
         self._idle_watch: asyncio.TimerHandle | None = None
@@ -88,7 +94,8 @@ class Connection(asyncio.Protocol):
 
     def oneway(self, request: RemotingCommand) -> None:
         """Send a request that is not answered."""
-        self.send(replace(request, flag=request.flag | Flag.ONEWAY))
+        request = replace(request, flag=request.flag | Flag.ONEWAY)
+        self.send(self._signed(request) if self._signed else request)
 
     async def request(self, request: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """Send a request and wait for its response.
@@ -103,7 +110,7 @@ class Connection(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self._writable.wait()
-                self.send(request)
+                self.send(self._signed(request) if self._signed else request)
                 return await answer
         except TimeoutError:
             raise RequestTimeoutError(
@@ -237,15 +244,16 @@ async def connect(
     on_close: Watcher | None = None,
     timeout_ms: int = 3_000,
     ssl: SSLContext | None = None,
+    signed: Signer | None = None,
 ) -> Connection:
-    """A connection to a server, with `ssl` over TLS.
+    """A connection to a server, with `ssl` over TLS; `signed` says in each request whose it is.
 
     Raises OSError (TimeoutError and SSLError are some) where there is none.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(timeout_ms / 1000):
         _, connection = await loop.create_connection(
-            lambda: Connection(handler, on_close), host, port, ssl=ssl
+            lambda: Connection(handler, on_close, signed=signed), host, port, ssl=ssl
         )
     return connection
 

@@ -9,11 +9,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from ssl import SSLContext
 from typing import Final
 
 from msgspec.structs import replace
 
 from mqrules import UserError
+from mqspec.client.credentials import SessionCredentials
 from mqspec.core.route import MASTER_ID, TopicRouteData
 from mqspec.core.types import BrokerName, ClientId, Topic
 from mqspec.transport import (
@@ -79,7 +81,8 @@ class Address:
 class ClientInstance:
     """The connections of one client, its id, and what it knows of routes.
 
-    `handler` answers what brokers ask of the client.
+    `handler` answers what brokers ask of the client. With `ssl` it speaks TLS
+    (mqspec.tls.client_context), with `credentials` it says whose its requests are.
     """
 
     def __init__(
@@ -89,6 +92,8 @@ class ClientInstance:
         client_id: ClientId | None = None,
         timeout_ms: int = 3_000,
         instance_name: str | None = None,
+        ssl: SSLContext | None = None,
+        credentials: SessionCredentials | None = None,
     ) -> None:
         self.nameserver = Address.parse(nameserver)
         self.timeout_ms = timeout_ms
@@ -96,6 +101,7 @@ class ClientInstance:
         self._client_id = client_id
         self._instance_name = instance_name or f"{os.getpid()}#{time.monotonic_ns()}"
         self._handler = handler
+        self._ssl, self._credentials = ssl, credentials
         self._connections: dict[Address, Connection] = {}
         self._connecting: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -200,7 +206,12 @@ class ClientInstance:
             if connection is None or connection.is_closed:
                 try:
                     connection = await connect(
-                        address.host, address.port, self._handler, timeout_ms=self.timeout_ms
+                        address.host,
+                        address.port,
+                        self._handler,
+                        timeout_ms=self.timeout_ms,
+                        ssl=self._ssl,
+                        signed=self._credentials and self._credentials.signed,
                     )
                 except OSError as error:
                     why = os.strerror(error.errno) if error.errno else "no connection in time"
