@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from serving import serving
 
 from mqspec import toolchain
 
 JAVA = Path(__file__).parent / "java"
-STOP_S = 20
 
 
 @pytest.fixture(scope="session")
@@ -42,22 +40,5 @@ def java_command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @pytest.fixture
 def nameserver(tmp_path: Path) -> Iterator[str]:
     """The address of a nameserver with two brokers: `mqspec serve`, a process of its own."""
-    options = ["--brokers", "2", "--nameserver-port", "0", "--broker-port", "0"]
-    command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(tmp_path), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            said: dict[str, str] = {}
-            for line in process.stdout:
-                words = line.split()
-                said[words[0]] = words[-1]
-                if words == ["ready"]:
-                    break
-            assert "ready" in said, f"mqspec serve ended: {said}"
-            yield said["nameserver"]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    with serving(tmp_path) as address:
+        yield address

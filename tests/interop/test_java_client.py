@@ -1,0 +1,356 @@
+"""The real client library and the reference's clients: each reads what the other one sends."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from serving import serving
+
+from mqspec.client import (
+    ConsumerConfig,
+    ConsumeStatus,
+    LitePullConfig,
+    LitePullConsumer,
+    Message,
+    MessageExt,
+    Producer,
+    PushConsumer,
+)
+from mqspec.client.instance import ClientInstance, succeeded
+from mqspec.core.group import ConsumeFromWhere, MessageModel
+from mqspec.core.metadata import AUTO_CREATE_TOPIC
+from mqspec.core.producer import select_by_hash
+from mqspec.core.types import MessageQueue
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+DEADLINE_S = 60
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+QUICK = ConsumerConfig(
+    consume_from_where=FIRST,
+    persist_consumer_offset_interval_ms=200,
+    rebalance_wait_interval_ms=500,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """A message as either client got it."""
+
+    key: str
+    tags: str
+    size: int
+    crc: int
+    flag: int
+    who: str
+    place: tuple[str, int]
+
+    @classmethod
+    def by_java(cls, words: Sequence[str]) -> Got:
+        key, tags, size, crc, flag, who, queue, offset = words
+        return cls(key, tags, int(size), int(crc), int(flag), who, (queue, int(offset)))
+
+    @classmethod
+    def by_reference(cls, message: MessageExt) -> Got:
+        body, queue = message.body, message.queue
+        return cls(
+            message.keys or "",
+            message.tags or "",
+            len(body),
+            zlib.crc32(body),
+            message.record.flag,
+            message.properties["who"],
+            (f"{queue.broker_name}:{queue.queue_id}", message.queue_offset),
+        )
+
+
+class Java:
+    """The process of java/Client.java."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._said: list[str] = []
+        self._more = threading.Condition()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def tell(self, *words: object) -> list[str]:
+        """Have a command carried out. What it said meanwhile."""
+        before = len(self._said)
+        assert self._process.stdin is not None
+        self._process.stdin.write("\t".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        self.wait(lambda said: "done" in said[before:])
+        said = self._said[before:]
+        assert not any(line.startswith("failed") for line in said), said
+        return said
+
+    def got(self, by: str, count: int) -> list[Got]:
+        """So many messages that a group got, in that order."""
+        prefix = f"got {by} "
+        self.wait(lambda said: sum(line.startswith(prefix) for line in said) >= count)
+        lines = (line for line in self._said if line.startswith(prefix))
+        return [Got.by_java(line.split()[2:]) for line in lines]
+
+    def wait(self, holds: Callable[[list[str]], bool]) -> None:
+        with self._more:
+            assert self._more.wait_for(lambda: holds(self._said), DEADLINE_S), self._said[-20:]
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._more:
+                self._said.append(line.strip())
+                self._more.notify_all()
+
+
+@pytest.fixture(scope="module")
+def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One cluster for all tests here, each of which has a topic of its own."""
+    with serving(tmp_path_factory.mktemp("store")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def java(java_command: list[str], nameserver: str) -> Iterator[Java]:
+    """One process for all tests here."""
+    command = [*java_command, "Client", nameserver]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, stderr=subprocess.DEVNULL, **pipes) as process:
+        try:
+            yield Java(process)
+        finally:
+            with suppress(BrokenPipeError):
+                process.stdin.close()
+            try:
+                process.wait(DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def message(topic: str, key: str, size: int = 1) -> Message:
+    """As Client.java makes it."""
+    return Message(topic, b"x" * size, "Tag", key, {"who": "reference"}, flag=7)
+
+
+async def create_topic(nameserver: str, topic: str) -> None:
+    """A topic with two queues on broker-a."""
+    fields = {
+        "topic": topic,
+        "defaultTopic": AUTO_CREATE_TOPIC,
+        "readQueueNums": "2",
+        "writeQueueNums": "2",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+    }
+    instance = ClientInstance(nameserver)
+    await instance.start()
+    await instance.update_route(AUTO_CREATE_TOPIC)
+    request = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+    succeeded(await instance.invoke("broker-a", request))
+    await instance.close()
+
+
+def send(nameserver: str, *messages: Message) -> None:
+    """Send them with the reference's producer."""
+
+    async def scene() -> None:
+        async with Producer(nameserver) as producer:
+            for each in messages:
+                await producer.send(each)
+
+    asyncio.run(scene())
+
+
+def read(
+    nameserver: str, topic: str, count: int, config: ConsumerConfig = QUICK, group: str = "Readers"
+) -> list[MessageExt]:
+    """What the reference's consumer gets, as soon as it has so many."""
+    got: list[MessageExt] = []
+    enough = asyncio.Event()
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        got.extend(messages)
+        if len(got) >= count:
+            enough.set()
+        return ConsumeStatus.CONSUME_SUCCESS
+
+    async def scene() -> None:
+        async with PushConsumer(nameserver, f"{group}-{topic}", {topic: "*"}, listen, config):
+            async with asyncio.timeout(DEADLINE_S):
+                await enough.wait()
+
+    asyncio.run(scene())
+    return got
+
+
+def test_java_reads_what_the_reference_sends(java: Java, nameserver: str) -> None:
+    async def scene() -> None:
+        await create_topic(nameserver, "FromReference")
+        async with Producer(nameserver) as producer:
+            await producer.send(message("FromReference", "plain"))
+            await producer.send(message("FromReference", "compressed", 10_000))
+            await producer.send_batch([message("FromReference", f"batch-{i}") for i in range(3)])
+            await producer.send_oneway(message("FromReference", "one-way"))
+
+    asyncio.run(scene())
+    java.tell("push", "JavaReaders", "FromReference", "concurrently")
+    got = {each.key: each for each in java.got("JavaReaders", 6)}
+    java.tell("stop", "JavaReaders")
+    assert got.keys() == {"plain", "compressed", "one-way", *(f"batch-{i}" for i in range(3))}
+    assert got["compressed"].size == 10_000
+    assert got["compressed"].crc == zlib.crc32(b"x" * 10_000)
+    assert {(each.tags, each.flag, each.who) for each in got.values()} == {("Tag", 7, "reference")}
+
+
+def test_the_reference_reads_what_java_sends(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "FromJava"))
+    java.tell("send", "FromJava", "plain", 1)
+    (compressed,) = (
+        line for line in java.tell("send", "FromJava", "compressed", 10_000) if "sent" in line
+    )
+    java.tell("send-batch", "FromJava", "batch-0 batch-1 batch-2")
+    messages = {each.keys: each for each in read(nameserver, "FromJava", 5)}
+    got = {key: Got.by_reference(each) for key, each in messages.items()}
+    assert got.keys() == {"plain", "compressed", *(f"batch-{i}" for i in range(3))}
+    assert got["compressed"].size == 10_000
+    assert len(messages["compressed"].record.body) < 100
+    assert messages["compressed"].message_id == compressed.split()[-1]
+    assert {(each.tags, each.flag, each.who) for each in got.values()} == {("Tag", 7, "java")}
+
+
+def test_both_choose_one_queue_for_a_key(java: Java, nameserver: str) -> None:
+    def by_order(queues: Sequence[MessageQueue], each: Message) -> MessageQueue:
+        return select_by_hash(queues, each.keys or "")
+
+    async def scene() -> list[int]:
+        async with Producer(nameserver) as producer:
+            sent = [await producer.send_orderly(message("Keyed", key), by_order) for key in "abcd"]
+        return [result.queue.queue_id for result in sent]
+
+    asyncio.run(create_topic(nameserver, "Keyed"))
+    by_java = [
+        int(line.split()[2])
+        for key in "abcd"
+        for line in java.tell("send-ordered", "Keyed", key, key)
+        if line.startswith("sent")
+    ]
+    assert by_java == asyncio.run(scene())
+    assert set(by_java) == {0, 1}
+
+
+def test_orderly_members_of_both_share_the_queues(java: Java, nameserver: str) -> None:
+    by_reference: list[Got] = []
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        by_reference.extend(map(Got.by_reference, messages))
+        return ConsumeStatus.CONSUME_SUCCESS
+
+    async def scene() -> None:
+        await create_topic(nameserver, "Orderly")
+        config = replace(QUICK, orderly=True)
+        topics = {"Orderly": "*"}
+        await asyncio.to_thread(java.tell, "push", "OrderlyGroup", "Orderly", "orderly")
+        async with (
+            Producer(nameserver) as producer,
+            PushConsumer(nameserver, "OrderlyGroup", topics, listen, config) as consumer,
+            asyncio.timeout(DEADLINE_S),
+        ):
+            while sum(mq.topic == "Orderly" for mq in consumer.queues) != 1:
+                await asyncio.sleep(0.05)
+            for i in range(20):
+                await producer.send(message("Orderly", f"{i}"))
+            while len(by_reference) < 10:
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(java.got, "OrderlyGroup", 10)
+
+    asyncio.run(scene())
+    # The member that is left gets the other one's queue as well, and goes on where that was.
+    send(nameserver, *(message("Orderly", f"{i}") for i in range(20, 24)))
+    by_java = java.got("OrderlyGroup", 14)
+    java.tell("stop", "OrderlyGroup")
+    assert sorted(each.key for each in by_java + by_reference) == sorted(map(str, range(24)))
+    for got in (by_java, by_reference):
+        for queue in {each.place[0] for each in got}:
+            offsets = [each.place[1] for each in got if each.place[0] == queue]
+            assert offsets == sorted(offsets)
+
+
+def test_broadcasting_members_of_both_get_everything(
+    java: Java, nameserver: str, tmp_path: Path
+) -> None:
+    asyncio.run(create_topic(nameserver, "Broadcast"))
+    send(nameserver, *(message("Broadcast", key) for key in "abc"))
+    java.tell("push", "Readers-Broadcast", "Broadcast", "broadcasting")
+    config = replace(
+        QUICK, message_model=MessageModel.BROADCASTING, local_offset_store_dir=tmp_path
+    )
+    by_reference = read(nameserver, "Broadcast", 3, config)
+    by_java = java.got("Readers-Broadcast", 3)
+    java.tell("stop", "Readers-Broadcast")
+    assert sorted(each.keys or "" for each in by_reference) == list("abc")
+    assert sorted(each.key for each in by_java) == list("abc")
+
+
+def test_either_lite_pull_consumer_goes_on_where_the_other_one_committed(
+    java: Java, nameserver: str
+) -> None:
+    async def polled(count: int) -> list[str]:
+        config = LitePullConfig(consume_from_where=FIRST, pull_batch_size=1, auto_commit=False)
+        got: list[str] = []
+        async with (
+            LitePullConsumer(nameserver, "LiteGroup", {"Lite": "*"}, config) as consumer,
+            asyncio.timeout(DEADLINE_S),
+        ):
+            while len(got) < count:
+                got += [each.keys or "" for each in await consumer.poll()]
+            await consumer.commit()
+        return got
+
+    asyncio.run(create_topic(nameserver, "Lite"))
+    send(nameserver, *(message("Lite", f"{i}") for i in range(6)))
+    java.tell("lite-pull", "LiteGroup", "Lite", 2)
+    by_java = [each.key for each in java.got("LiteGroup", 2)]
+    by_reference = asyncio.run(polled(2))
+    java.tell("lite-pull", "LiteGroup", "Lite", 2)
+    by_java = [each.key for each in java.got("LiteGroup", 4)]
+    assert sorted(by_java + by_reference) == [f"{i}" for i in range(6)]
+
+
+def test_what_java_commits_is_visible_and_what_it_rolls_back_is_not(
+    java: Java, nameserver: str
+) -> None:
+    asyncio.run(create_topic(nameserver, "Transactions"))
+    for key in ("rollback", "commit"):
+        java.tell("send-in-transaction", "Transactions", key, key)
+    send(nameserver, message("Transactions", "after-1"), message("Transactions", "after-2"))
+    keys = sorted(each.keys or "" for each in read(nameserver, "Transactions", 3))
+    assert keys == ["after-1", "after-2", "commit"]
+
+
+def test_delayed_messages_come_late_to_either(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "Delayed"))
+    java.tell("send-delayed", "Delayed", "by-java", 1)
+    send(nameserver, replace(message("Delayed", "by-reference"), delay_level=1))
+    java.tell("push", "DelayedGroup", "Delayed", "concurrently")
+    messages = read(nameserver, "Delayed", 2)
+    assert {each.key for each in java.got("DelayedGroup", 2)} == {"by-java", "by-reference"}
+    java.tell("stop", "DelayedGroup")
+    assert {each.keys for each in messages} == {"by-java", "by-reference"}
+    for each in messages:
+        assert each.record.store_timestamp - each.record.born_timestamp >= 1000
+
+
+def test_java_finds_a_message_by_its_key(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "Keys"))
+    send(nameserver, message("Keys", "one two"), message("Keys", "three"))
+    before = len(java.got("query", 0))
+    java.tell("query", "Keys", "three")
+    assert [each.key for each in java.got("query", before + 1)[before:]] == ["three"]
