@@ -267,6 +267,25 @@ def test_config_files_that_are_damaged(tmp_path: Path) -> None:
     assert "topics.json" in refused(tmp_path / "store")
 
 
+def test_lost_consumer_offsets_keep_no_message_from_being_served(tmp_path: Path) -> None:
+    async def send(running: Served) -> None:
+        broker = await connect(*running.address("broker-a"))
+        assert (await ask(broker, RequestCode.SEND_MESSAGE_V2, SEND, b"x")).code == 0
+
+    async def pull(running: Served) -> None:
+        broker = await connect(*running.address("broker-a"))
+        (message,) = decode_messages((await ask(broker, RequestCode.PULL_MESSAGE, PULL)).body)
+        assert message.body == b"x"
+
+    with served(tmp_path / "store") as running:
+        asyncio.run(send(running))
+        running.end(signal.SIGTERM)
+    for name in ("consumerOffset.json", "consumerOffset.json.bak"):
+        (tmp_path / "store" / "config" / name).write_text("{")
+    with served(tmp_path / "store") as running:
+        asyncio.run(pull(running))
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("--brokers", "0"), ("--brokers", "27"), ("--segment-size", "0")]
 )

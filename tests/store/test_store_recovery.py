@@ -518,6 +518,16 @@ def test_two_damaged_config_files_are_refused(tmp_path: Path) -> None:
     assert (tmp_path / "topics.json").read_text() == "{"
 
 
+def test_two_damaged_files_that_can_be_spared_are_set_aside(tmp_path: Path) -> None:
+    file = ConfigFile(tmp_path / "consumerOffset.json")
+    (tmp_path / "consumerOffset.json").write_text("{")
+    (tmp_path / "consumerOffset.json.bak").write_text("[")
+    assert file.load(spare=True) == {}
+    left = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert left == {"consumerOffset.json.damaged": "{", "consumerOffset.json.bak.damaged": "["}
+    assert file.load() == {}
+
+
 def test_text_in_a_config_file_is_not_taken_for_keys(tmp_path: Path) -> None:
     file = ConfigFile(tmp_path / "topics.json")
     table = {'a"1:2': {"12": "3:4"}, "{5:6": [1, None, True, {"x": "\\"}]}

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from mqrules import UserError
 from mqspec.core import delay, offset_commit, pop_order
+from mqspec.core.assignment import AssignmentState
 from mqspec.core.delay import DelayState
 from mqspec.core.metadata import (
     DataVersion,
@@ -37,6 +38,7 @@ class ConfigFiles:
         self._offsets = ConfigFile(config / "consumerOffset.json")
         self._delay = ConfigFile(config / "delayOffset.json")
         self._pop_order = ConfigFile(config / "consumerOrderInfo.json")
+        self._assignment = ConfigFile(config / "messageRequestMode.json")
 
     def load_metadata(self) -> MetadataState:
         """Topics and groups. Raises UserError where a file is damaged, and its .bak too."""
@@ -58,9 +60,11 @@ class ConfigFiles:
         self._groups.persist(content)
 
     def load_offsets(self) -> OffsetState:
-        """Consumer offsets. Raises UserError where the file is damaged, and its .bak too."""
+        """Consumer offsets; none where both the file and its .bak are no JSON: groups then begin
+        as new ones do, and 5.3.3 does not start. Raises UserError where it is something else.
+        """
         try:
-            return offset_commit.load(self._offsets.load())
+            return offset_commit.load(self._offsets.load(spare=True))
         except ValueError as error:
             raise _unreadable(self._offsets, error) from None
 
@@ -93,6 +97,18 @@ class ConfigFiles:
     def persist_pop_order(self, state: PopOrderState) -> None:
         """On disk when this returns."""
         self._pop_order.persist(pop_order.persist(state))
+
+    def load_assignment(self) -> AssignmentState:
+        """How groups ask for messages. Raises UserError where the file is damaged, and its .bak
+        too."""
+        try:
+            return from_plain(AssignmentState, self._assignment.load())
+        except BodyError as error:
+            raise _unreadable(self._assignment, error) from None
+
+    def persist_assignment(self, state: AssignmentState) -> None:
+        """On disk when this returns."""
+        self._assignment.persist(to_plain(state))
 
 
 def _load_table(file: ConfigFile, key: str, cls: type[T]) -> tuple[dict[str, T], DataVersion]:

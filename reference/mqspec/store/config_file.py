@@ -8,6 +8,7 @@ quoted.
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import Any
 
 from mqrules import UserError
 from mqspec.store.files import DISK, Disk
+
+_log = logging.getLogger(__name__)
 
 _STRING_OR_INTEGER_KEY = re.compile(r'("(?:[^"\\]|\\.)*")|(-?\d+)(?=\s*:)')
 
@@ -27,12 +30,13 @@ class ConfigFile:
         self._disk = disk
         self._bak = path.with_name(path.name + ".bak")
 
-    def load(self) -> dict[str, Any]:
+    def load(self, spare: bool = False) -> dict[str, Any]:
         """The content; that of `.bak` where the file is missing or damaged (RECOV-020); empty
         where there is no `.bak` either. Keys that are integers are read as strings.
 
-        Raises UserError where `.bak` is needed and damaged too: a broker that started all the
-        same would have forgotten everything, and 5.3.3 does not start either.
+        Raises UserError where `.bak` is needed and damaged too, as 5.3.3 does not start then.
+        A `spare` file does not keep all messages from being served: both are set aside, named
+        `.damaged`, and the content is empty.
         """
         content = read_content(self.path)
         if content is not None:
@@ -40,6 +44,11 @@ class ConfigFile:
         if not self._bak.exists():
             return {}
         content = read_content(self._bak)
+        if content is None and spare:
+            _log.warning("%s and its .bak are damaged: set aside, and empty now", self.path)
+            for path in filter(Path.exists, (self.path, self._bak)):
+                self._disk.replace(path, path.with_name(path.name + ".damaged"))
+            return {}
         if content is None:
             raise UserError(
                 str(self.path),
