@@ -1,0 +1,148 @@
+"""Timer messages: where a message waits for a time of its own, and when it comes."""
+
+from __future__ import annotations
+
+import time
+from base64 import urlsafe_b64decode
+from collections.abc import Mapping
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import eventually
+from mqconform.frame import Frame
+from mqconform.records import Record
+from mqconform.scene import Scene, done
+from mqconform.stage import Restart
+
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+FAR_MS = 3_600_000
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def send_timed(scene: Scene, topic: str, properties: Mapping[str, object]) -> Frame:
+    texts = {name: str(value) for name, value in properties.items()}
+    request = requests.send(topic, b"timed", properties={"UNIQ_KEY": scene.name("K"), **texts})
+    return scene.broker.call(request.having(h=7, g=1_700_000_000_000))
+
+
+def waiting(scene: Scene, answer: Frame) -> Record:
+    """The message of an answer, as it waits."""
+    offset = done(answer).number("queueOffset")
+    assert eventually(lambda: scene.max_offset(TIMER_TOPIC) > offset)
+    (record, *_) = scene.pull(requests.pull(TIMER_TOPIC, scene.group(), offset))
+    return record
+
+
+@case("TIMER-001", "TIMER-007", party="broker")
+@pytest.mark.parametrize("past_the_second", [0, 1, 999])
+def test_a_timer_message_waits_in_the_timer_topic(scene: Scene, past_the_second: int) -> None:
+    topic = scene.topic()
+    second = (now_ms() + FAR_MS) // 1000 * 1000
+    answer = send_timed(scene, topic, {"TIMER_DELIVER_MS": second + past_the_second})
+    record = waiting(scene, answer)
+    slot = second if past_the_second else second - 1000
+    assert (record.topic, record.queue_id, record.body) == (TIMER_TOPIC, 0, b"timed")
+    expected = {"REAL_TOPIC": topic, "REAL_QID": "0", "TIMER_OUT_MS": str(slot)}
+    assert record.properties.items() >= expected.items()
+    assert answer.fields["queueId"] == "0"
+    handle = urlsafe_b64decode(answer.fields["recallHandle"]).decode().split(" ")
+    key = record.properties["UNIQ_KEY"]
+    assert handle == ["v1", topic, scene.broker_names[0], str(slot + 1), key]
+    assert scene.max_offset(topic) == 0
+
+
+@case("TIMER-002", party="broker")
+@pytest.mark.parametrize(
+    "properties", [{"TIMER_DELAY_SEC": 2}, {"TIMER_DELAY_MS": 1500}], ids=["seconds", "ms"]
+)
+def test_a_timer_message_comes_after_its_time(scene: Scene, properties: Mapping[str, int]) -> None:
+    topic, group = scene.topic(), scene.group()
+    ((unit, number),) = properties.items()
+    waits = waiting(scene, send_timed(scene, topic, properties))
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+    (record,) = scene.read_all(topic, group)
+    asked = number * 1000 if unit == "TIMER_DELAY_SEC" else number
+    assert record.store_timestamp >= waits.store_timestamp + asked - 1  # clocks are read apart
+    assert (record.body, record.flag, record.born_timestamp) == (b"timed", 7, 1_700_000_000_000)
+    assert record.properties.items() >= waits.properties.items()
+
+
+@case("TIMER-003", party="broker")
+@pytest.mark.parametrize(
+    ("properties", "hours"),
+    [
+        ({"TIMER_DELAY_SEC": 7200, "TIMER_DELAY_MS": 1, "TIMER_DELIVER_MS": 1}, 2),
+        ({"TIMER_DELAY_MS": FAR_MS, "TIMER_DELIVER_MS": 1}, 1),
+    ],
+)
+def test_which_time_counts(scene: Scene, properties: Mapping[str, int], hours: int) -> None:
+    before = now_ms()
+    record = waiting(scene, send_timed(scene, scene.topic(), properties))
+    out_ms = int(record.properties["TIMER_OUT_MS"])
+    assert abs(out_ms - before - hours * FAR_MS) < 60_000
+
+
+@case("TIMER-003", party="broker")
+def test_a_level_counts_more_than_a_time(scene: Scene) -> None:
+    topic = scene.topic()
+    done(send_timed(scene, topic, {"TIMER_DELAY_SEC": 3600, "DELAY": 1}))
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+    (record,) = scene.read_all(topic, scene.group())
+    assert not {"TIMER_DELAY_SEC", "TIMER_OUT_MS"} & set(record.properties)
+
+
+@case("TIMER-004", party="broker")
+@pytest.mark.parametrize("properties", [{"TIMER_DELIVER_MS": 1}, {"TIMER_DELAY_SEC": -5}])
+def test_a_time_that_is_past_delays_nothing(scene: Scene, properties: Mapping[str, int]) -> None:
+    topic = scene.topic()
+    assert done(send_timed(scene, topic, properties)).fields["queueOffset"] == "0"
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+
+
+@case("TIMER-005", party="broker")
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"TIMER_DELAY_SEC": 345_600},
+        {"TIMER_DELAY_MS": "abc"},
+        {"TIMER_DELIVER_MS": "soon"},
+        {"TIMER_DELIVER_MS": 1, "TIMER_DEL_UNIQKEY": "k"},
+    ],
+)
+def test_a_time_that_cannot_be_is_refused(scene: Scene, properties: Mapping[str, object]) -> None:
+    topic = scene.topic()
+    assert send_timed(scene, topic, properties).code == 13
+    assert scene.max_offset(topic) == 0
+
+
+@case("TIMER-006", party="broker")
+def test_a_message_that_waits_can_be_deleted(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    second = (now_ms() + 3000) // 1000 * 1000
+    gone, _ = (
+        waiting(scene, send_timed(scene, topic, {"TIMER_DELIVER_MS": second + 500}))
+        for _ in range(2)
+    )
+    name = f"{topic}+{gone.properties['UNIQ_KEY']}"
+    delete = {"TIMER_DELIVER_MS": second + 1, "TIMER_DEL_UNIQKEY": name}
+    done(send_timed(scene, topic, delete))
+    done(send_timed(scene, topic, {"TIMER_DELIVER_MS": second + 2000}))
+    assert eventually(lambda: scene.max_offset(topic) >= 2)
+    keys = [record.properties["UNIQ_KEY"] for record in scene.read_all(topic, group)]
+    assert len(keys) == 2
+    assert gone.properties["UNIQ_KEY"] not in keys
+
+
+@case("TIMER-008", party="broker", claims="restart")
+def test_timer_messages_survive_a_kill(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for seconds in (1, 6):
+        done(send_timed(scene, topic, {"TIMER_DELAY_SEC": seconds}))
+    scene.restart(Restart.KILL)
+    assert eventually(lambda: scene.max_offset(topic) >= 2)
+    assert {r.properties["TIMER_DELAY_SEC"] for r in scene.read_all(topic, group)} == {"1", "6"}

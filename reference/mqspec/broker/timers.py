@@ -1,0 +1,84 @@
+"""The clock of timer messages (TimerMessageStore.java, 5.3.3)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from mqspec.core import timer
+from mqspec.core.publish import PUT_CODES
+from mqspec.core.record import Record
+from mqspec.core.step import apply
+from mqspec.core.timer import TIMER_TOPIC, TimerState
+from mqspec.service import clock_ms
+from mqspec.store.timer_check import read_timer_check, write_timer_check
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mqspec.broker.broker import Broker
+
+_AT_A_TIME: Final = 100  # messages before others get their turn
+
+
+def load(broker: Broker) -> TimerState:
+    """Fill the wheel with what waits in the store."""
+    first, end = broker.store.min_offset(TIMER_TOPIC, 0), broker.store.max_offset(TIMER_TOPIC, 0)
+    read_time = read_timer_check(_path(broker)).last_read_time
+    return timer.recover(_messages(broker, range(first, end)), read_time, end)
+
+
+async def deliver(broker: Broker) -> None:
+    """Take in what has come, and deliver what is due."""
+    state = broker.timer
+    end = broker.store.max_offset(TIMER_TOPIC, 0)
+    while state.queue_offset < end:
+        offsets = range(state.queue_offset, min(end, state.queue_offset + _AT_A_TIME))
+        for offset, message in _messages(broker, offsets):
+            apply(state, timer.enqueue(state, offset, message).changes)
+        await asyncio.sleep(0)
+    while (step := timer.dequeue(state, clock_ms())).changes:
+        if not _deliver(broker, step.result or ()):
+            return
+        apply(state, step.changes)
+        await asyncio.sleep(0)
+
+
+def persist(broker: Broker) -> None:
+    """Write how far delivery has come; on disk when this returns."""
+    path, state = _path(broker), broker.timer
+    old = read_timer_check(path)
+    if not state.queue_offset or state.read_time == old.last_read_time:
+        return
+    waiting = (offset for slot in state.wheel.values() for offset in slot)
+    # Apache would take in again what is behind the offset that it finds here.
+    taken = min(
+        (offset for offset in waiting if offset >= old.last_timer_queue_offset),
+        default=state.queue_offset,
+    )
+    new = old._replace(
+        last_read_time=state.read_time,
+        last_timer_queue_offset=taken,
+        master_timer_queue_offset=taken,
+    )
+    write_timer_check(path, new)
+
+
+def _deliver(broker: Broker, offsets: Iterable[int]) -> bool:
+    """Whether all messages of a slot are delivered."""
+    found = [message for _, message in _messages(broker, offsets) if message]
+    return all(
+        broker.store.put(copy).status in PUT_CODES
+        for copy in timer.delivered_copies(found, clock_ms())
+    )
+
+
+def _messages(broker: Broker, offsets: Iterable[int]) -> Iterator[tuple[int, Record | None]]:
+    for offset in offsets:
+        for unit in broker.store.units(TIMER_TOPIC, 0, offset, 1):
+            yield offset, broker.store.look_message_by_offset(unit.position)
+
+
+def _path(broker: Broker) -> Path:
+    return broker.store.root / "config" / "timercheck"

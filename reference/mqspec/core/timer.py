@@ -1,0 +1,192 @@
+"""Timer: messages that are delivered at a time of their own, of which 5.x keeps a timer wheel.
+
+A message that asks for a time is stored in the timer topic, with its real topic and queue kept
+beside it. The wheel has a slot for each second, with the messages that are due in it; once the
+second has passed they are copied to their real topics. So nothing comes early, and most comes
+up to a second late (TIMER-002).
+
+Apache 5.3.3 keeps its wheel in files of its own. Here it is in memory, and filled from the
+timer topic at each start: the one thing that has to be on disk is up to which second messages
+have been delivered. A broker that is killed delivers again what it delivered since that was
+written.
+
+Facts: HookUtils.java, TimerMessageStore.java, TimerCheckpoint.java (5.3.3), and what 5.3.3
+answered and stored.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from mqspec.core.delay import REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES, delay_level
+from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
+from mqspec.core.metadata import BrokerConfig
+from mqspec.core.record import Record, decode_properties, encode_properties
+from mqspec.core.step import REMOVED, Change, Step
+from mqspec.core.types import BrokerName
+
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+PRECISION_MS: Final = 1000  # timerPrecisionMs: how long a slot is
+DELIVER_INTERVAL_MS: Final = 100  # how often the wheel is looked at
+FLUSH_INTERVAL_MS: Final = 1000  # timerFlushIntervalMs: of the second that was reached
+
+DELAY_S, DELAY_MS, DELIVER_MS = TIMER_PROPERTIES
+OUT_MS: Final = "TIMER_OUT_MS"  # the slot
+DELETE_KEY: Final = "TIMER_DEL_UNIQKEY"  # the message that is not to be delivered
+ENQUEUE_MS: Final = "TIMER_ENQUEUE_MS"
+DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"
+_UNIQUE_KEY = "UNIQ_KEY"
+_MARK: Final = b"TIMER_D"  # in the names of all three properties that ask for a time
+
+
+@dataclass(slots=True)
+class TimerState:
+    """The wheel; the messages are in the log. Slots are named by the time, ms, at which their
+    second begins."""
+
+    read_time: int = 0  # slots before it are delivered
+    queue_offset: int = 0  # messages of the timer queue before it are in the wheel
+    wheel: dict[int, tuple[int, ...]] = field(default_factory=dict)  # slot: queue offsets
+
+
+# Actions
+
+
+def schedule_timer(config: BrokerConfig, message: Record, now_ms: int) -> Record | PutStatus:
+    """A message that asks for a time to come goes to the timer topic, in the place of its own;
+    one whose time is past is not delayed. A delay level counts more than a time (DELAY-001).
+
+    Of several properties the delay in seconds counts first, then the one in ms (TIMER-003).
+    """
+    if _MARK not in message.properties:
+        return message  # most messages: their properties need not be read
+    properties = decode_properties(message.properties)
+    if OUT_MS in properties or delay_level(properties) > 0:
+        return message
+    try:
+        deliver_at = _deliver_at(properties, now_ms)
+    except ValueError:
+        return PutStatus.WHEEL_TIMER_MSG_ILLEGAL
+    if deliver_at is None:
+        return message
+    if not config.timer_wheel_enable:
+        return PutStatus.WHEEL_TIMER_NOT_ENABLE
+    if deliver_at <= now_ms:
+        is_delete = DELETE_KEY in properties
+        return PutStatus.WHEEL_TIMER_MSG_ILLEGAL if is_delete else message
+    if deliver_at - now_ms > 1000 * config.timer_max_delay_sec:
+        return PutStatus.WHEEL_TIMER_MSG_ILLEGAL
+    properties |= {
+        OUT_MS: str(slot_of(deliver_at)),
+        REAL_TOPIC: message.topic,
+        REAL_QUEUE_ID: str(message.queue_id),
+    }
+    return replace(message, topic=TIMER_TOPIC, queue_id=0, properties=_encoded(properties))
+
+
+def enqueue(state: TimerState, queue_offset: int, message: Record | None) -> Step:
+    """A message of the timer queue enters the wheel; None: it is no more."""
+    taken = Change("queue_offset", None, queue_offset + 1)
+    out_ms = _out_ms(message)
+    if out_ms is None:
+        return Step((taken,))
+    slot = max(out_ms, state.read_time)  # a clock that went back must not hide it
+    return Step((taken, Change("wheel", slot, (*state.wheel.get(slot, ()), queue_offset))))
+
+
+def dequeue(state: TimerState, now_ms: int) -> Step:
+    """The first slot, if its second has passed. The changes are applied when its messages have
+    been delivered. Result: the queue offsets in it; None: nothing is due."""
+    this_second = now_ms // PRECISION_MS * PRECISION_MS
+    if state.read_time >= this_second:
+        return Step()
+    slot = min(state.wheel, default=this_second)
+    if slot >= this_second:
+        return Step((Change("read_time", None, this_second),))
+    changes = (
+        Change("wheel", slot, REMOVED),
+        Change("read_time", None, slot + PRECISION_MS),
+    )
+    return Step(changes, result=state.wheel[slot])
+
+
+def recover(
+    messages: Iterable[tuple[int, Record | None]], read_time: int, end_offset: int
+) -> TimerState:
+    """The state after a restart: of the messages in the timer queue, by queue offset, those
+    whose slots had not been reached. `read_time` 0: nothing is known of that."""
+    state = TimerState(read_time, end_offset)
+    for queue_offset, message in messages:
+        out_ms = _out_ms(message)
+        if out_ms is not None and out_ms >= read_time:
+            state.wheel[out_ms] = (*state.wheel.get(out_ms, ()), queue_offset)
+    return state
+
+
+# Queries
+
+
+def slot_of(deliver_at: int) -> int:
+    """The slot of a time, ms: the second that it lies in, or that ends with it."""
+    return (deliver_at - 1) // PRECISION_MS * PRECISION_MS
+
+
+def delivered_copies(messages: Iterable[Record], now_ms: int) -> list[Record]:
+    """What is put into the real topics of the messages of one slot. A message that names another
+    one, as its topic, a plus and its UNIQ_KEY, takes that out of its slot, and is not delivered
+    itself (TIMER-006)."""
+    found = [(message, decode_properties(message.properties)) for message in messages]
+    deleted = {properties[DELETE_KEY] for _, properties in found if DELETE_KEY in properties}
+    return [
+        _delivered(message, properties, now_ms)
+        for message, properties in found
+        if DELETE_KEY not in properties
+        and REAL_TOPIC in properties
+        and f"{properties[REAL_TOPIC]}+{properties.get(_UNIQUE_KEY)}" not in deleted
+    ]
+
+
+def recall_handle(broker: BrokerName, message: Record) -> str | None:
+    """What the producer of a waiting message gets to name it by; None: it waits for no time.
+
+    The time is that of the slot and one ms, so that it lies in it.
+    """
+    if message.topic != TIMER_TOPIC:
+        return None
+    properties = decode_properties(message.properties)
+    topic = properties[REAL_TOPIC]
+    if topic.startswith(RETRY_TOPIC_PREFIX):
+        return None
+    time = str(int(properties[OUT_MS]) + 1)
+    words = ("v1", topic, broker, time, properties.get(_UNIQUE_KEY, ""))
+    return urlsafe_b64encode(" ".join(words).encode()).decode()
+
+
+def _deliver_at(properties: Mapping[str, str], now_ms: int) -> int | None:
+    if DELAY_S in properties:
+        return now_ms + 1000 * int(properties[DELAY_S])
+    if DELAY_MS in properties:
+        return now_ms + int(properties[DELAY_MS])
+    return int(properties[DELIVER_MS]) if DELIVER_MS in properties else None
+
+
+def _out_ms(message: Record | None) -> int | None:
+    text = decode_properties(message.properties).get(OUT_MS, "") if message else ""
+    return int(text) if text.isdecimal() else None
+
+
+def _delivered(message: Record, properties: dict[str, str], now_ms: int) -> Record:
+    properties |= {ENQUEUE_MS: str(message.store_timestamp), DEQUEUE_MS: str(now_ms)}
+    return replace(
+        message,
+        topic=properties[REAL_TOPIC],
+        queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
+        properties=_encoded(properties),
+    )
+
+
+def _encoded(properties: Mapping[str, str]) -> bytes:
+    return encode_properties(properties).encode(errors="replace")

@@ -1,0 +1,43 @@
+"""The file config/timercheck: how far timer messages have been delivered (TimerCheckpoint.java).
+
+Seven i64, big-endian, at the start of one page. Of a store that is Apache's, the positions in
+its timer log are kept as they are: it goes on from there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from struct import Struct
+from typing import NamedTuple
+
+from mqspec.store.files import DISK
+
+_FIELDS = Struct(">7q")
+_FILE_BYTES = 4096
+
+
+class TimerCheck(NamedTuple):
+    """Times are in ms, the offsets those of the timer queue."""
+
+    last_read_time: int = 0  # messages that are due before it have been delivered
+    last_timer_log_flush_pos: int = 0
+    last_timer_queue_offset: int = 0  # messages before it are in Apache's timer log, or delivered
+    master_timer_queue_offset: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+    counter: int = 0
+
+
+def read_timer_check(path: Path) -> TimerCheck:
+    """What the file says; zeros where it is missing or torn."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return TimerCheck()
+    return TimerCheck(*_FIELDS.unpack_from(data)) if len(data) >= _FIELDS.size else TimerCheck()
+
+
+def write_timer_check(path: Path, check: TimerCheck) -> None:
+    """Write it, on disk when this returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    DISK.write(path, _FIELDS.pack(*check).ljust(_FILE_BYTES, b"\0"))

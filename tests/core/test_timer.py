@@ -1,0 +1,164 @@
+"""Messages that wait for a time of their own."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from dataclasses import replace
+
+import pytest
+
+from mqspec.core.log import PutStatus
+from mqspec.core.metadata import BrokerConfig
+from mqspec.core.record import Record, decode_properties, encode_properties
+from mqspec.core.step import apply
+from mqspec.core.timer import (
+    TIMER_TOPIC,
+    TimerState,
+    delivered_copies,
+    dequeue,
+    enqueue,
+    recall_handle,
+    recover,
+    schedule_timer,
+)
+
+CONFIG = BrokerConfig()
+NOW_MS = 1_700_000_000_500
+SECOND_MS = 1_700_000_000_000
+MAX_MS = 1000 * CONFIG.timer_max_delay_sec
+
+
+def message(**properties: object) -> Record:
+    texts = {"UNIQ_KEY": "k", **{name: str(value) for name, value in properties.items()}}
+    return Record("T", b"body", encode_properties(texts).encode(), queue_id=3, flag=7)
+
+
+def scheduled(**properties: object) -> Record:
+    found = schedule_timer(CONFIG, message(**properties), NOW_MS)
+    assert isinstance(found, Record)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("properties", "slot_ms"),
+    [
+        ({"TIMER_DELIVER_MS": SECOND_MS + 3000}, 2000),
+        ({"TIMER_DELIVER_MS": SECOND_MS + 3001}, 3000),
+        ({"TIMER_DELAY_SEC": 3}, 3000),
+        ({"TIMER_DELAY_MS": 2500}, 2000),
+        ({"TIMER_DELAY_MS": MAX_MS}, MAX_MS),
+        ({"TIMER_DELAY_SEC": 3, "TIMER_DELAY_MS": 9000, "TIMER_DELIVER_MS": 1}, 3000),
+        ({"TIMER_DELAY_MS": 9000, "TIMER_DELIVER_MS": 1}, 9000),
+    ],
+)
+def test_a_message_waits_for_its_second(properties: dict[str, object], slot_ms: int) -> None:
+    waits = scheduled(**properties)
+    assert (waits.topic, waits.queue_id, waits.body, waits.flag) == (TIMER_TOPIC, 0, b"body", 7)
+    found = decode_properties(waits.properties)
+    assert found["TIMER_OUT_MS"] == str(SECOND_MS + slot_ms)
+    assert (found["REAL_TOPIC"], found["REAL_QID"]) == ("T", "3")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {"TIMER_DELIVER_MS": NOW_MS},
+        {"TIMER_DELAY_SEC": -1},
+        {"TIMER_DELAY_SEC": 3, "DELAY": 1},
+        {"TIMER_DELAY_SEC": 3, "TIMER_OUT_MS": 1},  # it was delivered by a wheel
+        {"MY_TIMER_DELAY": 3},
+    ],
+)
+def test_a_message_that_waits_not(properties: dict[str, object]) -> None:
+    assert scheduled(**properties) == message(**properties)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"TIMER_DELAY_MS": MAX_MS + 1},
+        {"TIMER_DELAY_SEC": "abc"},
+        {"TIMER_DELIVER_MS": 1, "TIMER_DEL_UNIQKEY": "T+k"},
+    ],
+)
+def test_a_time_that_cannot_be(properties: dict[str, object]) -> None:
+    found = schedule_timer(CONFIG, message(**properties), NOW_MS)
+    assert found is PutStatus.WHEEL_TIMER_MSG_ILLEGAL
+
+
+def test_a_broker_may_have_no_wheel() -> None:
+    config = replace(CONFIG, timer_wheel_enable=False)
+    found = schedule_timer(config, message(TIMER_DELAY_SEC=3), NOW_MS)
+    assert found is PutStatus.WHEEL_TIMER_NOT_ENABLE
+    assert schedule_timer(config, message(), NOW_MS) == message()
+
+
+def turn(state: TimerState, now_ms: int) -> list[tuple[int, ...]]:
+    """All that comes out of the wheel by a time."""
+    found = []
+    while (step := dequeue(state, now_ms)).changes:
+        apply(state, step.changes)
+        found += [step.result] if step.result else []
+    return found
+
+
+def test_nothing_leaves_the_wheel_early() -> None:
+    state = TimerState(SECOND_MS)
+    for offset, delay_ms in enumerate((3000, 2000, 2400)):
+        waits = scheduled(TIMER_DELAY_MS=delay_ms)
+        apply(state, enqueue(state, offset, waits).changes)
+    assert state.queue_offset == 3
+    assert turn(state, SECOND_MS + 2999) == []
+    assert turn(state, SECOND_MS + 3000) == [(1, 2)]
+    assert turn(state, SECOND_MS + 9000) == [(0,)]
+    assert state == TimerState(SECOND_MS + 9000, 3)
+
+
+def test_a_clock_that_goes_back_hides_nothing() -> None:
+    state = TimerState(SECOND_MS + 60_000)
+    apply(state, enqueue(state, 0, scheduled(TIMER_DELAY_SEC=3)).changes)
+    assert turn(state, SECOND_MS + 61_000) == [(0,)]
+
+
+def test_what_is_no_timer_message_is_passed_over() -> None:
+    state = TimerState()
+    for offset, passed in enumerate((None, message(), message(TIMER_OUT_MS="x"))):
+        apply(state, enqueue(state, offset, passed).changes)
+    assert state == TimerState(0, 3)
+
+
+def test_after_a_restart_the_wheel_has_what_was_not_delivered() -> None:
+    waits = [scheduled(TIMER_DELAY_SEC=seconds) for seconds in (1, 5, 5)]
+    messages = [*enumerate(waits), (3, None)]
+    state = recover(messages, SECOND_MS + 5000, 4)
+    assert state == TimerState(SECOND_MS + 5000, 4, {SECOND_MS + 5000: (1, 2)})
+    assert recover(messages, 0, 4).wheel.keys() == {SECOND_MS + 1000, SECOND_MS + 5000}
+
+
+def test_what_is_delivered() -> None:
+    (copy,) = delivered_copies([replace(scheduled(TIMER_DELAY_SEC=3), store_timestamp=5)], 9)
+    assert (copy.topic, copy.queue_id, copy.body, copy.flag) == ("T", 3, b"body", 7)
+    found = decode_properties(copy.properties)
+    assert (found["TIMER_ENQUEUE_MS"], found["TIMER_DEQUEUE_MS"]) == ("5", "9")
+    assert isinstance(schedule_timer(CONFIG, copy, NOW_MS), Record)
+
+
+def test_a_message_deletes_another_one_of_its_slot() -> None:
+    one, two = (scheduled(TIMER_DELAY_SEC=3, UNIQ_KEY=key) for key in "ab")
+    delete = scheduled(TIMER_DELAY_SEC=3, TIMER_DEL_UNIQKEY="T+a")
+    assert [copy.properties for copy in delivered_copies([one, two, delete], 9)] == [
+        copy.properties for copy in delivered_copies([two], 9)
+    ]
+    other = scheduled(TIMER_DELAY_SEC=3, TIMER_DEL_UNIQKEY="a")
+    assert len(delivered_copies([one, other], 9)) == 1
+
+
+def test_a_recall_handle_names_the_message() -> None:
+    handle = recall_handle("broker-a", scheduled(TIMER_DELAY_SEC=3))
+    assert handle is not None
+    assert urlsafe_b64decode(handle) == b"v1 T broker-a %d k" % (SECOND_MS + 3001)
+    assert recall_handle("broker-a", message()) is None
+    retried = schedule_timer(CONFIG, replace(message(TIMER_DELAY_SEC=3), topic="%RETRY%g"), NOW_MS)
+    assert isinstance(retried, Record)
+    assert recall_handle("broker-a", retried) is None
