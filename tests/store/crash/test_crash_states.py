@@ -17,7 +17,7 @@ from mqrules import UserError
 from mqspec.store import ConfigFile, MessageStore, StoreConfig
 
 QUEUES = 2
-LIVES = 3  # each begins with what a crash of the one before left
+LIVES = 2  # each begins with what a crash of the one before left
 ACTIONS = 16  # of a life
 OFFSETS = Path("config", "consumerOffset.json")
 MEMORY = Path("/dev/shm")
@@ -129,9 +129,9 @@ class Life:
             yield self.random.choice(FATES)
 
 
-def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig) -> bool:
-    """Recover a crash state, and see that nothing is missing and the store goes on. Returns
-    whether a ConsumeQueue was ahead of the log."""
+def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig, again: bool) -> bool:
+    """Recover a crash state, and see that nothing is missing and the store goes on, `again`
+    after another start, too. Returns whether a ConsumeQueue was ahead of the log."""
     write_image(root, image)
     left = contents(root, config)
     ahead = any(unit[0] >= left.end for units in left.queues.values() for unit in units.values())
@@ -147,11 +147,12 @@ def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig) -> bool
         assert result.queue_offset == len(expected[queue_id]), "LOG-002"
         expected[queue_id].append(f"new{queue_id}")
     store.close()
-    again = MessageStore(root, config, Clock(10**9))
-    assert not again.open().abnormal
-    for queue_id, wanted_keys in expected.items():
-        assert keys(again, queue_id) == wanted_keys, "RECOV-014"
-    again.close()
+    if again:
+        store = MessageStore(root, config, Clock(10**9))
+        assert not store.open().abnormal
+        for queue_id, wanted_keys in expected.items():
+            assert keys(store, queue_id) == wanted_keys, "RECOV-014"
+        store.close()
     table = ConfigFile(root / OFFSETS).load().get("offsetTable", {"T@G": {"0": 0}})
     assert wanted.persisted <= table["T@G"]["0"] <= wanted.persisting, "RECOV-020"
     return ahead
@@ -191,7 +192,8 @@ def explore(
                 explored.in_recovery += recovering
                 root = scratch / f"left{len(explored.states)}"
                 try:
-                    explored.consume_queue_ahead += check(root, left, then, config)
+                    again = len(explored.states) % 4 == 0
+                    explored.consume_queue_ahead += check(root, left, then, config, again)
                     survived.append((left, then))
                 except (AssertionError, UserError) as error:
                     explored.failures.append(f"seed {seed}, life {number}: {error!r}")
@@ -208,7 +210,7 @@ STATES = 1_250  # of a test at least; with the four below, 5,000
 
 @pytest.mark.parametrize("first", [0, 10, 20])
 def test_with_sync_flush_no_crash_takes_what_was_acknowledged(scratch: Path, first: int) -> None:
-    explored = explore(scratch, range(first, first + 10), sync_flush=True)
+    explored = explore(scratch, range(first, first + 7), sync_flush=True)
     assert not explored.failures
     assert len(explored.states) >= STATES
     assert explored.in_recovery > 0
@@ -216,7 +218,7 @@ def test_with_sync_flush_no_crash_takes_what_was_acknowledged(scratch: Path, fir
 
 def test_a_consume_queue_ahead_of_the_log_is_cut_back(scratch: Path) -> None:
     """With asynchronous flush, where what was flushed counts as acknowledged."""
-    explored = explore(scratch, range(100, 110), sync_flush=False)
+    explored = explore(scratch, range(100, 107), sync_flush=False)
     assert not explored.failures
     assert len(explored.states) >= STATES
     assert explored.consume_queue_ahead >= 100

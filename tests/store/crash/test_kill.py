@@ -17,7 +17,16 @@ from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
-BROKER = Path(__file__).with_name("sync_flush_broker.py")
+# Small files, so that a run has many.
+CONFIG = """
+nameserver_port = 0
+broker_port = 0
+segment_size = 65_536
+consume_queue_units = 300
+sync_flush = true
+max_hash_slot_num = 100
+max_index_num = 400
+"""
 TOPIC, QUEUES, PRODUCERS = "Killed", 4, 8
 TIMEOUT_MS = 30_000
 NOT_THERE = (17, 19, 21)  # no topic yet; nothing at the offset; nothing at or behind it
@@ -27,12 +36,15 @@ Acknowledged = dict[tuple[int, int], bytes]  # bodies by queue id and queue offs
 
 @contextmanager
 def broker(store: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
-    """A running broker, killed in the end."""
-    command = [sys.executable, str(BROKER), str(store)]
+    """`mqspec serve` with synchronous flush, killed in the end; and where its broker listens."""
+    config = store.with_name("serve.toml")
+    config.write_text(CONFIG)
+    options = ("--config", str(config), "--store", str(store))
+    command = [sys.executable, "-m", "mqspec.cli", "serve", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
-            _, address = process.stdout.readline().split()
+            *_, address = next(line for line in process.stdout if line.startswith("broker")).split()
             host, _, port = address.rpartition(":")
             yield process, host, int(port)
         finally:
