@@ -6,6 +6,8 @@ from mqspec.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig, SendResult
+from mqspec.client.pull import PullResult
+from mqspec.client.pull_consumer import PullConsumer
 from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.client.transaction_producer import (
@@ -31,6 +33,8 @@ __all__ = [
     "Producer",
     "ProducerConfig",
     "PublishConfig",
+    "PullConsumer",
+    "PullResult",
     "PushConsumer",
     "Recorder",
     "SendResult",

@@ -217,7 +217,6 @@ class GroupMember:
 
     async def _started_on(self, mq: MessageQueue, queue: ProcessQueue) -> None:
         """The member holds the queue: it may be pulled."""
-        raise NotImplementedError
 
     async def _removed(self, mqs: Iterable[MessageQueue]) -> None:
         """The member does not hold these queues any more."""

@@ -55,6 +55,7 @@ from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
 ZLIB_LEVEL: Final = 5
+CLIENT_INNER_PRODUCER: Final = "CLIENT_INNER_PRODUCER"  # the producer group of a consumer
 
 
 class MessageError(ClientError):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from mqrules import EventKind, Outcome
 from mqspec.client import running_info
@@ -21,7 +20,7 @@ from mqspec.client.listener import Listener
 from mqspec.client.member import GroupMember, MemberConfig
 from mqspec.client.message import RETRY_TOPIC_PREFIX
 from mqspec.client.process_queue import ProcessQueueMessages
-from mqspec.client.publish import Publisher
+from mqspec.client.publish import CLIENT_INNER_PRODUCER, Publisher
 from mqspec.client.pull import PullRequest, PullResult, pull
 from mqspec.client.recorder import Recorder
 from mqspec.client.send_back import SendBack
@@ -56,8 +55,6 @@ from mqspec.core.types import ClientId, Group, MessageQueue, Topic
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
-
-CLIENT_INNER_PRODUCER: Final = "CLIENT_INNER_PRODUCER"
 
 log = logging.getLogger(__name__)
 
