@@ -19,6 +19,7 @@ _VIP_OFFSET: Final = 2  # the fast port is listenPort - 2
 _JVM: Final = (
     *("-Xmx384m", "-Xms384m", "-XX:MaxDirectMemorySize=256m"),
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
+    "-Drocketmq.broker.rebalance.lockMaxLiveTime=10000",  # ms, instead of a minute
 )
 
 # Small files, so that a run costs little disk, and halves looked at each 2 s instead of 30 s;

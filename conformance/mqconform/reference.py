@@ -43,6 +43,8 @@ class Reference:
         words = [
             *("--store", str(self._home / "store"), "--brokers", "2"),
             *("--nameserver-port", str(self.nameserver.port), "--broker-port", "0"),
+            *("--transaction-check-interval", "2000"),  # ms, instead of 30 s
+            *("--rebalance-lock-max-live-time-ms", "10000"),  # instead of a minute
             *("--tls-cert", str(LOOPBACK_CERTIFICATE)),
         ]
         with (self._home / "serve.log").open("a", encoding="utf-8") as log:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 from mqconform import requests
 from mqconform.case import case
-from mqconform.connection import Connection
+from mqconform.connection import Connection, eventually
 from mqconform.requests import Request
 from mqconform.scene import Scene, done, fields
 from mqconform.stage import Restart
+
+LIVE_MIN_S, LIVE_MAX_S = 9, 70  # 60 s, or as little as a target is set to
 
 GRANTED = "test_a_lock_is_granted_to_one_member_at_a_time"
 
@@ -54,6 +58,22 @@ def test_only_the_holder_unlocks(scene: Scene) -> None:
     assert lock(scene.broker, group, "other", a) == set()
     done(scene.broker.call(requests.unlock(group, "one", a)))
     assert lock(scene.broker, group, "other", a, b) == {a}
+
+
+@case("LOCK-004", party="broker", after=GRANTED)
+def test_a_lock_that_is_not_renewed_goes_to_the_next(scene: Scene) -> None:
+    group, (silent, renewed) = scene.group(), queues_of(scene, 2)
+    other = scene.connect()
+    assert lock(scene.broker, group, "one", silent, renewed) == {silent, renewed}
+    began = time.monotonic()
+
+    def is_taken_over() -> bool:
+        assert lock(scene.broker, group, "one", renewed) == {renewed}
+        return lock(other, group, "other", silent) == {silent}
+
+    assert eventually(is_taken_over, LIVE_MAX_S)
+    assert time.monotonic() - began > LIVE_MIN_S
+    assert lock(other, group, "other", renewed) == set()
 
 
 @case("LOCK-005", party="broker", after=GRANTED)

@@ -21,6 +21,7 @@ from mqspec.broker.pulling import HeldPull, wake
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
 from mqspec.broker.stats import BrokerStats
 from mqspec.core import authentication, delay, group, long_polling, timer
+from mqspec.core.assignment import AssignmentState
 from mqspec.core.delay import DelayState
 from mqspec.core.flow_control import Pool
 from mqspec.core.group import GroupState
@@ -34,10 +35,12 @@ from mqspec.core.pop_order import PopOrderState
 from mqspec.core.record import Host, Record, decode_properties
 from mqspec.core.response import Refusal
 from mqspec.core.retention import CLEAN_RESOURCE_INTERVAL_MS
+from mqspec.core.route import TopicRouteData
 from mqspec.core.stats import SAMPLE_INTERVAL_MS
 from mqspec.core.step import Change, Step, apply
 from mqspec.core.timer import TimerState
 from mqspec.core.transaction import TransactionState
+from mqspec.core.types import Topic
 from mqspec.service import Dispatcher, clock_ms, every, listen
 from mqspec.store.message_store import (
     Arrival,
@@ -84,6 +87,7 @@ class Broker:
         self.timer = TimerState()
         self.delay_levels = delay.parse_delay_levels(self.config.message_delay_level)
         self.locks = LockState()
+        self.assignment = AssignmentState()
         self.pop = PopState()
         self.pop_order = PopOrderState()
         self.pops = PopLongPolling(partial(pop.pop_again, self), self.config.pop_polling_size)
@@ -242,6 +246,16 @@ class Broker:
         apply(self.offsets, step.changes)
         return step
 
+    def carry_assignment(self, step: Step) -> Step:
+        """Apply changes of how groups ask for messages, and write them to disk."""
+        apply(self.assignment, step.changes)
+        self._files.persist_assignment(self.assignment)
+        return step
+
+    async def topic_route(self, topic: Topic) -> TopicRouteData | None:
+        """The brokers and queues of a topic, as the nameserver knows them; None: it does not."""
+        return await self._registrar.topic_route(topic)
+
     def hold(self, queue: TopicQueue, request: long_polling.PullRequest) -> None:
         """Hold a pull."""
         step = long_polling.suspend_pull_request(self.long_polling, queue, request)
@@ -317,6 +331,7 @@ class Broker:
     def _load(self) -> None:
         self.metadata = self._files.load_metadata()
         self.offsets = self._files.load_offsets()
+        self.assignment = self._files.load_assignment()
         self.delay = self._files.load_delay()
         self.transactions = transactions.load(self)
         self.timer = timers.load(self)

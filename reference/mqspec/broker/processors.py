@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mqspec.broker import (
     admin,
+    assignment,
     connections,
     locks,
     membership,
@@ -48,6 +49,8 @@ PROCESSORS: Final[dict[int, Processor[Broker]]] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: membership.get_consumer_list_by_group,
     RequestCode.CHECK_CLIENT_CONFIG: membership.check_client_config,
     RequestCode.CONSUMER_SEND_MSG_BACK: send_back.send_back,
+    RequestCode.QUERY_ASSIGNMENT: assignment.query_assignment,
+    RequestCode.SET_MESSAGE_REQUEST_MODE: assignment.set_request_mode,
     RequestCode.LOCK_BATCH_MQ: locks.lock_batch_mq,
     RequestCode.UNLOCK_BATCH_MQ: locks.unlock_batch_mq,
     RequestCode.QUERY_CONSUMER_OFFSET: offsets.query_consumer_offset,

@@ -11,8 +11,10 @@ from typing import Final
 from mqrules import UserError
 from mqspec.core.metadata import BrokerConfig, MetadataState
 from mqspec.core.response import ResponseCode
-from mqspec.core.route import MASTER_ID
+from mqspec.core.route import MASTER_ID, TopicRouteData
+from mqspec.core.types import Topic
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError, connect
+from mqspec.wire.bodies import from_body
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 from mqspec.wire.registration import encode_registration
@@ -73,6 +75,14 @@ class Registrar:
             await self._ask(RemotingCommand(RequestCode.UNREGISTER_BROKER, self._fields))
         self.close()
 
+    async def topic_route(self, topic: Topic) -> TopicRouteData | None:
+        """A topic's route; None where the nameserver has none, or is not there."""
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+        with contextlib.suppress(UserError):
+            return from_body(TopicRouteData, (await self._ask(request)).body)
+        return None
+
     def close(self) -> None:
         """Close the connection, which says as much as to unregister."""
         if self._connection:
@@ -84,7 +94,7 @@ class Registrar:
             version = metadata.topic_data_version
             await self.register_again(metadata)
 
-    async def _ask(self, request: RemotingCommand) -> None:
+    async def _ask(self, request: RemotingCommand) -> RemotingCommand:
         try:
             if self._connection is None or self._connection.is_closed:
                 host, _, port = self._nameserver.rpartition(":")
@@ -100,3 +110,4 @@ class Registrar:
                 f"the nameserver answers {response.code}: {response.remark}",
                 "look into its log",
             )
+        return response
