@@ -157,10 +157,20 @@ def send_v1(request: Request) -> Request:
     return replace(request, code=SEND_MESSAGE, fields=fields)
 
 
-def send_batch(topic: str, bodies: Sequence[bytes], queue_id: int = 0) -> Request:
-    """SEND_BATCH_MESSAGE: several messages of one queue in one request."""
+def send_batch(
+    topic: str,
+    bodies: Sequence[bytes],
+    queue_id: int = 0,
+    properties: Mapping[str, str] | None = None,
+) -> Request:
+    """SEND_BATCH_MESSAGE: several messages of one queue in one request, with the same
+    properties."""
+    beside = property_string(properties or {}).encode()
     inner = b"".join(
-        struct.pack(">iiiii", 22 + len(body), 0, 0, 0, len(body)) + body + struct.pack(">h", 0)
+        struct.pack(">iiiii", 22 + len(body) + len(beside), 0, 0, 0, len(body))
+        + body
+        + struct.pack(">h", len(beside))
+        + beside
         for body in bodies
     )
     return replace(send(topic, inner, queue_id).having(m=True), code=SEND_BATCH_MESSAGE)

@@ -13,6 +13,7 @@ from mqspec.core.metadata import (
     check_topic_name,
     create_retry_topic,
     create_topic_in_send,
+    delete_subscription_group,
     delete_topic,
     find_subscription_group,
     system_topics,
@@ -89,7 +90,7 @@ def test_a_heartbeat_makes_the_retry_topic_once() -> None:
     group = SubscriptionGroupConfig("g", retry_queue_nums=2)
     carry(state, create_retry_topic(state, group, NOW_MS))
     assert state.topic_config_table["%RETRY%g"].read_queue_nums == 2
-    assert create_retry_topic(state, group, NOW_MS) == Step()
+    assert create_retry_topic(state, group, NOW_MS).changes == ()
 
 
 def test_an_administrator_creates_and_changes_a_topic() -> None:
@@ -141,3 +142,31 @@ def test_a_topic_is_quoted_as_java_quotes_it() -> None:
         "TopicConfig [topicName=TRW, readQueueNums=8, writeQueueNums=2, perm=RW-, "
         "topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false, attributes={}]"
     )
+
+
+def test_attributes_of_a_topic_are_kept_when_it_changes() -> None:
+    state = MetadataState()
+    carry(state, update_topic(state, TopicConfig("T", 1, 1), NOW_MS, {"+message.type": "FIFO"}))
+    carry(state, update_topic(state, TopicConfig("T", 2, 2), NOW_MS))
+    assert state.topic_config_table["T"] == TopicConfig(
+        "T", 2, 2, attributes={"message.type": "FIFO"}
+    )
+    step = update_topic(state, TopicConfig("T", 3, 3), NOW_MS, {"+message.type": "BLUE"})
+    assert step.changes == ()
+    assert step.result.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_group_is_deleted_once() -> None:
+    state = MetadataState()
+    carry(state, update_subscription_group(state, SubscriptionGroupConfig("G"), NOW_MS))
+    version = state.group_data_version
+    carry(state, delete_subscription_group(state, "G", NOW_MS))
+    assert state.subscription_group_table == {}
+    assert state.group_data_version == version.next(NOW_MS)
+    assert delete_subscription_group(state, "G", NOW_MS) == Step()
+
+
+def test_groups_have_no_attributes() -> None:
+    group = SubscriptionGroupConfig("G", attributes={"+consume.lag": "1"})
+    step = update_subscription_group(MetadataState(), group, NOW_MS)
+    assert (step.changes, step.result.remark) == ((), "unsupported key: consume.lag")

@@ -20,6 +20,8 @@ from mqspec.core.offset_commit import (
     QueueSpan,
     UpdateConsumerOffset,
     add_message_queue,
+    clean_offset,
+    clean_offset_by_topic,
     commit_offset,
     correct_tags_offset,
     load,
@@ -36,6 +38,8 @@ from mqspec.core.offset_commit import (
     reset_offset_inner,
     update_consumer_offset,
     update_offset,
+    which_group_by_topic,
+    which_topic_by_consumer,
 )
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
@@ -360,3 +364,14 @@ def test_a_reset_by_time_moves_all_queues_and_is_not_written() -> None:
     assert reset(state, None, SPAN, SPAN._replace(key=OffsetKey("T", "G", 1))) == {0: 7, 1: 7}
     loaded = load(persist(state))
     assert loaded == OffsetState({KEY: 7, OffsetKey("T", "G", 1): 7})
+
+
+def test_offsets_go_with_their_topic_and_with_their_group() -> None:
+    keys = [OffsetKey("T", "G", 0), OffsetKey("T", "H", 1), OffsetKey("U", "G", 0)]
+    state = OffsetState(dict.fromkeys(keys, 1), pull_offset_table=dict.fromkeys(keys, 2))
+    assert which_group_by_topic(state, "T") == ["G", "H"]
+    assert which_topic_by_consumer(state, "G") == ["T", "U"]
+    apply(state, clean_offset_by_topic(state, "T").changes)
+    assert state == OffsetState({keys[2]: 1}, pull_offset_table={keys[2]: 2})
+    apply(state, clean_offset(state, "G").changes)
+    assert state == OffsetState()

@@ -1,0 +1,264 @@
+"""Administration: what is changed and shown of topics, groups, connections and the broker."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import eventually
+from mqconform.frame import Frame
+from mqconform.requests import Request, Subscription
+from mqconform.scene import Scene, done
+
+MESSAGE_TYPE = "message.type"
+
+
+def by_queue(answer: Frame) -> dict[int, dict[str, int]]:
+    """The offsetTable of an answer, by queue id."""
+    table: dict[str, dict[str, int]] = done(answer).json()["offsetTable"]
+    return {json.loads(queue)["queueId"]: entry for queue, entry in table.items()}
+
+
+def attributes(scene: Scene, topic: str) -> dict[str, str]:
+    found: dict[str, str] = done(scene.broker.call(requests.topic_config(topic))).json()[
+        "attributes"
+    ]
+    return found
+
+
+def runtime(scene: Scene) -> dict[str, str]:
+    request = Request(requests.GET_BROKER_RUNTIME_INFO)
+    table: dict[str, str] = done(scene.broker.call(request)).json()["table"]
+    return table
+
+
+def properties(scene: Scene) -> dict[str, str]:
+    lines = done(scene.broker.call(Request(requests.GET_BROKER_CONFIG))).body.decode().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+# Topics
+
+
+@case("ADMIN-001", party="broker")
+def test_a_topic_is_shown_as_it_was_made(scene: Scene) -> None:
+    topic = scene.name("T")
+    for read, write, perm in ((3, 2, 6), (5, 4, 4)):
+        done(scene.broker.call(requests.create_topic(topic, read, write, perm)))
+        one = done(scene.broker.call(requests.topic_config(topic))).json()
+        every = done(scene.broker.call(Request(requests.GET_ALL_TOPIC_CONFIG))).json()
+        assert every["topicConfigTable"][topic] == one
+        shown = one["readQueueNums"], one["writeQueueNums"], one["perm"], one["attributes"]
+        assert shown == (read, write, perm, {})
+
+
+@case("ADMIN-002", party="broker")
+def test_attributes_are_altered(scene: Scene) -> None:
+    topic = scene.name("T")
+    made = requests.create_topic(topic, 1, 1)
+    done(scene.broker.call(made.having(attributes="+message.type=FIFO,+cleanup.policy=DELETE")))
+    assert attributes(scene, topic) == {MESSAGE_TYPE: "FIFO", "cleanup.policy": "DELETE"}
+    done(scene.broker.call(made.having(attributes="+message.type=NORMAL")))
+    assert attributes(scene, topic)[MESSAGE_TYPE] == "NORMAL"
+    done(scene.broker.call(made.having(attributes="-message.type")))
+    assert attributes(scene, topic) == {"cleanup.policy": "DELETE"}
+    for wrong in (
+        *("+no.such=1", "+message.type=BLUE", "message.type=FIFO", "-message.type"),
+        "+cleanup.policy=COMPACTION",
+    ):
+        assert scene.broker.call(made.having(attributes=wrong)).code == 1, wrong
+    assert attributes(scene, topic) == {"cleanup.policy": "DELETE"}
+
+
+@case("ADMIN-002", party="broker")
+def test_nothing_is_taken_from_a_topic_that_is_being_created(scene: Scene) -> None:
+    topic = scene.name("T")
+    wrong = requests.create_topic(topic, 1, 1).having(attributes="-message.type")
+    assert scene.broker.call(wrong).code == 1
+    assert scene.broker.call(requests.topic_config(topic)).code == 17
+
+
+@case("ADMIN-003", party="broker")
+def test_a_deleted_topic_is_gone(scene: Scene) -> None:
+    topic = scene.topic(2)
+    for queue_id in (0, 1, 1):
+        scene.send(topic, b"old", queue_id)
+    done(scene.broker.call(requests.delete_topic(topic)))
+    assert scene.broker.call(requests.topic_config(topic)).code == 17
+    assert [scene.max_offset(topic, queue_id) for queue_id in (0, 1)] == [0, 0]
+    done(scene.broker.call(requests.create_topic(topic, 2, 2)))
+    scene.recorder.store_damaged()  # from now on queue offsets are used again
+    scene.send(topic, b"new", 1)
+    read = scene.read_all(topic, scene.group(), 1)
+    assert [(record.queue_offset, record.body) for record in read] == [(0, b"new")]
+    assert scene.max_offset(topic) == 0
+
+
+@case("ADMIN-004", party="broker")
+def test_offsets_go_with_their_topic(scene: Scene) -> None:
+    topic, other, group = scene.topic(), scene.topic(), scene.group()
+    for each in (topic, other):
+        done(scene.broker.call(requests.commit_offset(group, each, 7)))
+    done(scene.broker.call(requests.delete_topic(topic)))
+    assert scene.committed(group, topic) is None
+    assert scene.committed(group, other) == 7
+
+
+@case("ADMIN-005", party="broker")
+def test_topics_that_cannot_be_deleted(scene: Scene) -> None:
+    system = requests.delete_topic("SCHEDULE_TOPIC_XXXX")
+    assert scene.broker.call(system).code == 29
+    assert scene.broker.call(system.without("topic")).code == 29
+    assert scene.broker.call(requests.delete_topic(scene.name("T"))).code == 0
+
+
+@case("ADMIN-010", party="broker")
+def test_how_far_a_topic_reaches(scene: Scene) -> None:
+    topic = scene.topic(2)
+    for body in (b"one", b"two"):
+        scene.send(topic, body)
+    (_, last) = scene.read_all(topic, scene.group())
+    request = Request(requests.GET_TOPIC_STATS_INFO, {"topic": topic})
+    assert by_queue(scene.broker.call(request)) == {
+        0: {"minOffset": 0, "maxOffset": 2, "lastUpdateTimestamp": last.store_timestamp},
+        1: {"minOffset": 0, "maxOffset": 0, "lastUpdateTimestamp": 0},
+    }
+    assert scene.broker.call(request.having(topic=scene.name("T"))).code == 17
+
+
+# Groups
+
+
+@case("ADMIN-016", party="broker")
+def test_a_group_is_shown_as_it_was_made(scene: Scene) -> None:
+    group = scene.name("G")
+    done(scene.broker.call(requests.create_group(group, retryMaxTimes=3)))
+    one = done(scene.broker.call(requests.group_config(group))).json()
+    assert (one["retryMaxTimes"], one["retryQueueNums"], one["consumeEnable"]) == (3, 1, True)
+    every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
+    assert every["subscriptionGroupTable"][group] == one
+
+
+@case("ADMIN-009", party="broker")
+def test_a_deleted_group_keeps_members_and_offsets(scene: Scene) -> None:
+    group, topic, member = scene.name("G"), scene.topic(), scene.connect()
+    done(member.call(requests.heartbeat("one", group, [Subscription(topic)])))
+    done(scene.broker.call(requests.commit_offset(group, topic, 7)))
+    done(scene.broker.call(requests.delete_group(group)))
+    every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
+    assert group not in every["subscriptionGroupTable"]
+    assert scene.members(group) == ["one"]
+    assert scene.committed(group, topic) == 7
+    done(scene.broker.call(requests.delete_group(group, clean_offset=True)))
+    assert scene.committed(group, topic) is None
+
+
+@case("ADMIN-006", "ADMIN-013", "ADMIN-015", party="broker")
+def test_how_far_a_group_has_come(scene: Scene) -> None:
+    topic, group = scene.topic(2), scene.group()
+    for body in (b"one", b"two", b"three"):
+        scene.send(topic, body)
+    (_, second, _) = scene.read_all(topic, group)
+    done(scene.broker.call(requests.commit_offset(group, topic, 2)))
+    for about in ({}, {"topic": topic}):
+        request = Request(requests.GET_CONSUME_STATS, {"consumerGroup": group, **about})
+        table = by_queue(scene.broker.call(request))
+        names = ("brokerOffset", "consumerOffset", "lastTimestamp")
+        assert {queue: [entry[name] for name in names] for queue, entry in table.items()} == {
+            0: [3, 2, second.store_timestamp],
+            1: [0, 0, 0],
+        }
+    every = done(scene.broker.call(Request(requests.GET_ALL_CONSUMER_OFFSET))).json()
+    assert every["offsetTable"][f"{topic}@{group}"] == {"0": 2}
+    who = scene.broker.call(Request(requests.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}))
+    assert group in done(who).json()["groupList"]
+    what = scene.broker.call(Request(requests.QUERY_TOPICS_BY_CONSUMER, {"group": group}))
+    assert done(what).json()["topicList"] == [topic]
+
+
+@case("ADMIN-006", party="broker")
+def test_a_group_that_never_was(scene: Scene) -> None:
+    request = Request(requests.GET_CONSUME_STATS, {"consumerGroup": scene.name("G")})
+    assert by_queue(scene.broker.call(request)) == {}
+
+
+# Connections
+
+
+def connections(answer: Frame) -> list[tuple[str, str, int]]:
+    found: list[dict[str, Any]] = done(answer).json()["connectionSet"]
+    assert all(connection["clientAddr"].count(":") == 1 for connection in found)
+    return [(each["clientId"], each["language"], each["version"]) for each in found]
+
+
+@case("ADMIN-007", party="broker")
+def test_who_consumes(scene: Scene) -> None:
+    topic, group, member = scene.topic(), scene.name("G"), scene.connect()
+    request = Request(requests.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+    assert scene.broker.call(request).code == 206
+    done(member.call(requests.heartbeat("one", group, [Subscription(topic, "a || b")])))
+    answer = scene.broker.call(request)
+    assert connections(answer) == [("one", "JAVA", 479)]
+    body = answer.json()
+    shown = body["subscriptionTable"][topic]
+    assert (shown["subString"], sorted(shown["tagsSet"])) == ("a || b", ["a", "b"])
+    kinds = [body[name] for name in ("consumeType", "messageModel", "consumeFromWhere")]
+    assert kinds == ["CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_FIRST_OFFSET"]
+    member.close()
+    assert eventually(lambda: scene.broker.call(request).code == 206)
+
+
+@case("ADMIN-008", party="broker")
+def test_who_produces(scene: Scene) -> None:
+    group, producer = scene.name("P"), scene.connect()
+    request = Request(requests.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": group})
+    assert scene.broker.call(request).code == 1
+    done(producer.call(requests.producer_heartbeat("one", group)))
+    assert connections(scene.broker.call(request)) == [("one", "JAVA", 479)]
+
+
+# The broker itself
+
+
+@case("ADMIN-011", party="broker")
+def test_options_are_set_and_shown(scene: Scene) -> None:
+    name = "transactionCheckMax"
+    before = properties(scene)[name]
+    try:
+        done(scene.broker.call(requests.update_broker_config(**{name: 16, "noSuchOption": 1})))
+        assert properties(scene)[name] == "16"
+        assert "noSuchOption" not in properties(scene)
+    finally:
+        done(scene.broker.call(requests.update_broker_config(**{name: before})))
+    assert properties(scene)[name] == before
+
+
+@case("ADMIN-012", party="broker")
+def test_what_is_counted_of_a_topic(scene: Scene) -> None:
+    topic = scene.topic()
+    fields = {"statsName": "TOPIC_PUT_NUMS", "statsKey": topic}
+    request = Request(requests.VIEW_BROKER_STATS_DATA, fields)
+    answer = scene.broker.call(request)
+    assert (answer.code, answer.remark) == (1, f"The stats <TOPIC_PUT_NUMS> <{topic}> not exist")
+    scene.send(topic)
+    counted = done(scene.broker.call(request)).json()
+    assert counted.keys() == {"statsMinute", "statsHour", "statsDay"}
+    assert all(window.keys() == {"sum", "tps", "avgpt"} for window in counted.values())
+    assert scene.broker.call(request.having(statsName="NO_SUCH_STATS")).code == 1
+
+
+@case("ADMIN-014", party="broker")
+def test_what_a_broker_is_doing(scene: Scene) -> None:
+    topic = scene.topic()
+    before = runtime(scene)
+    scene.send(topic)
+    (record,) = scene.read_all(topic, scene.group())
+    # Other cases store messages meanwhile.
+    after = runtime(scene)
+    assert int(after["msgPutTotalTodayNow"]) >= int(before["msgPutTotalTodayNow"]) + 1
+    first, end = int(before["commitLogMaxOffset"]), int(after["commitLogMaxOffset"])
+    assert first <= record.physical_offset
+    assert record.physical_offset + record.size <= end
+    assert after["brokerVersionDesc"].startswith("V")
