@@ -199,7 +199,8 @@ def look(
     """One round over some halves; the state after it."""
     state = state or TransactionState()
     span = Span(min(halves, default=0), max(halves, default=-1) + 1)
-    event = CheckRound(ops, state.op_offset, span, halves.get, 3 * DAY_MS, NOW_MS)
+    batch = state.op_batch
+    event = CheckRound(ops, state.op_offset, batch, span, halves.get, 3 * DAY_MS, NOW_MS)
     step = check(state, config, event)
     apply(state, step.changes)
     return step, state
@@ -236,6 +237,12 @@ def test_a_half_that_was_ended_is_left_alone() -> None:
     step, state = look({0: half(0), 1: half(1)}, (1, 0), (0,))
     assert step.sends == ()
     assert (state.half_offset, state.op_offset) == (2, 2)
+
+
+def test_a_half_whose_end_waits_in_memory_is_left_alone() -> None:
+    step, state = look({0: half(0), 1: half(1)}, state=TransactionState(op_batch=(0,)))
+    assert len(step.sends) == 1
+    assert (state.half_offset, state.op_offset, state.op_batch) == (2, 0, (0,))
 
 
 def test_a_young_half_ends_the_round() -> None:

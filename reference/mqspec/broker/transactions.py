@@ -26,7 +26,7 @@ from mqspec.core.transaction import (
     PutFinal,
     TransactionState,
 )
-from mqspec.service import clock_ms, refused
+from mqspec.service import Served, clock_ms, refused
 from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
 from mqspec.wire.bodies import decode_messages
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 _HALF_QUEUE: Final = OffsetKey(HALF_TOPIC, CONSUMER_GROUP, 0)
 _OP_QUEUE: Final = OffsetKey(OP_TOPIC, CONSUMER_GROUP, 0)
 _AT_A_TIME: Final = 100  # halves before others get their turn
-_FILE_RESERVED_MS: Final = 72 * 3_600_000  # fileReservedTime
 _UNKNOWN, _COMMIT, _ROLLBACK = 0, int(SysFlag.COMMIT), int(SysFlag.ROLLBACK)
 
 
@@ -53,9 +52,7 @@ def load(broker: Broker) -> TransactionState:
     )
 
 
-def end_transaction(
-    broker: Broker, _: Connection, request: RemotingCommand
-) -> RemotingCommand | None:
+def end_transaction(broker: Broker, _: Connection, request: RemotingCommand) -> Served:
     """37. A producer that does not know yet gets no answer (TX-009)."""
     kind = integer(request, "commitOrRollback")
     event = EndTransaction(
@@ -73,15 +70,18 @@ def end_transaction(
     step = transaction.end_transaction(broker.transactions, broker.config, event, half, clock_ms())
     if isinstance(step.result, Refusal):
         return refused(request, step.result)
+    answer: Served = request.response(remark=None if event.is_commit else NOT_SET)
     for send in step.sends:
         assert isinstance(send, PutFinal)
         put = broker.put_message(send.message)
         if put.status not in PUT_CODES:
             return refused(request, PUT_REFUSALS[put.status])
+        # Also where it was not flushed in time the message is stored, and will be seen.
+        answer = broker.when_stored(send.message, put, lambda _: request.response())
     apply(broker.transactions, step.changes)
     if transaction.is_batch_full(broker.transactions, broker.config):
         write_ops(broker)
-    return request.response(remark=None if event.is_commit else NOT_SET)
+    return answer
 
 
 def write_ops(broker: Broker) -> None:
@@ -105,7 +105,6 @@ def write_ops(broker: Broker) -> None:
 
 async def check(broker: Broker) -> None:
     """Check back, or park, what has no end for too long."""
-    write_ops(broker)
     state, store = broker.transactions, broker.store
     end = store.max_offset(HALF_TOPIC, 0)
     op_offset = max(state.op_offset, store.min_offset(OP_TOPIC, 0))
@@ -114,9 +113,10 @@ async def check(broker: Broker) -> None:
         event = CheckRound(
             ops,
             op_offset,
+            state.op_batch,
             Span(store.min_offset(HALF_TOPIC, 0), min(end, state.half_offset + _AT_A_TIME)),
             lambda offset: _half(broker, offset),
-            _FILE_RESERVED_MS,
+            broker.store_config.file_reserved_time * 3_600_000,
             clock_ms(),
         )
         step = transaction.check(state, broker.config, event)

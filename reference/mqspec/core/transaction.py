@@ -76,6 +76,7 @@ class CheckRound:
 
     ops: Sequence[tuple[int, ...]]  # the halves that each op message names, of those not done
     op_offset: int  # of the first of them
+    noted: Sequence[int]  # halves that were ended, and are in no op message yet
     half_queue: Span  # the halves to look at
     half: Callable[[int], Record | None]  # the one at a queue offset
     file_reserved_ms: int  # older halves are parked: their records will soon be deleted
@@ -195,7 +196,7 @@ def check(state: TransactionState, config: BrokerConfig, event: CheckRound) -> S
     with an immunity of its own is appended again instead, and does not hold up the others.
     Result: whether the round came to the end of its halves.
     """
-    ended = frozenset(chain.from_iterable(event.ops))
+    ended = frozenset(chain(event.noted, *event.ops))
     sends: list[Park | PutBack] = []
     first = max(state.half_offset, event.half_queue.min)
     half_offset = first
