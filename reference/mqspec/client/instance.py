@@ -211,7 +211,7 @@ class ClientInstance:
                         self._handler,
                         timeout_ms=self.timeout_ms,
                         ssl=self._ssl,
-                        signed=self._credentials and self._credentials.signed,
+                        signed=self._credentials.signed if self._credentials else None,
                     )
                 except OSError as error:
                     why = os.strerror(error.errno) if error.errno else "no connection in time"

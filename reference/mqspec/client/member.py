@@ -14,10 +14,12 @@ from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any, ClassVar, Final, Self
 
 from mqrules import EventKind, Outcome, UserError
 from mqspec.client.clock import now_ms, wall_ms
+from mqspec.client.credentials import SessionCredentials
 from mqspec.client.instance import (
     NOT_ANSWERED,
     POLL_NAME_SERVER_INTERVAL_MS,
@@ -96,6 +98,8 @@ class MemberConfig:
     rebalance_wait_interval_ms: int = WAIT_INTERVAL_MS
     rebalance_min_interval_ms: int = MIN_INTERVAL_MS
     local_offset_store_dir: Path | None = None  # None: ~/.rocketmq_offsets; of broadcasting
+    ssl: SSLContext | None = None  # mqspec.tls.client_context
+    credentials: SessionCredentials | None = None
 
 
 class GroupMember:
@@ -123,7 +127,14 @@ class GroupMember:
         self.subscriptions = build_subscriptions(group, subscriptions)
         # All members that broadcast on one host share an id, and so the file of their progress.
         name = "DEFAULT" if self.is_broadcasting else None
-        self.instance = ClientInstance(nameserver, self._serve, client_id, instance_name=name)
+        self.instance = ClientInstance(
+            nameserver,
+            self._serve,
+            client_id,
+            instance_name=name,
+            ssl=config.ssl,
+            credentials=config.credentials,
+        )
         self._common = config
         self._rebalance = RebalanceState()
         self._wake = asyncio.Event()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from ssl import SSLContext
 from typing import Any, Self
 
 from mqrules import EventKind, Outcome
+from mqspec.client.credentials import SessionCredentials
 from mqspec.client.instance import (
     NOT_ANSWERED,
     POLL_NAME_SERVER_INTERVAL_MS,
@@ -42,6 +44,8 @@ class ProducerConfig:
     poll_name_server_interval_ms: int = POLL_NAME_SERVER_INTERVAL_MS
     back_pressure_for_async_send_num: int = BACK_PRESSURE_FOR_ASYNC_SEND_NUM
     back_pressure_for_async_send_size: int = BACK_PRESSURE_FOR_ASYNC_SEND_SIZE
+    ssl: SSLContext | None = None  # mqspec.tls.client_context
+    credentials: SessionCredentials | None = None
 
 
 class Producer:
@@ -61,7 +65,13 @@ class Producer:
     ) -> None:
         self.group = group
         self.config = config or ProducerConfig()
-        self._instance = ClientInstance(nameserver, self._serve, client_id)
+        self._instance = ClientInstance(
+            nameserver,
+            self._serve,
+            client_id,
+            ssl=self.config.ssl,
+            credentials=self.config.credentials,
+        )
         self._publisher = Publisher(self._instance, group, self.config.publish)
         self._record = recorder or nowhere()
         self._tasks = Tasks()
