@@ -114,7 +114,10 @@ class Java:
 @pytest.fixture(scope="module")
 def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One cluster for all tests here, each of which has a topic of its own."""
-    with serving(tmp_path_factory.mktemp("store")) as address:
+    # The first two retries wait for levels 3 and 4, which are 10 and 30 s otherwise.
+    levels = ("--message-delay-level", "1s 5s 1s 1s", "--enable-property-filter")
+    checks = ("--transaction-check-interval", "1000", "--transaction-time-out", "1000")
+    with serving(tmp_path_factory.mktemp("store"), *levels, *checks) as address:
         yield address
 
 
@@ -335,6 +338,14 @@ def test_what_java_commits_is_visible_and_what_it_rolls_back_is_not(
     assert keys == ["after-1", "after-2", "commit"]
 
 
+def test_java_is_asked_about_what_it_did_not_end(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "Undecided"))
+    java.tell("send-in-transaction", "Undecided", "open", "unknown")
+    (committed,) = read(nameserver, "Undecided", 1)
+    assert (committed.keys, committed.record.flag) == ("open", 7)
+    java.wait(lambda said: "checked open" in said)
+
+
 def test_delayed_messages_come_late_to_either(java: Java, nameserver: str) -> None:
     asyncio.run(create_topic(nameserver, "Delayed"))
     java.tell("send-delayed", "Delayed", "by-java", 1)
@@ -354,3 +365,45 @@ def test_java_finds_a_message_by_its_key(java: Java, nameserver: str) -> None:
     before = len(java.got("query", 0))
     java.tell("query", "Keys", "three")
     assert [each.key for each in java.got("query", before + 1)[before:]] == ["three"]
+
+
+def test_what_java_fails_on_comes_again_and_again(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "Failing"))
+    send(nameserver, message("Failing", "hard"))
+    java.tell("push", "FailingGroup", "Failing", "failing-twice")
+    got = java.got("FailingGroup", 3)
+    java.tell("stop", "FailingGroup")
+    assert [(each.key, each.tags, each.who) for each in got] == [("hard", "Tag", "reference")] * 3
+
+
+def test_what_java_gives_up_is_in_the_dead_letter_topic(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "GivenUp"))
+    send(nameserver, message("GivenUp", "dead"))
+    java.tell("push", "GivingUpGroup", "GivenUp", "giving-up")
+    java.got("GivingUpGroup", 1)
+    (dead,) = read(nameserver, "%DLQ%GivingUpGroup", 1, group="Undertakers")
+    java.tell("stop", "GivingUpGroup")
+    assert dead.keys == "dead"
+    assert dead.properties["RETRY_TOPIC"] == "GivenUp"
+
+
+def test_java_chooses_messages_by_their_properties(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "BySql"))
+    sizes = {"small": "1", "big": "30", "none": None}
+    for key, size in sizes.items():
+        properties = {"who": "reference"} | ({"size": size} if size else {})
+        send(nameserver, replace(message("BySql", key), properties=properties))
+    java.tell("push-by-sql", "SqlGroup", "BySql", "size > 2 OR KEYS IN ('none', 'x')")
+    got = java.got("SqlGroup", 2)
+    java.tell("stop", "SqlGroup")
+    assert {each.key for each in got} == {"big", "none"}
+
+
+def test_java_asks_the_broker_for_its_queues(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "ByBroker"))
+    send(nameserver, *(message("ByBroker", f"{i}") for i in range(4)))
+    java.tell("push", "ByBrokerGroup", "ByBroker", "by-broker")
+    got = java.got("ByBrokerGroup", 4)
+    java.tell("stop", "ByBrokerGroup")
+    assert {each.place[0] for each in got} == {"broker-a:0", "broker-a:1"}
+    assert {each.key for each in got} == {f"{i}" for i in range(4)}

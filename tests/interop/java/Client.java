@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.zip.CRC32;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -71,7 +72,8 @@ public final class Client {
             }
             case "send-in-transaction" ->
                 sent(producer.sendMessageInTransaction(message(words[1], words[2], 1), words[3]));
-            case "push" -> push(words[1], words[2], words[3]);
+            case "push" -> push(words[1], words[2], words[3], MessageSelector.byTag("*"));
+            case "push-by-sql" -> push(words[1], words[2], "concurrently", MessageSelector.bySql(words[3]));
             case "stop" -> CONSUMERS.remove(words[1]).shutdown();
             case "lite-pull" -> litePull(words[1], words[2], Integer.parseInt(words[3]));
             case "query" -> {
@@ -96,14 +98,15 @@ public final class Client {
             + " " + result.getQueueOffset() + " " + result.getMsgId());
     }
 
-    private static void push(String group, String topic, String mode) throws Exception {
+    private static void push(String group, String topic, String mode, MessageSelector wanted) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(nameserver);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(topic, "*");
+        consumer.subscribe(topic, wanted);
         if (mode.equals("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
+        consumer.setClientRebalance(!mode.equals("by-broker"));
         if (mode.equals("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
                 messages.forEach(message -> got(group, message));
@@ -112,7 +115,12 @@ public final class Client {
         } else {
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
                 messages.forEach(message -> got(group, message));
-                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                if (mode.equals("giving-up")) {
+                    context.setDelayLevelWhenNextConsume(-1);
+                    return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+                }
+                boolean fails = mode.equals("failing-twice") && messages.get(0).getReconsumeTimes() < 2;
+                return fails ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
         consumer.start();
