@@ -22,7 +22,7 @@ from mqspec.broker import Broker
 from mqspec.cluster import Cluster
 from mqspec.core.flow_control import ACK, PULL, SEND, Pool
 from mqspec.core.log import RETRY_TOPIC_PREFIX
-from mqspec.core.metadata import Perm, is_system_topic
+from mqspec.core.metadata import is_system_topic
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.service import clock_ms
 
@@ -144,7 +144,6 @@ def _traffic(brokers: Iterable[Broker]) -> Iterator[Metric]:
 
 
 def _tables(brokers: Iterable[Broker]) -> Iterator[Metric]:
-    permission = GaugeMetricFamily("rocketmq_broker_permission", "2 write, 4 read", labels=_NODE)
     topics = GaugeMetricFamily("rocketmq_topic_number", "topics", labels=_NODE)
     groups = GaugeMetricFamily("rocketmq_consumer_group_number", "groups", labels=_NODE)
     producers = GaugeMetricFamily(
@@ -160,7 +159,6 @@ def _tables(brokers: Iterable[Broker]) -> Iterator[Metric]:
     )
     for broker in brokers:
         node = _node(broker)
-        permission.add_metric(node, Perm.READ | Perm.WRITE)
         topics.add_metric(node, len(broker.metadata.topic_config_table))
         groups.add_metric(node, len(broker.metadata.subscription_group_table))
         producers.add_metric(node, sum(map(len, broker.groups.producer_table.values())))
@@ -168,7 +166,7 @@ def _tables(brokers: Iterable[Broker]) -> Iterator[Metric]:
             consumers.add_metric((*node, group), len(info.channel_info_table))
         for name, pool in _POOLS:
             waiting.add_metric((*node, name), broker.waiting(pool)[0])
-    yield from (permission, topics, groups, producers, consumers, waiting)
+    yield from (topics, groups, producers, consumers, waiting)
 
 
 def _progress(brokers: Iterable[Broker]) -> Iterator[Metric]:

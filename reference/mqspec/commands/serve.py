@@ -97,6 +97,7 @@ def _all_options() -> Mapping[str, Option]:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """A flag for each option that one word can give."""
+    parser.usage = "%(prog)s --store DIR [options]"
     parser.add_argument("--config", type=Path, metavar="FILE", help="options, as TOML")
     parser.add_argument(
         "--print-config", action="store_true", help="print all options as TOML, and end"
