@@ -15,7 +15,7 @@ from mqspec.client.producer import Producer
 from mqspec.client.push_consumer import ConsumerConfig
 from mqspec.cluster import Cluster, ClusterConfig
 from mqspec.core.group import ConsumeFromWhere
-from mqspec.core.metadata import AUTO_CREATE_TOPIC, Perm
+from mqspec.core.metadata import AUTO_CREATE_TOPIC, BrokerConfig, Perm
 from mqspec.core.pull import PullSysFlag
 from mqspec.core.types import MessageQueue
 from mqspec.wire.bodies import decode_messages
@@ -34,11 +34,17 @@ QUICK = ConsumerConfig(
 )
 
 
-def run(store: Path, scene: Callable[[Cluster], Awaitable[None]], brokers: int = 1) -> None:
+def run(
+    store: Path,
+    scene: Callable[[Cluster], Awaitable[None]],
+    brokers: int = 1,
+    config: BrokerConfig | None = None,
+) -> None:
     """Play a scene on a cluster of its own."""
+    cluster_config = ClusterConfig(store, brokers=brokers, broker_config=config or BrokerConfig())
 
     async def play() -> None:
-        async with asyncio.timeout(60), Cluster(ClusterConfig(store, brokers=brokers)) as cluster:
+        async with asyncio.timeout(60), Cluster(cluster_config) as cluster:
             await scene(cluster)
 
     asyncio.run(play())

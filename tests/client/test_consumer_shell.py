@@ -24,11 +24,13 @@ from scene import (
 from mqrules import Event, EventKind, UserError
 from mqspec.client.instance import AnswerError, int_field
 from mqspec.client.listener import ConsumeStatus
-from mqspec.client.message import MessageExt
+from mqspec.client.member import MessageSelector
+from mqspec.client.message import Message, MessageExt
+from mqspec.client.producer import Producer
 from mqspec.client.push_consumer import PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
-from mqspec.core.metadata import Perm
+from mqspec.core.metadata import BrokerConfig, Perm
 from mqspec.transport import Connection, serve
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
@@ -252,3 +254,24 @@ def test_answers_that_are_none_are_logged_and_asked_for_again(
 def test_an_answer_without_its_number_is_an_error() -> None:
     with pytest.raises(AnswerError, match="no number offset"):
         int_field(RemotingCommand(0, {"offset": "x"}), "offset")
+
+
+def test_messages_are_chosen_by_their_properties(tmp_path: Path) -> None:
+    config = BrokerConfig(enable_property_filter=True)
+
+    async def scene(cluster: Cluster) -> None:
+        address = cluster.nameserver.address
+        got: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        async with Producer(address) as producer:
+            for size in ("1", "5", "9"):
+                await producer.send(Message(TOPIC, b"x", keys=size, properties={"size": size}))
+        wanted = {TOPIC: MessageSelector("size BETWEEN 4 AND 8")}
+        async with PushConsumer(address, GROUP, wanted, taking(got), QUICK) as consumer:
+            await until(lambda: 3 in consumer.state.offset_store.values())
+        assert keys_of(got) == ["5"]
+        nonsense = {TOPIC: MessageSelector("size BETWEEN")}
+        with pytest.raises(UserError, match="code 23"):
+            await PushConsumer(address, GROUP, nonsense, taking(got), QUICK).__aenter__()
+
+    run(tmp_path, scene, config=config)

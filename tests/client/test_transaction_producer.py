@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from brokers import scripted
-from scene import TOPIC, until
+from scene import GROUP, QUICK, TOPIC, create_topic, keys_of, run, taking, until
 
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import ProducerConfig
 from mqspec.client.publish import PublishConfig
+from mqspec.client.push_consumer import PushConsumer
 from mqspec.client.transaction_producer import LocalTransactionState, TransactionProducer
+from mqspec.cluster import Cluster
+from mqspec.core.metadata import BrokerConfig
 from mqspec.core.record import Record, SysFlag, decode_properties, encode_properties, encode_record
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
@@ -165,3 +169,39 @@ def test_any_member_of_the_group_answers_a_check_back(
         "transactionId": "U",
         "bname": "b",
     }
+
+
+def test_what_is_undecided_is_decided_by_another_member_of_the_group(tmp_path: Path) -> None:
+    undecided, knowing = Bank(UNKNOW), Bank(COMMIT)
+    config = BrokerConfig(transaction_time_out=1, transaction_check_interval=100)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        address = cluster.nameserver.address
+        async with TransactionProducer(address, "PG", undecided) as first:
+            await first.send_in_transaction(Message(TOPIC, b"x", keys="committed later"))
+        async with TransactionProducer(address, "PG", knowing) as second:
+            assert second.client_id != first.client_id
+            await until(lambda: bool(knowing.checked))
+            got: list[MessageExt] = []
+            topics = {TOPIC: "*"}
+            async with PushConsumer(address, GROUP, topics, taking(got), QUICK):
+                await until(lambda: keys_of(got) == ["committed later"])
+
+    run(tmp_path, scene, config=config)
+    assert len(undecided.executed) == 1
+
+
+def test_only_what_is_committed_is_visible(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        address = cluster.nameserver.address
+        for bank, key in ((Bank(ROLLBACK), "rolled back"), (Bank(COMMIT), "committed")):
+            async with TransactionProducer(address, "PG", bank) as producer:
+                await producer.send_in_transaction(Message(TOPIC, b"x", keys=key))
+        got: list[MessageExt] = []
+        async with PushConsumer(address, GROUP, {TOPIC: "*"}, taking(got), QUICK) as consumer:
+            await until(lambda: 1 in consumer.state.offset_store.values())
+        assert keys_of(got) == ["committed"]
+
+    run(tmp_path, scene)

@@ -3,6 +3,7 @@
 from mqspec.client.instance import BrokerError, ClientError, UnreachableError
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
 from mqspec.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
+from mqspec.client.member import MessageSelector
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig, SendResult
@@ -30,6 +31,7 @@ __all__ = [
     "Message",
     "MessageError",
     "MessageExt",
+    "MessageSelector",
     "Producer",
     "ProducerConfig",
     "PublishConfig",

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from mqrules import EventKind, UserError
 from mqspec.client.clock import now_ms
 from mqspec.client.instance import NOT_ANSWERED
-from mqspec.client.member import GroupMember, MemberConfig
+from mqspec.client.member import GroupMember, MemberConfig, Subscriptions
 from mqspec.client.message import MessageExt
 from mqspec.client.offset_store import ask_offset
 from mqspec.client.pull import PullRequest, pull
@@ -84,7 +84,7 @@ class LitePullConsumer(GroupMember):
         self,
         nameserver: str,
         group: Group,
-        subscriptions: Mapping[Topic, str] | None = None,
+        subscriptions: Subscriptions | None = None,
         config: LitePullConfig | None = None,
         recorder: Recorder | None = None,
         client_id: ClientId | None = None,

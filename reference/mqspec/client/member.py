@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from mqrules import EventKind, Outcome, UserError
 from mqspec.client.clock import now_ms, wall_ms
@@ -23,6 +23,7 @@ from mqspec.client.credentials import SessionCredentials
 from mqspec.client.instance import (
     NOT_ANSWERED,
     POLL_NAME_SERVER_INTERVAL_MS,
+    BrokerError,
     ClientInstance,
     succeeded,
 )
@@ -69,7 +70,7 @@ from mqspec.core.rebalance import (
     rebalanced,
 )
 from mqspec.core.step import Step, apply
-from mqspec.core.subscription import SubscriptionError, build_subscription_data
+from mqspec.core.subscription import SQL92, TAG, SubscriptionError, build_subscription_data
 from mqspec.core.types import ClientId, Group, MessageQueue, Topic
 from mqspec.transport import Connection, refuse
 from mqspec.wire import bodies
@@ -102,6 +103,18 @@ class MemberConfig:
     credentials: SessionCredentials | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class MessageSelector:
+    """What a member wants of a topic, where that is not said by tags (MessageSelector.bySql)."""
+
+    expression: str
+    type: str = SQL92
+
+
+Subscriptions: TypeAlias = Mapping[Topic, str | MessageSelector]
+"""What a member wants, by topic: `*`, the tags `A || B`, or a selector."""
+
+
 class GroupMember:
     """A member of a consumer group; an async context manager.
 
@@ -114,7 +127,7 @@ class GroupMember:
         self,
         nameserver: str,
         group: Group,
-        subscriptions: Mapping[Topic, str],
+        subscriptions: Subscriptions,
         config: MemberConfig,
         recorder: Recorder | None = None,
         client_id: ClientId | None = None,
@@ -160,6 +173,7 @@ class GroupMember:
         self.offset_store = self._open_offset_store()
         self.started_ms = self.version_ms = wall_ms()
         await self.update_routes()
+        await self._check_in_broker()
         self.record(EventKind.JOIN, **self._who)
         for topic, subscription in self.subscriptions.items():
             self.record(EventKind.SUBSCRIBE, topic=topic, tag=subscription.sub_string, **self._who)
@@ -241,6 +255,30 @@ class GroupMember:
             self.rebalance_immediately()
             return None
         return refuse(connection, request)
+
+    async def _check_in_broker(self) -> None:
+        """Have a broker look at what is not subscribed to by tags. Raises UserError."""
+        for topic, data in self.subscriptions.items():
+            brokers = self.instance.brokers([topic])
+            if data.expression_type == TAG or not brokers:
+                continue
+            body = {
+                "clientId": self.client_id,
+                "group": self.group,
+                "subscriptionData": bodies.to_plain(subscription_body(data, self.version_ms)),
+            }
+            request = RemotingCommand(RequestCode.CHECK_CLIENT_CONFIG, body=bodies.dumps(body))
+            try:
+                succeeded(await self.instance.invoke(random.choice(brokers), request))
+            except BrokerError as error:
+                await self.instance.close()
+                raise UserError(
+                    f"{self.group}: {data.sub_string!r}",
+                    str(error),
+                    "write an expression that the broker reads (enablePropertyFilter)",
+                ) from None
+            except NOT_ANSWERED as error:
+                log.warning("%s: %s is not checked: %s", self.group, data.sub_string, error)
 
     async def heartbeat(self) -> None:
         """Tell all brokers of the member."""
@@ -414,15 +452,21 @@ class GroupMember:
 
 
 def build_subscriptions(
-    group: Group, subscriptions: Mapping[Topic, str]
+    group: Group, subscriptions: Subscriptions
 ) -> dict[Topic, SubscriptionData]:
     """By topic. Raises UserError."""
-    try:
-        return {
-            topic: build_subscription_data(topic, tags) for topic, tags in subscriptions.items()
-        }
-    except SubscriptionError as error:
-        raise UserError(group, f"{str(error)!r} subscribes to nothing", "write A || B") from None
+    found = {}
+    for topic, wanted in subscriptions.items():
+        selector = wanted if isinstance(wanted, MessageSelector) else MessageSelector(wanted, TAG)
+        try:
+            found[topic] = build_subscription_data(
+                topic, selector.expression, expression_type=selector.type
+            )
+        except SubscriptionError as error:
+            raise UserError(
+                group, f"{str(error)!r} subscribes to nothing", "write A || B"
+            ) from None
+    return found
 
 
 def subscription_body(data: SubscriptionData, version_ms: int) -> bodies.SubscriptionData:

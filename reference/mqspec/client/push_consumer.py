@@ -17,7 +17,7 @@ from mqspec.client.consume_concurrently import ConsumeMessageConcurrentlyService
 from mqspec.client.consume_orderly import ConsumeMessageOrderlyService
 from mqspec.client.instance import NOT_ANSWERED
 from mqspec.client.listener import Listener
-from mqspec.client.member import GroupMember, MemberConfig
+from mqspec.client.member import GroupMember, MemberConfig, Subscriptions
 from mqspec.client.message import RETRY_TOPIC_PREFIX
 from mqspec.client.process_queue import ProcessQueueMessages
 from mqspec.client.publish import CLIENT_INNER_PRODUCER, Publisher
@@ -51,7 +51,7 @@ from mqspec.core.push_consumer import (
     PullStatus,
 )
 from mqspec.core.rebalance import FIRST_PULL_DELAY_MS
-from mqspec.core.types import ClientId, Group, MessageQueue, Topic
+from mqspec.core.types import ClientId, Group, MessageQueue
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -78,8 +78,8 @@ class ConsumerConfig(MemberConfig):
 class PushConsumer(GroupMember):
     """A member of a consumer group; an async context manager.
 
-    `subscriptions` maps a topic to the tags wanted of it: `*`, or `A || B`. On leaving the
-    context it reports its progress and leaves the group; `kill` does neither.
+    `subscriptions` says what it wants of which topic. On leaving the context it reports its
+    progress and leaves the group; `kill` does neither.
 
     Raises UserError where the nameserver does not answer or a subscription is not one.
     """
@@ -90,7 +90,7 @@ class PushConsumer(GroupMember):
         self,
         nameserver: str,
         group: Group,
-        subscriptions: Mapping[Topic, str],
+        subscriptions: Subscriptions,
         listener: Listener,
         config: ConsumerConfig | None = None,
         recorder: Recorder | None = None,
