@@ -245,9 +245,10 @@ class _Check:
                 case Blank(size) if size == len(view) - at:
                     return
                 case _:
-                    following = None if _is_zero(view, at) else _next_record(view, start, at + 1)
+                    is_end = _is_zero(view, at)
+                    following = None if is_end else _next_record(view, start, at + 1)
                     if following is None:
-                        yield from self._check_tail(start, view, at, last)
+                        yield from self._check_tail(start + at, start + len(view), last, is_end)
                         return
                     why = "no record, and the log goes on after it"
                     yield self._in_log("unreadable log", "LOG-001", why, start + at)
@@ -255,15 +256,16 @@ class _Check:
                     self._last_offsets.clear()
                     at = following
 
-    def _check_tail(self, start: int, view: memoryview, at: int, last: bool) -> Iterator[Finding]:
+    def _check_tail(self, position: int, end: int, last: bool, zero: bool) -> Iterator[Finding]:
         if not last:
             why = "not closed, though another segment follows"
-            yield self._in_log("unclosed segments", "LOG-004", why, start + at)
-            self._unreadable.append(Span(start + at, start + len(view)))
-        elif not self.running and not _is_zero(view, at):
+            yield self._in_log("unclosed segments", "LOG-004", why, position)
+        elif not zero and not self.running:
             why = "a torn tail, which recovery drops"
-            yield self._in_log("unreadable log", "RECOV-001", why, start + at)
-            self._unreadable.append(Span(start + at, start + len(view)))
+            yield self._in_log("unreadable log", "RECOV-001", why, position)
+        else:
+            return
+        self._unreadable.append(Span(position, end))
 
     def _check_record(self, record: Record, view: memoryview, at: int) -> Iterator[Finding]:
         self.records += 1
@@ -523,7 +525,8 @@ def _next_record(view: memoryview, start: int, at: int) -> int | None:
 
 
 def _is_zero(view: memoryview, at: int) -> bool:
-    return not any(bytes(view[i : i + _CHUNK]).strip(b"\0") for i in range(at, len(view), _CHUNK))
+    chunks = (bytes(view[i : i + _CHUNK]) for i in range(at, len(view), _CHUNK))
+    return all(chunk == bytes(len(chunk)) for chunk in chunks)
 
 
 def _entries_at(file: mmap.mmap, header: IndexHeader) -> int | None:
