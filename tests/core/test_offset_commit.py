@@ -36,6 +36,7 @@ from mqspec.core.offset_commit import (
     query_then_erase_reset_offset,
     remove_unnecessary_message_queue,
     reset_offset_inner,
+    reset_offset_of_members,
     update_consumer_offset,
     update_offset,
     which_group_by_topic,
@@ -375,3 +376,14 @@ def test_offsets_go_with_their_topic_and_with_their_group() -> None:
     assert state == OffsetState({keys[2]: 1}, pull_offset_table={keys[2]: 2})
     apply(state, clean_offset(state, "G").changes)
     assert state == OffsetState()
+
+
+def test_members_are_told_a_time_but_forward_only_where_it_is_forced() -> None:
+    state = OffsetState({KEY: 9})
+    assert reset_offset_of_members(state, [SPAN], is_force=False) == {0: 7}
+    ahead = SPAN._replace(offset_by_time=10)
+    assert reset_offset_of_members(state, [ahead], is_force=False) == {0: 9}
+    assert reset_offset_of_members(state, [ahead], is_force=True) == {0: 10}
+    nobody = SPAN._replace(key=OffsetKey("T", "H", 0))
+    refusal = reset_offset_of_members(state, [nobody], is_force=True)
+    assert refusal == Refusal(ResponseCode.SYSTEM_ERROR, "THe consumer group <H> not exist")

@@ -9,9 +9,11 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import case
+from mqconform.connection import eventually
 from mqconform.fastjson import loads
 from mqconform.frame import Frame
 from mqconform.records import parse_records
+from mqconform.requests import Subscription
 from mqconform.scene import Scene, done, fields
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
@@ -29,8 +31,8 @@ def filled(scene: Scene, queues: int = 1) -> str:
 
 
 def offsets(answer: Frame) -> Mapping[int, int]:
-    """Where a reset says that it moved the group, by queue id."""
-    table: dict[str, int] = done(answer).json()["offsetTable"]
+    """Where a group is moved to, by queue id, as the body of an answer or a notice says."""
+    table: dict[str, int] = answer.json()["offsetTable"]
     queues: dict[str, Any] = {text: loads(text) for text in table}
     return {queues[text]["queueId"]: offset for text, offset in table.items()}
 
@@ -40,7 +42,7 @@ def offsets(answer: Frame) -> Mapping[int, int]:
 def test_a_reset_moves_a_group_to_an_offset(scene: Scene, offset: int) -> None:
     topic, group = filled(scene), scene.group()
     request = requests.reset_offset(group, topic, queueId=0, offset=offset)
-    assert offsets(scene.broker.call(request)) == {0: offset}
+    assert offsets(done(scene.broker.call(request))) == {0: offset}
     assert scene.committed(group, topic) == offset
 
 
@@ -65,11 +67,11 @@ def test_a_reset_moves_a_group_to_a_time(scene: Scene) -> None:
         ({"timestamp": 0, "queueId": -1, "offset": -1}, 0),
     ):
         request = requests.reset_offset(group, topic, **where)
-        assert offsets(scene.broker.call(request)) == {0: first, 1: 0}
+        assert offsets(done(scene.broker.call(request))) == {0: first, 1: 0}
     request = requests.reset_offset(group, topic, timestamp=0, queueId=0, offset=-1)
-    assert offsets(scene.broker.call(request)) == {0: 0}
+    assert offsets(done(scene.broker.call(request))) == {0: 0}
     request = requests.reset_offset(group, topic, timestamp=third.store_timestamp)
-    assert offsets(scene.broker.call(request))[0] <= third.queue_offset
+    assert offsets(done(scene.broker.call(request)))[0] <= third.queue_offset
 
 
 @case("OFFSET-017", party="broker")
@@ -132,3 +134,31 @@ def test_the_last_message_before_a_time(scene: Scene) -> None:
             assert found(time_ms, upper) == (before[-1] if before else 0)
         for lower in ("lower", "other"):
             assert found(time_ms, lower) == (since[0] if since else len(stored))
+
+
+@case("OFFSET-021", party="broker", claims="brokers", after=STORED)
+def test_members_are_told_to_reset_themselves(scene: Scene) -> None:
+    """On the last broker by name, which is told not to reset by itself."""
+    broker, member = (scene.connect(scene.broker_names[-1]) for _ in range(2))
+    done(broker.call(requests.update_broker_config(useServerSideResetOffset=False)))
+    topic, group = scene.name("T"), scene.name("G")
+    done(broker.call(requests.create_topic(topic, 1, 1)))
+    for _ in range(MESSAGES):
+        done(broker.call(requests.send(topic)))
+    assert eventually(lambda: scene.max_offset(topic, 0, broker) == MESSAGES)
+    request = requests.reset_offset(group, topic, timestamp=-1)
+    done(member.call(requests.heartbeat("one", group, [Subscription(topic)])))
+    assert broker.call(request).code == 1
+    done(broker.call(requests.commit_offset(group, topic, 2)))
+    for is_force, told in ((False, 2), (True, MESSAGES)):
+        answer = broker.call(request.having(isForce=is_force))
+        assert offsets(done(answer)) == {0: told}
+        while (notice := member.notice()).code == requests.NOTIFY_CONSUMER_IDS_CHANGED:
+            pass
+        assert notice.code == requests.RESET_CONSUMER_CLIENT_OFFSET
+        assert (notice.fields["topic"], notice.fields["group"]) == (topic, group)
+        assert offsets(notice) == {0: told}
+    query = requests.query_offset(group, topic)
+    assert fields(broker.call(query), "offset") == (0, 2)
+    done(member.call(requests.unregister("one", group)))
+    assert broker.call(request).code == 206

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mqspec.core import offset_commit
@@ -14,6 +15,7 @@ from mqspec.store.message_store import Boundary
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps
 from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
 from mqspec.wire.headers import boolean, integer, long, text
 
 if TYPE_CHECKING:
@@ -79,7 +81,14 @@ def search_offset_by_timestamp(
 def invoke_broker_to_reset_offset(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
-    """222. An explicit offset counts for one queue only, and -1 is none (OFFSET-017)."""
+    """222. The broker resets the group by itself, or has its members do it."""
+    if broker.config.use_server_side_reset_offset:
+        return _reset_offset_inner(broker, request)
+    return _reset_offset_of_members(broker, request)
+
+
+def _reset_offset_inner(broker: Broker, request: RemotingCommand) -> RemotingCommand:
+    """An explicit offset counts for one queue only, and -1 is none (OFFSET-017)."""
     topic, group = text(request, "topic"), request.ext_fields.get("group", "null")
     queue_id, offset = integer(request, "queueId", -1), long(request, "offset", -1)
     config = broker.metadata.topic_config_table.get(topic)
@@ -89,16 +98,56 @@ def invoke_broker_to_reset_offset(
     if group not in broker.metadata.subscription_group_table:
         remark = f"Group {group} does not exist"
         return request.response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-    time_ms = long(request, "timestamp", 0)
     queue_ids = range(config.read_queue_nums) if queue_id < 0 else (queue_id,)
-    spans = [_span(broker, OffsetKey(topic, group, each), time_ms) for each in queue_ids]
+    spans = _spans(broker, request, group, topic, queue_ids)
     to_offset = offset if queue_id >= 0 and offset != -1 else None
     reset = broker.carry_offsets(offset_commit.reset_offset_inner(spans, to_offset)).result
     if isinstance(reset, Refusal):
         return refused(request, reset)
+    return request.response(body=_reset_body(broker, topic, reset))
+
+
+def _reset_offset_of_members(broker: Broker, request: RemotingCommand) -> RemotingCommand:
+    """Tell each member, with 220, one-way (OFFSET-021; Broker2Client.resetOffset, 5.3.3)."""
+    topic, group = text(request, "topic"), text(request, "group")
+    config = broker.metadata.topic_config_table.get(topic)
+    if config is None:
+        remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
+        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    spans = _spans(broker, request, group, topic, range(config.write_queue_nums))
+    told = offset_commit.reset_offset_of_members(
+        broker.offsets, spans, is_force=boolean(request, "isForce")
+    )
+    if isinstance(told, Refusal):
+        return refused(request, told)
+    members = broker.groups.consumer_table.get(group)
+    time_ms = str(long(request, "timestamp", 0))
+    if members is None:
+        remark = (
+            f"Consumer not online, so can not reset offset, Group: {group} Topic: {topic} "
+            f"Timestamp: {time_ms}"
+        )
+        return request.response(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    body = _reset_body(broker, topic, told)
+    fields = {"topic": topic, "group": group, "timestamp": time_ms}
+    notice = RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
+    for channel in members.channel_info_table:
+        assert isinstance(channel, Connection)
+        channel.oneway(notice)
+    return request.response(body=body)
+
+
+def _spans(
+    broker: Broker, request: RemotingCommand, group: str, topic: str, queue_ids: Iterable[int]
+) -> list[QueueSpan]:
+    time_ms = long(request, "timestamp", 0)
+    return [_span(broker, OffsetKey(topic, group, each), time_ms) for each in queue_ids]
+
+
+def _reset_body(broker: Broker, topic: str, offsets: Mapping[int, int]) -> bytes:
     name = broker.config.broker_name
-    table = {MessageQueue(topic, name, each): there for each, there in reset.items()}
-    return request.response(body=dumps({"offsetTable": table}))
+    table = {MessageQueue(topic, name, each): offset for each, offset in offsets.items()}
+    return dumps({"offsetTable": table})
 
 
 def _span(broker: Broker, key: OffsetKey, time_ms: int) -> QueueSpan:

@@ -121,7 +121,6 @@ class BrokerConfig:
     authentication_enabled: bool = False
     authentication_whitelist: frozenset[int] = frozenset()  # request codes that need no user
     users: tuple[User, ...] = ()
-    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     flush_delay_offset_interval: int = 10_000  # ms
     timer_wheel_enable: bool = True
     timer_max_delay_sec: int = 3 * 86_400
@@ -139,6 +138,7 @@ class BrokerConfig:
     retrieve_message_from_pop_retry_topic_v1: bool = True  # where version 2 is enabled
     pop_response_return_actual_retry_topic: bool = False
     enable_property_filter: bool = False  # SQL92
+    use_server_side_reset_offset: bool = True
     rebalance_lock_max_live_time_ms: int = 60_000  # system property ...lockMaxLiveTime
 
 

@@ -412,6 +412,23 @@ def reset_offset_inner(spans: Sequence[QueueSpan], offset: int | None) -> Step:
     return Step(tuple(changes), result={key.queue_id: there for key, there in reset.items()})
 
 
+def reset_offset_of_members(
+    state: OffsetState, spans: Sequence[QueueSpan], *, is_force: bool
+) -> dict[int, int] | Refusal:
+    """Where the members that are online are told to go on, by queue id, where the broker does not
+    reset by itself: to the time, but forward only where it is forced (OFFSET-021)."""
+    told: dict[int, int] = {}
+    for span in spans:
+        stored = state.offset_table.get(span.key, NOT_FOUND)
+        if stored == NOT_FOUND:
+            remark = f"THe consumer group <{span.key.group}> not exist"
+            return Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        told[span.key.queue_id] = (
+            span.offset_by_time if is_force else min(span.offset_by_time, stored)
+        )
+    return told
+
+
 def query_then_erase_reset_offset(state: OffsetState, key: OffsetKey) -> Step:
     """OffsetCommit!QueryThenEraseResetOffset. A pull learns of a reset, and is the only one that
     does (OFFSET-019). Result: the offset, or None."""
