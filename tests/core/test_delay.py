@@ -13,31 +13,18 @@ from mqspec.core.delay import (
     deliver,
     delivered_copy,
     next_offset,
-    parse_delay_levels,
     schedule_message,
 )
-from mqspec.core.log import DELAY_LEVELS_S, SCHEDULE_TOPIC, Span
-from mqspec.core.metadata import BrokerConfig
+from mqspec.core.log import DELAY_LEVELS_MS, SCHEDULE_TOPIC, Span
 from mqspec.core.record import Record, decode_properties, encode_properties
 from mqspec.core.step import apply
 
-LEVELS = parse_delay_levels(BrokerConfig().message_delay_level)
+LEVELS = DELAY_LEVELS_MS
 NOW_MS = 1_700_000_000_000
 
 
 def message(**properties: str) -> Record:
     return Record("T", b"body", encode_properties(properties).encode(), queue_id=3, flag=7)
-
-
-def test_the_customary_levels() -> None:
-    assert len(LEVELS) == 18
-    assert tuple(1000 * seconds for seconds in DELAY_LEVELS_S) == LEVELS
-
-
-@pytest.mark.parametrize("text", ["", "5", "1s 2", "1s,2s", "s", "-1s"])
-def test_levels_that_are_none(text: str) -> None:
-    with pytest.raises(ValueError, match="list of delays"):
-        parse_delay_levels(text)
 
 
 @pytest.mark.parametrize(("asked", "level"), [("1", 1), ("18", 18), ("19", 18), ("99999", 18)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqspec.core.log import (
-    DELAY_LEVELS_S,
+    DELAY_LEVELS_MS,
     SCHEDULE_TOPIC,
     Append,
     Appended,
@@ -24,6 +24,7 @@ from mqspec.core.log import (
     is_batch_full,
     is_indexed,
     may_dispatch,
+    parse_delay_levels,
     unit_tags_code,
 )
 from mqspec.core.record import SysFlag, decode_properties, tags_code
@@ -170,7 +171,7 @@ def test_which_records_enter_a_queue(sys_flag: int, indexed: bool) -> None:
         ("T", b"TAGS\x01a||b\x02", tags_code("a||b")),
         ("T", b"DELAY\x013\x02TAGS\x01a\x02", tags_code("a")),
         (SCHEDULE_TOPIC, b"DELAY\x013\x02TAGS\x01a\x02", 5_000 + 10_000),
-        (SCHEDULE_TOPIC, b"DELAY\x0199\x02", 5_000 + 1000 * DELAY_LEVELS_S[-1]),
+        (SCHEDULE_TOPIC, b"DELAY\x0199\x02", 5_000 + DELAY_LEVELS_MS[-1]),
     ],
 )
 def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int) -> None:
@@ -203,3 +204,20 @@ def test_a_pull_is_full() -> None:
     assert is_batch_full(99, 32, 10, 10)
     assert not is_batch_full(99, 1, 200_000, 62_144)
     assert is_batch_full(99, 1, 200_000, 62_145)
+
+
+def test_the_customary_delays() -> None:
+    assert len(DELAY_LEVELS_MS) == 18
+    assert DELAY_LEVELS_MS[:5] == (1000, 5000, 10_000, 30_000, 60_000)
+    assert DELAY_LEVELS_MS[-1] == 2 * 3_600_000
+
+
+@pytest.mark.parametrize("text", ["", "5", "1s 2", "1s,2s", "s", "-1s"])
+def test_delays_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="list of delays"):
+        parse_delay_levels(text)
+
+
+def test_when_a_message_is_due_depends_on_the_delays_of_the_store() -> None:
+    assert unit_tags_code(SCHEDULE_TOPIC, {"DELAY": "2"}, 5_000, (7, 9)) == 5_009
+    assert unit_tags_code(SCHEDULE_TOPIC, {"DELAY": "3"}, 5_000, (7, 9)) == 5_009

@@ -19,7 +19,7 @@ _AT_A_TIME: Final = 100  # deliveries before others get their turn
 
 async def deliver_delayed(broker: Broker) -> None:
     """Deliver what is due, level by level. A level whose put fails waits for the next time."""
-    for level, delay_ms in enumerate(broker.delay_levels, 1):
+    for level, delay_ms in enumerate(broker.store.delay_levels, 1):
         while _deliver_some(broker, level, delay_ms):
             await asyncio.sleep(0)
 

@@ -15,7 +15,6 @@ Facts: HookUtils.java, ScheduleMessageService.java (5.3.3), and what 5.3.3 answe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -32,9 +31,7 @@ REAL_TOPIC: Final = "REAL_TOPIC"
 REAL_QUEUE_ID: Final = "REAL_QID"
 TIMER_PROPERTIES: Final = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
 
-_UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL_NAME = f"{LEVEL}\x01".encode()
-_LEVEL_TIME = re.compile(r"(\d+)([smhd])")
 
 
 @dataclass(slots=True)
@@ -52,17 +49,6 @@ class TimeUp(NamedTuple):
     offset: int  # where it is in the level's queue
     deliver_at: int  # ms: the tags code of its ConsumeQueue unit
     now_ms: int
-
-
-def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """The delays of level 1, 2 and so on, in ms, of an option such as "1s 5s 10m".
-
-    Raises ValueError.
-    """
-    found = [_LEVEL_TIME.fullmatch(word) for word in text.split()]
-    if not found or None in found:
-        raise ValueError(f"{text!r:.60} is not a list of delays such as '1s 5s 10m'")
-    return tuple(int(match[1]) * _UNITS_MS[match[2]] for match in found if match)
 
 
 def delay_level(properties: Mapping[str, str]) -> int:

@@ -15,10 +15,11 @@ their ends. Positions are in bytes of the whole log, queue offsets in messages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from mqspec.core.index import index_keys
 from mqspec.core.record import (
@@ -37,7 +38,6 @@ TopicQueue: TypeAlias = tuple[Topic, int]  # a topic and a queue id: one queue o
 
 # MessageStoreConfig.java (5.3.3)
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024  # of a body, bytes
-RECORD_OVERHEAD_MAX = 64 * 1024  # of a record beside a body of the greatest size, bytes
 MAX_TRANSFER_BYTES = 256 * 1024  # of one pull
 MAX_TRANSFER_COUNT = 32  # messages of one pull
 MAX_FILTER_BYTES = 16_000  # of a ConsumeQueue that one pull scans, unless it asks for more
@@ -46,8 +46,10 @@ UNIT_BYTES = 20  # of a ConsumeQueue unit
 RETRY_TOPIC_PREFIX = "%RETRY%"
 RETRY_TOPIC_BYTES_MAX = 255
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-DELAY_LEVELS_S = (1, 5, 10, 30, *(60 * m for m in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)))
-DELAY_LEVELS_S += (3600, 7200)
+DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+
+_DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DELAY = re.compile(r"(\d+)([smhd])")
 
 
 TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
@@ -225,21 +227,45 @@ def is_indexed(sys_flag: int) -> bool:
     return sys_flag & TRANSACTION_TYPE not in _NOT_INDEXED
 
 
-def unit_tags_code(topic: Topic, properties: Mapping[str, str], store_timestamp: int) -> int:
+def parse_delay_levels(text: str) -> tuple[int, ...]:
+    """The delays of level 1, 2 and so on, in ms, of messageDelayLevel, such as "1s 5s 10m".
+
+    Raises ValueError.
+    """
+    found = [_DELAY.fullmatch(word) for word in text.split()]
+    if not found or None in found:
+        raise ValueError(f"{text!r:.60} is not a list of delays")
+    return tuple(int(match[1]) * _DELAY_UNITS_MS[match[2]] for match in found if match)
+
+
+DELAY_LEVELS_MS: Final = parse_delay_levels(DELAY_LEVELS)
+
+
+def unit_tags_code(
+    topic: Topic,
+    properties: Mapping[str, str],
+    store_timestamp: int,
+    delay_levels: Sequence[int] = DELAY_LEVELS_MS,
+) -> int:
     """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
     schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
     level = int(properties.get("DELAY", "0")) if topic == SCHEDULE_TOPIC else 0
     if level > 0:
-        return store_timestamp + 1000 * DELAY_LEVELS_S[min(level, len(DELAY_LEVELS_S)) - 1]
+        return store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
     return tags_code(properties.get("TAGS"))
 
 
 def dispatch_at(
-    record: Record, queue_offset: int, position: int, size: int, store_timestamp: int
+    record: Record,
+    queue_offset: int,
+    position: int,
+    size: int,
+    store_timestamp: int,
+    delay_levels: Sequence[int] = DELAY_LEVELS_MS,
 ) -> Dispatch:
     """The dispatch of a record that got a place."""
     properties = decode_properties(record.properties)
-    code = unit_tags_code(record.topic, properties, store_timestamp)
+    code = unit_tags_code(record.topic, properties, store_timestamp, delay_levels)
     return Dispatch(
         (record.topic, record.queue_id),
         queue_offset,
@@ -250,10 +276,15 @@ def dispatch_at(
     )
 
 
-def dispatch_of(record: Record) -> Dispatch:
+def dispatch_of(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
     """The dispatch of a record as it lies in the log."""
     return dispatch_at(
-        record, record.queue_offset, record.physical_offset, record.size, record.store_timestamp
+        record,
+        record.queue_offset,
+        record.physical_offset,
+        record.size,
+        record.store_timestamp,
+        delay_levels,
     )
 
 

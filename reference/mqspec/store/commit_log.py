@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
-from mqspec.core.log import Appended, Dispatch, Span, dispatch_of
+from mqspec.core.log import DELAY_LEVELS_MS, Appended, Dispatch, Span, dispatch_of
 from mqspec.core.record import (
     Bad,
     Blank,
@@ -33,9 +33,11 @@ class CommitLog:
         segment_size: int,
         disk: Disk = DISK,
         transient_store_pool: bool = False,
+        delay_levels: Sequence[int] = DELAY_LEVELS_MS,
     ) -> None:
         self._files = MappedFileQueue(directory, segment_size, disk)
         self._transient_store_pool = transient_store_pool
+        self._delay_levels = delay_levels
         self._uncommitted: list[tuple[int, bytes]] = []  # positions and what to write there
 
     def check(self) -> None:
@@ -98,7 +100,7 @@ class CommitLog:
         """The dispatch of a record that a scan found."""
         record = self.record(outline.physical_offset, outline.size)
         assert isinstance(record, Record)
-        return dispatch_of(record)
+        return dispatch_of(record, self._delay_levels)
 
     def flush(self, written: Span) -> None:
         """Return when the bytes of the span are on disk."""

@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from mqrules import UserError
 from mqspec.core import log, recovery, retention
 from mqspec.core.log import (
     UNIT_BYTES,
@@ -55,6 +56,7 @@ class StoreConfig(RetentionConfig):
     max_hash_slot_num: int = 5_000_000  # of an index file
     max_index_num: int = 20_000_000  # entries of an index file, the first of them unused
     transient_store_pool_enable: bool = False  # a put is answered before it is in a file
+    message_delay_level: str = log.DELAY_LEVELS
 
 
 class Boundary(StrEnum):
@@ -135,8 +137,13 @@ class MessageStore:
         self._config = config
         self._clock_ms = clock_ms
         self._directory = StoreDirectory(root, disk)
+        self.delay_levels = _delay_levels(config)
         self._commit_log = CommitLog(
-            root / "commitlog", config.segment_size, disk, config.transient_store_pool_enable
+            root / "commitlog",
+            config.segment_size,
+            disk,
+            config.transient_store_pool_enable,
+            self.delay_levels,
         )
         self._consume_queues: dict[TopicQueue, ConsumeQueue] = {}
         index_size = IndexSize(config.max_hash_slot_num, config.max_index_num)
@@ -222,7 +229,7 @@ class MessageStore:
         for i, (message, data) in enumerate(zip(messages, encoded, strict=True)):
             offset = queue_offset + i if indexed else 0
             place(data, offset, position, now)
-            dispatch = log.dispatch_at(message, offset, position, len(data), now)
+            dispatch = log.dispatch_at(message, offset, position, len(data), now, self.delay_levels)
             dispatches.append((dispatch, message.properties))
             message_ids.append(offset_message_id(message.store_host, position))
             position += len(data)
@@ -560,3 +567,10 @@ class MessageStore:
                 return PutStatus.FLUSH_DISK_TIMEOUT
         self.reput()
         return PutStatus.PUT_OK
+
+
+def _delay_levels(config: StoreConfig) -> tuple[int, ...]:
+    try:
+        return log.parse_delay_levels(config.message_delay_level)
+    except ValueError as error:
+        raise UserError("messageDelayLevel", str(error), "write it like '1s 5s 10m'") from None
