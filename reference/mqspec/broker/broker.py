@@ -85,7 +85,6 @@ class Broker:
         self.delay = DelayState()
         self.transactions = TransactionState()
         self.timer = TimerState()
-        self.delay_levels = delay.parse_delay_levels(self.config.message_delay_level)
         self.locks = LockState()
         self.assignment = AssignmentState()
         self.pop = PopState()
@@ -213,7 +212,7 @@ class Broker:
         timed = timer.schedule_timer(self.config, message, clock_ms())
         if isinstance(timed, PutStatus):
             return timed
-        return delay.schedule_message(self.delay_levels, timed)
+        return delay.schedule_message(self.store.delay_levels, timed)
 
     def carry_metadata(self, step: Step) -> Step:
         """Apply changes of topics and groups, write them to disk, and tell the nameserver."""
