@@ -170,10 +170,14 @@ class GroupMember:
             self.group, self.client_id, config.strategy, config.message_model, self.is_orderly
         )
         self._who: dict[str, Any] = {"group": self.group, "client_id": self.client_id}
-        self.offset_store = self._open_offset_store()
         self.started_ms = self.version_ms = wall_ms()
-        await self.update_routes()
-        await self._check_in_broker()
+        try:
+            self.offset_store = self._open_offset_store()
+            await self.update_routes()
+            await self._check_in_broker()
+        except UserError:
+            await self.instance.close()
+            raise
         self.record(EventKind.JOIN, **self._who)
         for topic, subscription in self.subscriptions.items():
             self.record(EventKind.SUBSCRIBE, topic=topic, tag=subscription.sub_string, **self._who)
@@ -271,7 +275,6 @@ class GroupMember:
             try:
                 succeeded(await self.instance.invoke(random.choice(brokers), request))
             except BrokerError as error:
-                await self.instance.close()
                 raise UserError(
                     f"{self.group}: {data.sub_string!r}",
                     str(error),

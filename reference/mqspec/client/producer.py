@@ -25,7 +25,7 @@ from mqspec.core.producer import (
     BACK_PRESSURE_FOR_ASYNC_SEND_NUM,
     BACK_PRESSURE_FOR_ASYNC_SEND_SIZE,
 )
-from mqspec.core.types import BrokerName, ClientId, Group, MessageQueue
+from mqspec.core.types import BrokerName, ClientId, Group, MessageQueue, Topic
 from mqspec.transport import Connection, refuse
 from mqspec.wire.bodies import HeartbeatData, ProducerData, to_body
 from mqspec.wire.codec import RemotingCommand
@@ -118,10 +118,10 @@ class Producer:
         await asyncio.gather(*self._in_flight, return_exceptions=True)
         await self._tasks.cancel()
 
-    async def publish_message_queues(self, topic: str) -> list[MessageQueue]:
+    async def publish_message_queues(self, topic: Topic) -> list[MessageQueue]:
         """Where messages of the topic may go. Raises UnreachableError where nowhere."""
         queues = await self._publisher.queues(topic)
-        await self._greet_new_brokers()
+        await self._greet_new_brokers(topic)
         return queues
 
     async def send(
@@ -214,7 +214,7 @@ class Producer:
             for row, cause in zip(rows, invoked, strict=True):
                 self._record(EventKind.SEND, outcome, cause=cause, **row)
             raise
-        await self._greet_new_brokers()
+        await self._greet_new_brokers(outgoing.topic)
         ids = result.message_id.split(",")
         for i, (row, cause) in enumerate(zip(rows, invoked, strict=True)):
             self._record(
@@ -239,8 +239,8 @@ class Producer:
     async def _update_routes(self) -> None:
         await self._instance.update_routes(tuple(self._instance.routes))
 
-    async def _greet_new_brokers(self) -> None:
-        if not self._greeted.issuperset(self._instance.brokers(self._instance.routes)):
+    async def _greet_new_brokers(self, topic: Topic) -> None:
+        if not self._greeted.issuperset(self._instance.brokers([topic])):
             await self._heartbeat()
 
     async def _heartbeat(self) -> None:

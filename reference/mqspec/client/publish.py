@@ -112,6 +112,8 @@ class Publisher:
         self.config = config or PublishConfig()
         self.state = ProducerState()
         self._instance = instance
+        # TopicPublishInfo, by topic, and what it was made from.
+        self._publish_info: dict[Topic, tuple[TopicRouteData, list[MessageQueue]]] = {}
 
     def message(self, message: Message) -> Outgoing:
         """One message, ready to be sent. Raises MessageError."""
@@ -214,7 +216,10 @@ class Publisher:
         config = self.config
         route = self._instance.routes.get(topic) or await self._instance.update_route(topic)
         if route is not None:
-            queues = publish_queues(topic, route)
+            known, queues = self._publish_info.get(topic, (None, []))
+            if known is not route:
+                queues = publish_queues(topic, route)
+                self._publish_info[topic] = route, queues
         else:
             template = await self._instance.update_route(config.create_topic_key)
             queues = publish_queues(
