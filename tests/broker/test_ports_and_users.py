@@ -1,0 +1,113 @@
+"""The fast port, who is sent away at the end, and who is not let in."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+from peer import SMALL, meet, pull_fields
+
+from mqrules import UserError
+from mqspec.broker import Broker
+from mqspec.client.credentials import SessionCredentials
+from mqspec.core.authentication import User
+from mqspec.core.metadata import BrokerConfig
+from mqspec.nameserver import NameServer
+from mqspec.transport import connect
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+MAX_OFFSET = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})
+
+
+def test_the_fast_port(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        nameserver = NameServer()
+        await nameserver.start()
+        broker = Broker(tmp_path, nameserver.address, store_config=SMALL)
+        await broker.start()
+        host, _, port = broker.address.rpartition(":")
+        peer = await meet(f"{host}:{int(port) - 2}")
+        assert (await peer.send("T")).code == 0
+        pulled = await peer.ask(RequestCode.PULL_MESSAGE, **pull_fields("T", 0))
+        assert (pulled.code, pulled.remark) == (3, " request type 11 not supported")
+        await peer.close()
+        await broker.stop()
+        with pytest.raises(OSError, match=r"refused|Connect call failed"):
+            await meet(f"{host}:{int(port) - 2}")
+        await nameserver.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_fast_port_in_use(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        nameserver = NameServer()
+        await nameserver.start()
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = other.getsockname()[1]
+            broker = Broker(tmp_path, nameserver.address, port=port + 2, store_config=SMALL)
+            with pytest.raises(UserError, match=f"{port}: cannot listen"):
+                await broker.start()
+        await broker.start()  # everything was released
+        await broker.stop()
+        await nameserver.stop()
+
+    asyncio.run(scenario())
+
+
+def test_clients_are_sent_away_before_a_graceful_end(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        nameserver = NameServer()
+        await nameserver.start()
+        config = BrokerConfig(enable_shutdown_gracefully=True, shutdown_wait_time_seconds=0.2)
+        broker = Broker(tmp_path, nameserver.address, config, store_config=SMALL)
+        await broker.start()
+        peer = await meet(broker.address)
+        stopping = asyncio.create_task(broker.stop())
+        codes = [0]
+        async with asyncio.timeout(5):
+            while codes[-1] == 0:
+                codes.append((await peer.connection.request(MAX_OFFSET, 1_000)).code)
+        assert codes[-1] == 1500
+        await stopping
+        assert peer.connection.is_closed
+        await nameserver.stop()
+
+    asyncio.run(scenario())
+
+
+def test_only_users_are_let_in(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        nameserver = NameServer()
+        await nameserver.start()
+        config = BrokerConfig(
+            authentication_enabled=True,
+            authentication_whitelist=frozenset({int(RequestCode.GET_MIN_OFFSET)}),
+            users=(User("rocketmq", "12345678"),),
+        )
+        broker = Broker(tmp_path, nameserver.address, config, store_config=SMALL)
+        await broker.start()
+        host, _, port = broker.address.rpartition(":")
+        for credentials, remark in (
+            (None, "username cannot be null."),
+            (SessionCredentials("nobody", "12345678"), "User:nobody is not found."),
+            (SessionCredentials("rocketmq", "wrong"), "check signature failed."),
+            (SessionCredentials("rocketmq", "12345678"), None),
+            (SessionCredentials("rocketmq", "12345678", "token"), None),
+        ):
+            signed = credentials.signed if credentials else None
+            client = await connect(host, int(port), signed=signed)
+            answer = await client.request(MAX_OFFSET, 5_000)
+            assert (answer.code, answer.remark) == (16 if remark else 0, remark)
+            open_to_all = RemotingCommand(RequestCode.GET_MIN_OFFSET, MAX_OFFSET.ext_fields)
+            assert (await client.request(open_to_all, 5_000)).code == 0
+            client.close()
+        await broker.stop()
+        await nameserver.stop()
+
+    asyncio.run(scenario())
