@@ -127,8 +127,8 @@ async def meet(address: str) -> Peer:
 
 @asynccontextmanager
 async def running(store: Path, **options: Any) -> AsyncIterator[Cluster]:
-    """A cluster with small files."""
-    async with Cluster(ClusterConfig(store, store_config=SMALL, **options)) as cluster:
+    """A cluster with small files, unless others are asked for."""
+    async with Cluster(ClusterConfig(store, **{"store_config": SMALL} | options)) as cluster:
         yield cluster
 
 

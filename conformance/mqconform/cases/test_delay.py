@@ -104,7 +104,7 @@ def test_how_far_delivery_came_is_written(scene: Scene) -> None:
 
     def written() -> bool:
         try:
-            return loads(file.read_bytes())["offsetTable"].get("1", 0) > offset
+            return bool(loads(file.read_bytes())["offsetTable"].get("1", 0) > offset)
         except (OSError, ValueError):
             return False
 

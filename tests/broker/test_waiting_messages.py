@@ -1,0 +1,225 @@
+"""Messages that wait on a broker, for a time or for their producer, and its restarts meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from peer import SMALL, Peer, meet, running
+
+from mqspec.cluster import Cluster
+from mqspec.core.metadata import BrokerConfig
+from mqspec.service import clock_ms
+from mqspec.wire.bodies import decode_messages
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode, ResponseCode
+
+DEADLINE_S = 10
+COMMIT, ROLLBACK = 8, 12
+HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01k\x02"
+CHECKS = BrokerConfig(transaction_check_interval=20, transaction_time_out=0)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def stored(cluster: Cluster, topic: str) -> int:
+    """How many messages are in queue 0 of a topic."""
+    return cluster.brokers[0].store.max_offset(topic, 0)
+
+
+def crashed(store: Path) -> Path:
+    """The store as a kill of its broker would leave it now."""
+    copy = store.with_name(store.name + "-crashed")
+    shutil.copytree(store, copy)
+    return copy
+
+
+async def producer(cluster: Cluster) -> Peer:
+    """A member of the producer group PG."""
+    peer = await meet(cluster.brokers[0].address)
+    body = b'{"clientID":"p@1","producerDataSet":[{"groupName":"PG"}]}'
+    await peer.ask(RequestCode.HEART_BEAT, body)
+    return peer
+
+
+async def send_half(peer: Peer, topic: str, **fields: object) -> RemotingCommand:
+    """A half message, born now."""
+    return await peer.send(topic, **{"g": clock_ms(), "i": HALF} | fields)
+
+
+async def asked(peer: Peer) -> RemotingCommand:
+    """The next check-back."""
+    request = await asyncio.wait_for(peer.received.get(), DEADLINE_S)
+    assert request.code == RequestCode.CHECK_TRANSACTION_STATE
+    assert request.is_oneway
+    return request
+
+
+async def end(peer: Peer, half: RemotingCommand, kind: int) -> RemotingCommand:
+    """End the half that a send was answered with, or a check-back asks about."""
+    fields = half.ext_fields
+    position = fields.get("commitLogOffset") or int(fields["msgId"][-16:], 16)
+    return await peer.ask(
+        RequestCode.END_TRANSACTION,
+        producerGroup="PG",
+        tranStateTableOffset=fields.get("tranStateTableOffset") or fields["queueOffset"],
+        commitLogOffset=position,
+        commitOrRollback=kind,
+        fromTransactionCheck="commitLogOffset" in fields,
+    )
+
+
+@pytest.mark.parametrize("properties", ["DELAY\x011\x02", "TIMER_DELAY_MS\x01300\x02"])
+def test_a_message_waits_also_through_a_crash(tmp_path: Path, properties: str) -> None:
+    store = tmp_path / "store"
+
+    async def scenario() -> None:
+        async with running(store) as cluster:
+            peer = await meet(cluster.brokers[0].address)
+            await peer.send("T", i=properties)
+            copy = crashed(store)
+            assert stored(cluster, "T") == 0
+            await until(lambda: stored(cluster, "T") == 1)
+        async with running(store) as cluster:
+            await asyncio.sleep(0.3)  # three looks at the queues
+            assert stored(cluster, "T") == 1
+        async with running(copy) as cluster:
+            await until(lambda: stored(cluster, "T") == 1)
+
+    asyncio.run(scenario())
+
+
+def test_a_crash_repeats_what_was_delivered_since_offsets_were_written(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+
+    async def scenario() -> None:
+        async with running(store) as cluster:
+            peer = await meet(cluster.brokers[0].address)
+            await peer.send("T", i="DELAY\x011\x02")
+            await until(lambda: stored(cluster, "T") == 1)
+            copy = crashed(store)
+        async with running(copy) as cluster:
+            await until(lambda: stored(cluster, "T") == 2)
+
+    asyncio.run(scenario())
+
+
+def test_levels_are_those_of_the_store(tmp_path: Path) -> None:
+    store_config = replace(SMALL, message_delay_level="1h 1s")
+
+    async def scenario() -> None:
+        async with running(tmp_path, store_config=store_config) as cluster:
+            peer = await meet(cluster.brokers[0].address)
+            await peer.send("T", i="DELAY\x011\x02", body=b"hour")
+            await peer.send("T", i="DELAY\x013\x02", body=b"last level")
+            await until(lambda: stored(cluster, "T") == 1)
+            (message,) = decode_messages((await peer.pull("T")).body)
+            assert message.body == b"last level"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("kind", "visible"), [(COMMIT, 1), (ROLLBACK, 0)])
+def test_a_half_that_was_ended_is_not_checked_back(tmp_path: Path, kind: int, visible: int) -> None:
+    async def scenario() -> None:
+        config = replace(CHECKS, transaction_time_out=200)
+        async with running(tmp_path, broker_config=config) as cluster:
+            peer = await producer(cluster)
+            half = await send_half(peer, "T")
+            assert stored(cluster, "T") == 0
+            assert (await end(peer, half, kind)).code == ResponseCode.SUCCESS
+            await until(lambda: stored(cluster, "T") == visible)
+            # Its end is in memory only; a half that is sent later is asked about first.
+            await send_half(peer, "Other")
+            assert int((await asked(peer)).ext_fields["tranStateTableOffset"]) > 1
+        async with running(tmp_path, broker_config=config) as cluster:
+            peer = await producer(cluster)
+            (message,) = decode_messages((await asked(peer)).body)
+            assert message.topic == "Other"
+            assert stored(cluster, "T") == visible
+
+    asyncio.run(scenario())
+
+
+def test_a_half_without_an_end_is_checked_back_also_after_a_crash(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+
+    async def scenario() -> None:
+        async with running(store, broker_config=CHECKS) as cluster:
+            peer = await producer(cluster)
+            await send_half(peer, "T", body=b"half", h=7)
+            first, second = await asked(peer), await asked(peer)
+            offsets = [int(each.ext_fields["tranStateTableOffset"]) for each in (first, second)]
+            assert offsets[0] < offsets[1]
+            copy = crashed(store)
+        async with running(copy, broker_config=CHECKS) as cluster:
+            peer = await producer(cluster)
+            check = await asked(peer)
+            (half,) = decode_messages(check.body)
+            assert (half.topic, half.body, half.flag) == ("T", b"half", 7)
+            assert (await end(peer, check, COMMIT)).code == ResponseCode.SUCCESS
+            await until(lambda: stored(cluster, "T") == 1)
+            (message,) = decode_messages((await peer.pull("T")).body)
+            assert (message.body, message.flag) == (b"half", 7)
+
+    asyncio.run(scenario())
+
+
+def test_a_half_is_parked_after_the_last_check(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        config = replace(CHECKS, transaction_check_max=3)
+        async with running(tmp_path, broker_config=config) as cluster:
+            peer = await producer(cluster)
+            await send_half(peer, "T")
+            await until(lambda: stored(cluster, "TRANS_CHECK_MAX_TIME_TOPIC") == 1)
+            assert peer.received.qsize() == 3
+            assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 4
+
+    asyncio.run(scenario())
+
+
+def test_a_half_with_a_delay_waits_after_its_commit(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as cluster:
+            peer = await producer(cluster)
+            half = await send_half(peer, "T", i=f"{HALF}DELAY\x011\x02")
+            assert (await end(peer, half, COMMIT)).code == ResponseCode.SUCCESS
+            await until(lambda: stored(cluster, "SCHEDULE_TOPIC_XXXX") == 1)
+            assert stored(cluster, "T") == 0
+            await until(lambda: stored(cluster, "T") == 1)
+
+    asyncio.run(scenario())
+
+
+def test_ends_are_written_to_the_op_queue(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        config = BrokerConfig(transaction_op_batch_interval=20)
+        async with running(tmp_path, broker_config=config) as cluster:
+            peer = await producer(cluster)
+            half = await send_half(peer, "T")
+            await end(peer, half, ROLLBACK)
+            await until(lambda: stored(cluster, "RMQ_SYS_TRANS_OP_HALF_TOPIC") == 1)
+            (message,) = decode_messages((await peer.pull("RMQ_SYS_TRANS_OP_HALF_TOPIC")).body)
+            assert message.body == b"0,"
+
+    asyncio.run(scenario())
+
+
+def test_a_commit_is_answered_when_it_is_on_disk(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        config = replace(SMALL, sync_flush=True)
+        async with running(tmp_path, store_config=config) as cluster:
+            peer = await producer(cluster)
+            half = await send_half(peer, "T")
+            assert (await end(peer, half, COMMIT)).code == ResponseCode.SUCCESS
+            assert stored(cluster, "T") == 1
+
+    asyncio.run(scenario())
