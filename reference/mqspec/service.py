@@ -110,6 +110,7 @@ class Dispatcher(Generic[S]):
         if refusal:
             return refused(request, refusal)
         self._waiting.append(_Waiting(self._clock(), pool, connection, request))
+        connection.hold()
         self._waiting_of[pool] += 1
         self._waiting_bytes += len(request.body)
         return None
@@ -127,6 +128,7 @@ class Dispatcher(Generic[S]):
 
     def _serve_next(self) -> None:
         arrived_ms, pool, connection, request = self._waiting.popleft()
+        connection.release()
         self._waiting_of[pool] -= 1
         self._waiting_bytes -= len(request.body)
         if connection.is_closed and not request.is_oneway:

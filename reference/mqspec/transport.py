@@ -20,6 +20,7 @@ from mqspec.wire.codes import ResponseCode
 
 CLOSE_MS: Final = 2_000  # how long a server that ends waits for peers to take their answers
 IDLE_MS: Final = 120_000  # a server closes a connection that is silent both ways for so long
+READ_AHEAD: Final = 64  # requests of a connection that may wait before no more of it is read
 ANSWERS_AT_ONCE: Final = 32  # frames that a write is put together of: fewer calls, no long waits
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,8 @@ class Connection(asyncio.Protocol):
         self._closed = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
+        self._backlog = 0  # requests that wait for their turn
+        self._is_full = False  # until half of them had it
 
     @property
     def local_host(self) -> str:
@@ -85,6 +88,18 @@ class Connection(asyncio.Protocol):
     def send(self, command: RemotingCommand) -> None:
         """Send a command and wait for nothing. On a closed connection it is dropped."""
         self._write(encode(command))
+
+    def hold(self) -> None:
+        """A request of it waits for its turn."""
+        self._backlog += 1
+
+    def release(self) -> None:
+        """It is the turn of a request that waited."""
+        self._backlog -= 1
+        if self._is_full and self._backlog <= READ_AHEAD // 2:
+            self._is_full = False
+            self._take(b"")
+            self._read_or_not()
 
     def serve(self, request: RemotingCommand, handler: Handler) -> None:
         """Serve a request that came before and had to wait."""
@@ -145,10 +160,15 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._active = self._loop.time()
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """Serve the requests that `data` completes, as many as may wait; the others stay bytes."""
         answers: list[bytes] = []
         bad: FrameError | None = None
         try:
-            for command in self._decoder.feed(data):
+            commands = self._decoder.feed(data)
+            for command in commands:
                 if command.is_response:
                     self._resolve(command)
                 elif (frame := self._serve(command, self._handler)) is not None:
@@ -156,6 +176,10 @@ class Connection(asyncio.Protocol):
                     if len(answers) == ANSWERS_AT_ONCE:
                         self._write(b"".join(answers))
                         answers.clear()
+                if self._backlog >= READ_AHEAD:
+                    commands.close()
+                    self._is_full = True
+                    self._read_or_not()
         except FrameError as error:
             bad = error
         if answers:
@@ -182,15 +206,19 @@ class Connection(asyncio.Protocol):
             self._on_close(self)
 
     def pause_writing(self) -> None:
-        # A peer that does not read its answers gets no more requests served.
         self._writable.clear()
-        if self._idle_s:
-            self._transport.pause_reading()
+        self._read_or_not()
 
     def resume_writing(self) -> None:
         self._writable.set()
-        if self._idle_s:
-            self._transport.resume_reading()
+        self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        # A peer that does not read its answers, or asks for more than can be done, gets no
+        # more requests served: what it sends waits at its own end.
+        if self._idle_s and not self.is_closed:
+            reads = self._writable.is_set() and not self._is_full
+            (self._transport.resume_reading if reads else self._transport.pause_reading)()
 
     def _write(self, frames: bytes) -> None:
         if not self.is_closed:

@@ -11,7 +11,7 @@ import pytest
 from mqspec.core.flow_control import ADMIN, SEND, Pool
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.service import Dispatcher
-from mqspec.transport import Connection, connect, serve
+from mqspec.transport import READ_AHEAD, Connection, connect, serve
 from mqspec.wire.codec import Flag, RemotingCommand
 
 PUT, ASK, MISSING = 10, 14, 99
@@ -206,3 +206,26 @@ def test_strangers_are_refused(service: Service) -> None:
 
     run(service, scene)
     assert service.done == []
+
+
+def test_a_backlog_waits_at_the_peers_end(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqspec.service.TURN_S", 0.0)
+    bodies = [b"%d" % i for i in range(2000)]
+    waited: list[int] = []
+
+    async def scene(dispatcher: Dispatcher[Service], client: Connection) -> None:
+        serve_next = dispatcher._serve_next
+
+        def counted() -> None:
+            waited.append(len(dispatcher._waiting))
+            serve_next()
+
+        monkeypatch.setattr(dispatcher, "_serve_next", counted)
+        answers = await burst(client, *bodies)
+        assert [answer.body for answer in answers] == bodies
+
+    run(service, scene, SEND)
+    assert service.done == bodies
+    assert READ_AHEAD // 2 < max(waited) <= READ_AHEAD

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from enum import IntEnum, IntFlag
 from struct import Struct
 from typing import Annotated, Any, Final, TypeAlias
@@ -134,25 +134,18 @@ class Decoder:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[RemotingCommand]:
-        """The commands that `data` completes, to be iterated at once.
+    def feed(self, data: bytes) -> Generator[RemotingCommand, None, None]:
+        """The commands that `data` completes, to be iterated at once. Where that is broken off
+        (`close`), the others are given with what is fed next.
 
         Raises FrameError at the first bad frame, after the good ones before it.
         """
         if self._buffer:
             self._buffer += data
             if not _begins_with_a_frame(self._buffer):
-                return iter(())
+                return
             data = bytes(self._buffer)
             self._buffer.clear()
-        return self._commands(data)
-
-    @property
-    def torn(self) -> bool:
-        """Whether a frame has begun and not ended: at the end of a stream, it is torn."""
-        return bool(self._buffer)
-
-    def _commands(self, data: bytes) -> Iterator[RemotingCommand]:
         at = 0
         try:
             while (left := len(data) - at) >= 4:
@@ -164,6 +157,11 @@ class Decoder:
                 yield command
         finally:
             self._buffer += data[at:]
+
+    @property
+    def torn(self) -> bool:
+        """Whether a frame has begun and not ended: at the end of a stream, it is torn."""
+        return bool(self._buffer)
 
 
 def _begins_with_a_frame(data: bytearray) -> bool:
