@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import eventually
 from mqconform.frame import Frame
 from mqconform.requests import Request, Subscription
 from mqconform.scene import Scene, done
+from mqconform.stage import Restart
 
 MESSAGE_TYPE = "message.type"
 
@@ -94,6 +97,21 @@ def test_a_deleted_topic_is_gone(scene: Scene) -> None:
     read = scene.read_all(topic, scene.group(), 1)
     assert [(record.queue_offset, record.body) for record in read] == [(0, b"new")]
     assert scene.max_offset(topic) == 0
+
+
+@case("ADMIN-017", party="store", claims="restart")
+@pytest.mark.parametrize("kind", [Restart.CLEAN, Restart.KILL], ids=lambda kind: kind.value)
+def test_messages_of_a_deleted_topic_stay_away(scene: Scene, kind: Restart) -> None:
+    topic = scene.topic()
+    for _ in range(3):
+        scene.send(topic, b"old")
+    done(scene.broker.call(requests.delete_topic(topic)))
+    done(scene.broker.call(requests.create_topic(topic, 1, 1)))
+    scene.recorder.store_damaged()  # from now on queue offsets are used again
+    scene.send(topic, b"new")
+    scene.restart(kind)
+    read = scene.read_all(topic, scene.group())
+    assert [(record.queue_offset, record.body) for record in read] == [(0, b"new")]
 
 
 @case("ADMIN-004", party="broker")

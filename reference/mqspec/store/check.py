@@ -30,6 +30,7 @@ from mqspec.store.checkpoint import CHECKPOINT_BYTES, read_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.config_file import read_content
 from mqspec.store.consume_queue import ConsumeQueue
+from mqspec.store.deleted_topics import DeletedTopics
 from mqspec.store.directory import StoreDirectory, is_in_use
 from mqspec.store.files import Disk
 from mqspec.store.mapped_file import NAME_DIGITS
@@ -459,13 +460,16 @@ class _Check:
             self._closing.callback(queues[topic, queue_id].close)
             queues[topic, queue_id].check()
         loaded = {queue: files.load() for queue, files in queues.items()}
+        segments = log.load()
+        deleted = DeletedTopics(self.root, _READ_ONLY)
+        deleted.load(segments[0].start if segments else 0)
         files_ = Files(
             (self.root / "abort").exists(),
             read_checkpoint(self.root / "checkpoint"),
-            log.load(),
+            segments,
             loaded,
             lambda queue, offset: queues[queue].unit(offset),
-            log.scan,
+            deleted.living(log.scan),
             log.dispatch_of,
         )
         written: Counter[TopicQueue] = Counter()

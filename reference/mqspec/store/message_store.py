@@ -39,6 +39,7 @@ from mqspec.core.step import apply
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.consume_queue import ConsumeQueue
+from mqspec.store.deleted_topics import DeletedTopics
 from mqspec.store.directory import StoreDirectory
 from mqspec.store.files import DISK, Disk
 from mqspec.store.index_file import IndexService, IndexSize
@@ -146,6 +147,7 @@ class MessageStore:
             self.delay_levels,
         )
         self._consume_queues: dict[TopicQueue, ConsumeQueue] = {}
+        self._deleted = DeletedTopics(root, disk)
         index_size = IndexSize(config.max_hash_slot_num, config.max_index_num)
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
         self._index_from: int | None = None  # position: the index is behind, and goes on there
@@ -358,6 +360,7 @@ class MessageStore:
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic; its records stay in the log."""
         self.reput()
+        self._deleted.add(topic, self._state.commit_log.max)
         step = log.delete_topic(self._state, topic)
         for queue in step.result:
             consume_queue = self._consume_queues.pop(queue, None)
@@ -487,13 +490,14 @@ class MessageStore:
         self._checkpoint = read_checkpoint(self.root / "checkpoint")
         self._index.load(abort, self._checkpoint.index_msg_timestamp)
         spans = {queue: files.load() for queue, files in self._consume_queues.items()}
+        self._deleted.load(segments[0].start if segments else 0)
         files = Files(
             abort,
             self._checkpoint,
             segments,
             spans,
             self._unit,
-            self._commit_log.scan,
+            self._deleted.living(self._commit_log.scan),
             self._commit_log.dispatch_of,
         )
         state = RecoveryState()
@@ -526,6 +530,9 @@ class MessageStore:
         self.reput()
         self.catch_up_index()
         apply(self._state, retention.delete_expired_file(self._state, log_min, self._unit).changes)
+        # Or a crash would take a unit whose record is gone, and its queue offset be given again.
+        for consume_queue in self._consume_queues.values():
+            consume_queue.flush()
         self._commit_log.delete_before(log_min)
         for queue, span in self._state.consume_queue.items():
             self._consume_queues[queue].delete_before(span.min)

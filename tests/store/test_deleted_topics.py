@@ -1,0 +1,65 @@
+"""A topic that was deleted: gone at once, and after every kind of start."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from store_images import keys, message, new_store
+
+from mqspec.store import MessageStore
+
+
+def deleted_and_made_again(root: Path) -> MessageStore:
+    """A store that runs: two old messages of the topic, another topic's, and a new one."""
+    store = new_store(root)
+    store.open()
+    for key in ("old-1", "old-2"):
+        store.put(message(key))
+    store.put(message("other", queue_id=1))
+    store.flush()
+    store.delete_topic("T")
+    assert store.max_offset("T", 0) == store.max_offset("T", 1) == 0
+    assert store.put(message("new")).queue_offset == 0
+    return store
+
+
+def killed(store: MessageStore, copy: Path) -> MessageStore:
+    """What starts on the files as they are now."""
+    store.reput()
+    shutil.copytree(store.root, copy, ignore=shutil.ignore_patterns("lock"))
+    started = new_store(copy)
+    started.open()
+    return started
+
+
+def test_it_is_gone_at_once(tmp_path: Path) -> None:
+    assert keys(deleted_and_made_again(tmp_path / "store")) == ["new"]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["queue there", "queue lost"])
+def test_it_stays_away_after_a_kill(tmp_path: Path, lost: bool) -> None:
+    store = deleted_and_made_again(tmp_path / "store")
+    if lost:
+        shutil.rmtree(store.root / "consumequeue")
+    started = killed(store, tmp_path / "copy")
+    assert keys(started) == ["new"]
+    assert started.max_offset("T", 1) == 0
+    assert started.put(message("newer")).queue_offset == 1
+
+
+def test_it_stays_away_after_a_clean_stop(tmp_path: Path) -> None:
+    store = deleted_and_made_again(tmp_path / "store")
+    store.close()
+    again = new_store(tmp_path / "store")
+    again.open()
+    assert keys(again) == ["new"]
+    again.close()
+
+
+def test_without_the_memory_of_it_old_messages_come_back(tmp_path: Path) -> None:
+    """What the file is for: the log alone does not tell."""
+    store = deleted_and_made_again(tmp_path / "store")
+    shutil.rmtree(store.root / "config")
+    assert keys(killed(store, tmp_path / "copy")) == ["new", "old-2"]
