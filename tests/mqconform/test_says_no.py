@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,9 +14,12 @@ from mqconform import report
 from mqconform.case import Status
 from mqconform.plugin import Suite
 from mqrules import Deviation, Verdict
-from mqspec.core import group, long_polling, offset_commit, subscription
+from mqspec.core import group, long_polling, offset_commit, route, subscription
 from mqspec.core.step import Step
+from mqspec.service import Dispatcher
 from mqspec.store.message_store import MessageStore
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode, ResponseCode
 
 Run = Callable[..., Suite]
 
@@ -23,6 +27,8 @@ COMMIT = offset_commit.update_consumer_offset
 MEMBERS = group.consumer_id_list
 JOIN = group.register_consumer
 GET = MessageStore.get
+ON_CHANNEL = route.brokers_of_channel
+PROCESS = Dispatcher._process
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,30 @@ def untold(state: Any, event: Any) -> Step:
     return replace(JOIN(state, event), sends=())
 
 
+def first_on_channel(state: Any, channel: Any) -> Any:
+    """A nameserver that looks for one broker of a connection that ends, as Apache's does
+    (the defect OneBrokerOfAConnection)."""
+    return itertools.islice(ON_CHANNEL(state, channel), 1)
+
+
+def unwiped(state: Any, broker_name: str) -> Step:
+    """A nameserver that says that it took the permission, and did not."""
+    return Step(result=2)
+
+
 WRONG = {
+    "one_broker_of_a_connection": Wrong(
+        ON_CHANNEL,
+        first_on_channel,
+        "of_a_connection or whose_connection or broker_is_in_the_route",
+        {"all_brokers_of_a_connection_go_with_it"},
+    ),
+    "brokers_stay_writable": Wrong(
+        route.wipe_write_perm,
+        unwiped,
+        "write_permission or broker_is_in_the_route",
+        {"write_permission_is_taken_and_given_back"},
+    ),
     "commits_only_go_forwards": Wrong(
         COMMIT,
         only_forwards,
@@ -122,6 +151,23 @@ def test_a_lost_message_is_found(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
     assert "messages_are_delivered_in_the_order_of_their_offsets" in named(suite, Status.BLOCKED)
     assert named(suite, Status.PASSED) == set()
     assert report.is_failure(suite.results.values(), suite.stale)
+
+
+def test_a_request_that_is_refused_and_done_is_found(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sends = itertools.count(1)
+
+    def busy(dispatcher: Any, connection: Any, request: RemotingCommand) -> Any:
+        answer = PROCESS(dispatcher, connection, request)
+        if request.code == RequestCode.SEND_MESSAGE_V2 and next(sends) % 100 == 0:
+            return request.response(ResponseCode.SYSTEM_BUSY, "[OVERLOAD]")
+        return answer
+
+    monkeypatch.setattr(Dispatcher, "_process", busy)
+    suite = run("what_is_too_much or unknown_code_is_answered")
+    assert named(suite, Status.FAILED) == {"what_is_too_much_is_refused_and_not_done"}
+    assert named(suite, Status.PASSED)
 
 
 def test_only_passed_is_a_pass(run: Run) -> None:
