@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -153,12 +155,17 @@ async def create_topic(nameserver: str, topic: str) -> None:
         "perm": "6",
         "topicFilterType": "SINGLE_TAG",
     }
+    await ask_broker_a(nameserver, RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, fields))
+
+
+async def ask_broker_a(nameserver: str, request: RemotingCommand) -> RemotingCommand:
+    """A request that must succeed."""
     instance = ClientInstance(nameserver)
     await instance.start()
     await instance.update_route(AUTO_CREATE_TOPIC)
-    request = RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
-    succeeded(await instance.invoke("broker-a", request))
+    answer = succeeded(await instance.invoke("broker-a", request))
     await instance.close()
+    return answer
 
 
 def send(nameserver: str, *messages: Message) -> None:
@@ -407,3 +414,23 @@ def test_java_asks_the_broker_for_its_queues(java: Java, nameserver: str) -> Non
     java.tell("stop", "ByBrokerGroup")
     assert {each.place[0] for each in got} == {"broker-a:0", "broker-a:1"}
     assert {each.key for each in got} == {f"{i}" for i in range(4)}
+
+
+def test_java_pops_and_gets_again_what_it_failed_to_consume(java: Java, nameserver: str) -> None:
+    topic, group = "Popped", "PoppedGroup"
+    asyncio.run(create_topic(nameserver, topic))
+    mode = {"topic": topic, "consumerGroup": group, "mode": "POP", "popShareQueueNum": 0}
+    request = RemotingCommand(RequestCode.SET_MESSAGE_REQUEST_MODE, body=json.dumps(mode).encode())
+    asyncio.run(ask_broker_a(nameserver, request))
+    send(nameserver, *(message(topic, f"{i}") for i in range(40)))
+    java.tell("push", group, topic, "by-broker-failing-once")
+    got = java.got(group, 80)
+    assert Counter(each.key for each in got) == {f"{i}": 2 for i in range(40)}
+    # The first time from the topic's queues, the second from the retry topic's.
+    assert {each.place[0] for each in got[:40]} == {"broker-a:0", "broker-a:1"}
+    assert {each.place for each in got[40:]} == {("broker-a:0", i) for i in range(40)}
+    java.tell("stop", group)
+    fields = {"consumerGroup": group, "topic": f"%RETRY%{group}_{topic}", "queueId": "0"}
+    query = RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, fields)
+    answer = asyncio.run(ask_broker_a(nameserver, query))
+    assert answer.ext_fields["offset"] == "40"

@@ -106,7 +106,7 @@ public final class Client {
         if (mode.equals("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
-        consumer.setClientRebalance(!mode.equals("by-broker"));
+        consumer.setClientRebalance(!mode.startsWith("by-broker"));
         if (mode.equals("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
                 messages.forEach(message -> got(group, message));
@@ -119,7 +119,9 @@ public final class Client {
                     context.setDelayLevelWhenNextConsume(-1);
                     return ConsumeConcurrentlyStatus.RECONSUME_LATER;
                 }
-                boolean fails = mode.equals("failing-twice") && messages.get(0).getReconsumeTimes() < 2;
+                int before = messages.get(0).getReconsumeTimes();
+                boolean fails = (mode.equals("failing-twice") && before < 2)
+                    || (mode.equals("by-broker-failing-once") && before < 1);
                 return fails ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
