@@ -10,7 +10,7 @@ Some of it surprises, and is as Apache 5.3.3 was seen to do it: an expression en
 grammar cannot go on, and what follows is not looked at (SUBS-013); NOT binds closer than any
 comparison; the unknown is false to the right of '=' and unknown to its left.
 
-Facts: filter/src/main/javacc/SelectorParser.jj, filter/expression/*.java (5.3.3), and 250
+Facts: filter/src/main/javacc/SelectorParser.jj and the package filter.expression (5.3.3), and 420
 expressions that were asked of 5.3.3.
 """
 
