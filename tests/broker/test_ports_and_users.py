@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,33 @@ def test_clients_are_sent_away_before_a_graceful_end(tmp_path: Path) -> None:
         assert codes[-1] == 1500
         await stopping
         assert peer.connection.is_closed
+        await nameserver.stop()
+
+    asyncio.run(scenario())
+
+
+def test_sends_are_rejected_while_the_store_has_no_buffers(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        nameserver = NameServer()
+        await nameserver.start()
+        store = replace(
+            SMALL, segment_size=4096, transient_store_pool_enable=True, transient_store_pool_size=2
+        )
+        broker = Broker(tmp_path, nameserver.address, store_config=store)
+        await broker.start()
+        peer = await meet(broker.address)
+        codes = []
+        async with asyncio.timeout(5):
+            while 2 not in codes:
+                answers = await asyncio.gather(*(peer.send("T", bytes(1000)) for _ in range(8)))
+                codes += [answer.code for answer in answers]
+        busy = next(answer for answer in answers if answer.code == 2)
+        assert busy.remark == "[REJECTREQUEST]system busy, start flow control for a while"
+        broker.store.commit_commit_log()
+        assert (await peer.send("T")).code == 0
+        assert (await peer.connection.request(MAX_OFFSET, 5_000)).code == 0
+        await peer.close()
+        await broker.stop()
         await nameserver.stop()
 
     asyncio.run(scenario())

@@ -23,6 +23,7 @@ from mqspec.core.log import (
     flush,
     is_batch_full,
     is_indexed,
+    is_transient_store_pool_deficient,
     may_dispatch,
     parse_delay_levels,
     unit_tags_code,
@@ -221,3 +222,20 @@ def test_delays_that_are_none(text: str) -> None:
 def test_when_a_message_is_due_depends_on_the_delays_of_the_store() -> None:
     assert unit_tags_code(SCHEDULE_TOPIC, {"DELAY": "2"}, 5_000, (7, 9)) == 5_009
     assert unit_tags_code(SCHEDULE_TOPIC, {"DELAY": "3"}, 5_000, (7, 9)) == 5_009
+
+
+@pytest.mark.parametrize(
+    ("committed", "end", "pool_size", "is_deficient"),
+    [
+        (0, 0, 1, True),
+        (0, 0, 2, False),
+        (50, 199, 3, False),
+        (99, 200, 3, True),
+        (100, 299, 3, False),
+    ],
+)
+def test_a_pool_has_a_buffer_for_each_segment_that_is_not_committed(
+    committed: int, end: int, pool_size: int, is_deficient: bool
+) -> None:
+    state = LogState(Span(0, end), committed_where=committed)
+    assert is_transient_store_pool_deficient(state, 100, pool_size) == is_deficient

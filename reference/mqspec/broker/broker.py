@@ -23,7 +23,7 @@ from mqspec.broker.stats import BrokerStats
 from mqspec.core import authentication, delay, group, long_polling, timer
 from mqspec.core.assignment import AssignmentState
 from mqspec.core.delay import DelayState
-from mqspec.core.flow_control import Pool
+from mqspec.core.flow_control import SEND, Pool
 from mqspec.core.group import GroupState
 from mqspec.core.lock import LockState
 from mqspec.core.log import PutStatus, TopicQueue
@@ -131,7 +131,7 @@ class Broker:
             undo.callback(self.store.close)
             self._load()
             self._dispatcher = Dispatcher(
-                self, PROCESSORS, pool_of, authenticate=self._authenticate
+                self, PROCESSORS, pool_of, self._rejects, self._authenticate
             )
             self._server, self._fast_server = await self._listen(self._dispatcher)
             undo.push_async_callback(self._server.close)
@@ -313,6 +313,9 @@ class Broker:
                 if self._port or attempt == FREE_PORT_ATTEMPTS:
                     raise
         raise AssertionError("not reached")
+
+    def _rejects(self, pool: Pool) -> bool:
+        return pool is SEND and self.store.is_transient_store_pool_deficient
 
     def _authenticate(self, request: RemotingCommand) -> Refusal | None:
         config = self.config

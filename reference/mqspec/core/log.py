@@ -173,6 +173,13 @@ def commit(state: LogState) -> Step:
     return Step((Change("committed_where", None, state.commit_log.max),))
 
 
+def is_transient_store_pool_deficient(state: LogState, segment_size: int, pool_size: int) -> bool:
+    """Whether all buffers of the pool are in use: one is for each segment that holds what is not
+    committed, until that is, and for the segment at the end."""
+    first, last = state.committed_where // segment_size, state.commit_log.max // segment_size
+    return last - first + 1 >= pool_size
+
+
 def flush(state: LogState, position: int) -> Step:
     """Log!Flush. What has been committed before a position is on disk."""
     return Step((Change("flushed_where", None, max(position, state.flushed_where)),))

@@ -57,6 +57,7 @@ class StoreConfig(RetentionConfig):
     max_hash_slot_num: int = 5_000_000  # of an index file
     max_index_num: int = 20_000_000  # entries of an index file, the first of them unused
     transient_store_pool_enable: bool = False  # a put is answered before it is in a file
+    transient_store_pool_size: int = 5  # buffers of a segment's size
     message_delay_level: str = log.DELAY_LEVELS
 
 
@@ -300,6 +301,14 @@ class MessageStore:
         self._commit_log.commit()
         apply(self._state, log.commit(self._state).changes)
         self.reput()
+
+    @property
+    def is_transient_store_pool_deficient(self) -> bool:
+        """Whether no more puts are to be taken until some were written to the files."""
+        config = self._config
+        return config.transient_store_pool_enable and log.is_transient_store_pool_deficient(
+            self._state, config.segment_size, config.transient_store_pool_size
+        )
 
     @property
     def unflushed(self) -> Span:
