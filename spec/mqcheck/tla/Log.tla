@@ -5,8 +5,8 @@
 (* mqspec/core/log.py.                                                     *)
 (*                                                                         *)
 (* Modelled: segments and the blank that closes one, queue offsets given   *)
-(* at append, puts that fail, flushing, dispatch as a step of its own,     *)
-(* synchronous and asynchronous flush.                                     *)
+(* at append, puts that fail, the transient store pool, flushing, dispatch *)
+(* as a step of its own, synchronous and asynchronous flush.               *)
 (*                                                                         *)
 (* Left out: batches; prepared and rollback records, which enter no        *)
 (* ConsumeQueue; segments that expire.  Crashes are Recovery's.            *)
@@ -24,12 +24,14 @@ CONSTANTS
     MaxMessages,  \* how many messages producers send
     MaxFailures,  \* how many puts fail
     SyncFlush,    \* TRUE: a message is visible only once it is on disk
+    TransientStorePool,  \* TRUE: a message is in memory first, and in the files later
     \* Defects, FALSE in the protocol as it is:
     OffsetBeforeChecks,  \* a put takes its queue offset before it can fail
     DispatchBeforeFlush  \* synchronous flush does not hold the dispatcher back
 
 VARIABLES
     commitLog,        \* the records and blanks, in order
+    committedWhere,   \* position: everything before it is in the files
     flushedWhere,     \* position: everything before it survives a crash
     reputFromOffset,  \* position: everything before it is dispatched
     topicQueueTable,  \* the queue offset that a queue's next record gets
@@ -37,8 +39,8 @@ VARIABLES
     messages,         \* how many messages were stored
     failures          \* how many puts failed
 
-logVars == <<commitLog, flushedWhere, reputFromOffset, topicQueueTable, consumeQueue,
-             messages, failures>>
+logVars == <<commitLog, committedWhere, flushedWhere, reputFromOffset, topicQueueTable,
+             consumeQueue, messages, failures>>
 
 -----------------------------------------------------------------------------
 Blank == "blank"
@@ -77,6 +79,7 @@ Dispatched(units, r) ==
 -----------------------------------------------------------------------------
 LogInit ==
     /\ commitLog = <<>>
+    /\ committedWhere = 0
     /\ flushedWhere = 0
     /\ reputFromOffset = 0
     /\ topicQueueTable = [q \in Queues |-> 0]
@@ -86,7 +89,7 @@ LogInit ==
 
 (***************************************************************************)
 (* A message is stored at the end of the log, and only now takes its queue *)
-(* offset.                                                                 *)
+(* offset.  Its producer gets its answer, with asynchronous flush.         *)
 (***************************************************************************)
 AppendMessage(q, size) ==
     LET closed == commitLog \o Closing(size)
@@ -94,6 +97,7 @@ AppendMessage(q, size) ==
         /\ size + BlankSize <= SegmentSize
         /\ commitLog' = Append(closed, Entry(q, topicQueueTable[q], End(closed), size,
                                              messages + 1))
+        /\ committedWhere' = IF TransientStorePool THEN committedWhere ELSE End(commitLog')
         /\ topicQueueTable' = [topicQueueTable EXCEPT ![q] = @ + 1]
         /\ messages' = messages + 1
         /\ UNCHANGED <<flushedWhere, reputFromOffset, consumeQueue, failures>>
@@ -105,37 +109,56 @@ FailToAppend(q) ==
     /\ failures < MaxFailures
     /\ failures' = failures + 1
     /\ topicQueueTable' = [topicQueueTable EXCEPT ![q] = IF OffsetBeforeChecks THEN @ + 1 ELSE @]
-    /\ UNCHANGED <<commitLog, flushedWhere, reputFromOffset, consumeQueue, messages>>
+    /\ UNCHANGED <<commitLog, committedWhere, flushedWhere, reputFromOffset, consumeQueue,
+                   messages>>
 
 (***************************************************************************)
-(* Everything that was written so far goes to disk.                        *)
+(* What is in the transient store pool goes to the files.  From then on a  *)
+(* kill of the process leaves it.                                          *)
+(***************************************************************************)
+Commit ==
+    /\ committedWhere < End(commitLog)
+    /\ committedWhere' = End(commitLog)
+    /\ UNCHANGED <<commitLog, flushedWhere, reputFromOffset, topicQueueTable, consumeQueue,
+                   messages, failures>>
+
+(***************************************************************************)
+(* Everything that is in the files so far goes to disk.                    *)
 (***************************************************************************)
 Flush ==
-    /\ flushedWhere < End(commitLog)
-    /\ flushedWhere' = End(commitLog)
-    /\ UNCHANGED <<commitLog, reputFromOffset, topicQueueTable, consumeQueue, messages,
-                   failures>>
+    /\ flushedWhere < committedWhere
+    /\ flushedWhere' = committedWhere
+    /\ UNCHANGED <<commitLog, committedWhere, reputFromOffset, topicQueueTable, consumeQueue,
+                   messages, failures>>
 
 (***************************************************************************)
-(* The dispatcher takes the next record, or goes over a blank.  With       *)
-(* synchronous flush it stays behind the flushed position.                 *)
+(* The dispatcher takes the next record, or goes over a blank.  It reads   *)
+(* the files; with synchronous flush it stays behind the flushed position. *)
 (***************************************************************************)
 Dispatch ==
     \E r \in Range(commitLog) :
         /\ r.position = reputFromOffset
+        /\ Behind(r) <= committedWhere
         /\ (SyncFlush /\ ~DispatchBeforeFlush) => Behind(r) <= flushedWhere
         /\ reputFromOffset' = Behind(r)
         /\ consumeQueue' = IF r.queue = Blank THEN consumeQueue
                            ELSE [consumeQueue EXCEPT ![r.queue] = Dispatched(@, r)]
-        /\ UNCHANGED <<commitLog, flushedWhere, topicQueueTable, messages, failures>>
+        /\ UNCHANGED <<commitLog, committedWhere, flushedWhere, topicQueueTable, messages,
+                       failures>>
 
 LogNext ==
     \/ \E q \in Queues, size \in Sizes : AppendMessage(q, size)
     \/ \E q \in Queues : FailToAppend(q)
+    \/ Commit
     \/ Flush
     \/ Dispatch
 
-LogSpec == LogInit /\ [][LogNext]_logVars /\ WF_logVars(Flush) /\ WF_logVars(Dispatch)
+LogSpec ==
+    /\ LogInit
+    /\ [][LogNext]_logVars
+    /\ WF_logVars(Commit)
+    /\ WF_logVars(Flush)
+    /\ WF_logVars(Dispatch)
 
 -----------------------------------------------------------------------------
 Positions == 0 .. 2 * SegmentSize * MaxMessages
@@ -143,7 +166,8 @@ Positions == 0 .. 2 * SegmentSize * MaxMessages
 LogTypeOK ==
     /\ commitLog \in Seq([queue : Queues \cup {Blank}, queueOffset : Nat, position : Positions,
                           size : 1 .. SegmentSize, message : 0 .. MaxMessages])
-    /\ flushedWhere \in Positions
+    /\ committedWhere \in Positions
+    /\ flushedWhere \in 0 .. committedWhere
     /\ reputFromOffset \in Positions
     /\ topicQueueTable \in [Queues -> 0 .. MaxMessages + MaxFailures]
     /\ consumeQueue \in [Queues -> Seq([position : Positions, size : Sizes,
@@ -197,6 +221,17 @@ FailedPutsTakeNoOffset ==
 (***************************************************************************)
 VisibleIsOnDisk ==
     \A q \in Queues : \A i \in DOMAIN consumeQueue[q] : Behind(consumeQueue[q][i]) <= flushedWhere
+
+(***************************************************************************)
+(* What can be read is in the files, where a kill of the process leaves it *)
+(* (LOG-030); what was stored is, too, without a transient store pool      *)
+(* (LOG-031).                                                              *)
+(***************************************************************************)
+VisibleIsInFiles ==
+    \A q \in Queues :
+        \A i \in DOMAIN consumeQueue[q] : Behind(consumeQueue[q][i]) <= committedWhere
+
+StoredIsInFiles == \A r \in Range(commitLog) : Behind(r) <= committedWhere
 
 (***************************************************************************)
 (* Every record becomes visible, once puts stop (LOG-006).                 *)

@@ -16,7 +16,8 @@
 (* kill -9 is the crash in which the set is empty.                         *)
 (*                                                                         *)
 (* Left out: time (the time stamps of the checkpoint are positions),       *)
-(* segments that expire, damage to what was flushed.                       *)
+(* segments that expire, damage to what was flushed, the transient store   *)
+(* pool (TransientStorePool is FALSE here).                                *)
 (*                                                                         *)
 (* Not in the core, being the environment or the shell: phase, disk,       *)
 (* consumeQueueFlushed, index; Store, FlushCommitLog and Reput, which are  *)
@@ -26,6 +27,8 @@
 (* Ghosts: before, acknowledged, read, cut, stops, losses.                 *)
 (***************************************************************************)
 EXTENDS Log
+
+ASSUME ~TransientStorePool
 
 CONSTANTS
     MaxStops,       \* crashes and clean stops
@@ -178,6 +181,7 @@ SaveCheckpoint ==
 Forget(log) ==
     /\ before' = log
     /\ commitLog' = <<>>
+    /\ committedWhere' = 0
     /\ flushedWhere' = 0
     /\ reputFromOffset' = 0
     /\ topicQueueTable' = [q \in Queues |-> 0]
@@ -225,8 +229,8 @@ LoseConsumeQueue(q) ==
     /\ \E r \in disk : r.queue = q /\ r.position >= Max(SegmentStarts)
     /\ losses' = losses + 1
     /\ consumeQueue' = [consumeQueue EXCEPT ![q] = <<>>]
-    /\ UNCHANGED <<commitLog, flushedWhere, reputFromOffset, topicQueueTable, messages, failures,
-                   phase, filesVars, walkVars, before, acknowledged, read, cut, stops>>
+    /\ UNCHANGED <<commitLog, committedWhere, flushedWhere, reputFromOffset, topicQueueTable,
+                   messages, failures, phase, filesVars, walkVars, before, acknowledged, read, cut, stops>>
 
 (***************************************************************************)
 (* The store starts.  It trusts what lies before the start of the walk.    *)
@@ -242,8 +246,8 @@ Load ==
         /\ commitLog' = SelectSeq(before, IsTrusted)
         /\ consumeQueueFlushed' = LengthsOf(consumeQueue)
         /\ index' = IF abort THEN FullFiles(index) ELSE index
-        /\ UNCHANGED <<flushedWhere, reputFromOffset, topicQueueTable, consumeQueue, messages,
-                       failures, abort, disk, checkpoint, ghostVars>>
+        /\ UNCHANGED <<committedWhere, flushedWhere, reputFromOffset, topicQueueTable,
+                       consumeQueue, messages, failures, abort, disk, checkpoint, ghostVars>>
 
 (***************************************************************************)
 (* The walk meets a good record, and dispatches it again.  A record that   *)
@@ -279,8 +283,9 @@ Redispatch ==
                         IN  /\ consumeQueue' = [consumeQueue EXCEPT ![r.queue] = units]
                             /\ index' = IF abort \/ units # consumeQueue[r.queue]
                                         THEN Indexed(index, r) ELSE index
-    /\ UNCHANGED <<flushedWhere, reputFromOffset, topicQueueTable, messages, failures, phase,
-                   abort, disk, consumeQueueFlushed, checkpoint, dispatchFrom, ghostVars>>
+    /\ UNCHANGED <<committedWhere, flushedWhere, reputFromOffset, topicQueueTable, messages,
+                   failures, phase, abort, disk, consumeQueueFlushed, checkpoint, dispatchFrom,
+                   ghostVars>>
 
 (***************************************************************************)
 (* The walk is at the end of what is good.  Units that point behind it are *)
@@ -297,6 +302,7 @@ EndRecovery ==
         /\ consumeQueue' = kept
         /\ consumeQueueFlushed' = LengthsOf(kept)
         /\ topicQueueTable' = LengthsOf(kept)
+        /\ committedWhere' = processOffset
         /\ flushedWhere' = processOffset
         /\ reputFromOffset' = processOffset
         /\ disk' = IF KeepsOldTail THEN disk ELSE {r \in disk : r.position < processOffset}

@@ -1,0 +1,4 @@
+---- MODULE MC_LogTransientStorePool ----
+(* Log with a transient store pool. *)
+EXTENDS Log
+====
