@@ -1,0 +1,200 @@
+"""A store goes both ways: Apache starts on what the reference wrote, and the other way round,
+after a clean stop and after kill -9, and serves every message with offset, keys and progress."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mqconform import requests
+from mqconform.apache import Apache
+from mqconform.cluster import Cluster
+from mqconform.connection import Connection, eventually
+from mqconform.fastjson import loads
+from mqconform.frame import Frame
+from mqconform.records import parse_records
+from mqconform.target import parse_address
+from mqconform.transcript import Transcript
+
+TOPIC, GROUP, QUEUES = "BothWays", "BothWaysGroup", 3
+PERSISTED_S = 20.0  # offsets are written each 5 s, by Apache 10 s after its start
+STOP_S = 30
+
+# Small files, so that messages are in many; the names of the reference and of Apache.
+SIZES = {
+    ("segment-size", "mappedFileSizeCommitLog"): (65_536, 65_536),
+    ("consume-queue-units", "mappedFileSizeConsumeQueue"): (20, 400),
+    ("max-hash-slot-num", "maxHashSlotNum"): (100, 100),
+    ("max-index-num", "maxIndexNum"): (60, 60),
+}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A message as it was acknowledged."""
+
+    queue_id: int
+    queue_offset: int
+    position: int
+    key: str
+    body: bytes
+
+
+@dataclass
+class Contents:
+    """What one store must hold, and what it was sent in its life."""
+
+    name: str
+    stored: list[Stored] = field(default_factory=list)
+    progress: dict[int, int] = field(default_factory=dict)  # offsets by queue
+
+    def write(self, broker: Connection, count: int) -> None:
+        """Send messages of many sizes, some of them as a batch, and commit offsets."""
+        first = len(self.stored)
+        for n in range(first, first + count):
+            key, queue_id = f"key-{n}", n % QUEUES
+            body = f"{self.name} {n} ".encode() * (1 + n * 37 % 150)
+            properties = {"KEYS": key, "TAGS": f"tag{n % 3}", "n": str(n)}
+            answer = ok(broker, requests.send(TOPIC, body, queue_id, properties))
+            self._note(answer, queue_id, key, body)
+        batch = [b"in a batch", b"x" * 5000]
+        answer = ok(broker, requests.send_batch(TOPIC, batch, queue_id=0))
+        for i, body in enumerate(batch):
+            self._note(answer, 0, "", body, i)
+        for queue_id in range(QUEUES):
+            offset = first // QUEUES + 7 * queue_id
+            ok(broker, requests.commit_offset(GROUP, TOPIC, offset, queue_id))
+            self.progress[queue_id] = offset
+
+    def _note(self, answer: Frame, queue_id: int, key: str, body: bytes, i: int = 0) -> None:
+        position = int(answer.fields["msgId"].split(",")[i][16:], 16)
+        offset = answer.number("queueOffset") + i
+        self.stored.append(Stored(queue_id, offset, position, key, body))
+
+    def verify(self, broker: Connection) -> None:
+        """Find every message by queue offset, by key and by id, and the group's progress."""
+        for queue_id in range(QUEUES):
+            wanted = [each for each in self.stored if each.queue_id == queue_id]
+            found = list(read_all(broker, queue_id))
+            assert found == wanted, f"{self.name}, queue {queue_id}"
+            query = requests.query_offset(GROUP, TOPIC, queue_id)
+            assert ok(broker, query).number("offset") == self.progress[queue_id]
+        for each in self.stored:
+            answer = ok(broker, requests.view_message(each.position))
+            assert [record.body for record in parse_records(answer.body)] == [each.body]
+            if each.key:
+                answer = ok(broker, requests.query_message(TOPIC, each.key))
+                bodies = {record.body for record in parse_records(answer.body)}
+                assert each.body in bodies, f"{self.name}, {each.key}"
+
+    def wait_for_progress(self, config: Path) -> None:
+        """Wait until the group's progress is in its file."""
+        assert eventually(lambda: self._is_persisted(config), PERSISTED_S)
+
+    def _is_persisted(self, config: Path) -> bool:
+        try:
+            table = loads((config / "consumerOffset.json").read_bytes())["offsetTable"]
+        except (OSError, ValueError, KeyError):
+            return False
+        offsets = table.get(f"{TOPIC}@{GROUP}", {})
+        return {int(queue): at for queue, at in offsets.items()} == self.progress
+
+
+def ok(broker: Connection, request: requests.Request) -> Frame:
+    answer = broker.call(request)
+    assert answer.code == 0, f"{request.code}: {answer.code} {answer.remark}"
+    return answer
+
+
+def read_all(broker: Connection, queue_id: int) -> Iterator[Stored]:
+    """All messages of a queue, as the broker serves them."""
+    offset = 0
+    while (answer := broker.call(requests.pull(TOPIC, GROUP, offset, queue_id))).code == 0:
+        for record in parse_records(answer.body):
+            assert record.properties.get("TAGS", "") == (
+                f"tag{int(record.properties['n']) % 3}" if record.key else ""
+            )
+            yield Stored(
+                record.queue_id,
+                record.queue_offset,
+                record.physical_offset,
+                record.key or "",
+                record.body,
+            )
+        offset = answer.number("nextBeginOffset")
+    assert answer.code == 19, answer.remark
+
+
+def make_ready(broker: Connection) -> None:
+    """The topic and the group."""
+    ok(broker, requests.create_topic(TOPIC, QUEUES, QUEUES))
+    ok(broker, requests.heartbeat("client", GROUP))
+    ok(broker, requests.unregister("client", GROUP))
+
+
+@contextmanager
+def served(store: Path, kill: bool) -> Iterator[Connection]:
+    """The reference on a store; in the end it is killed, or stopped cleanly."""
+    options = [f"--{ours}={size}" for (ours, _), (size, _) in SIZES.items()]
+    command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(store), *options]
+    command += ["--nameserver-port=0", "--broker-port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            said = {}
+            for line in process.stdout:
+                what, *rest = line.split()
+                said[what] = (rest or [""])[-1]
+                if what == "ready":
+                    break
+            with Connection(parse_address(said["broker"]), Transcript()) as broker:
+                yield broker
+            if not kill:
+                process.terminate()
+                assert process.wait(STOP_S) == 0
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def stores() -> list[Contents]:
+    """What the two stores are to hold: the first is always stopped cleanly, the other killed."""
+    return [Contents("clean"), Contents("killed")]
+
+
+def test_a_store_goes_both_ways(tmp_path: Path, stores: list[Contents]) -> None:
+    apache = Apache(tmp_path)
+    homes = [tmp_path / "broker-a", tmp_path / "broker-b"]
+    for home, contents in zip(homes, stores, strict=True):
+        with (home / "conf" / "this.conf").open("a", encoding="utf-8") as config:
+            config.writelines(f"{theirs}={size}\n" for (_, theirs), (_, size) in SIZES.items())
+        with served(home / "store", kill=contents.name == "killed") as broker:
+            make_ready(broker)
+            contents.write(broker, 150)
+            contents.wait_for_progress(home / "store" / "config")
+        assert (home / "store" / "abort").exists() == (contents.name == "killed")
+
+    with apache:
+        cluster = Cluster(apache.nameserver)
+        cluster.wait(2)
+        brokers = [cluster.brokers["broker-a"], cluster.brokers["broker-b"]]
+        for address, home, contents in zip(brokers, homes, stores, strict=True):
+            with Connection(address, Transcript()) as broker:
+                contents.verify(broker)
+                contents.write(broker, 100)
+                contents.verify(broker)
+                contents.wait_for_progress(home / "store" / "config")
+        apache.stop()  # broker-a; the other one is killed
+    assert [(home / "store" / "abort").exists() for home in homes] == [False, True]
+
+    for home, contents in zip(homes, stores, strict=True):
+        with served(home / "store", kill=False) as broker:
+            contents.verify(broker)
+            contents.write(broker, 20)
+            contents.verify(broker)
