@@ -136,7 +136,7 @@ def consumer_send_msg_back(
 def handle_retry_and_dlq(
     state: MetadataState, event: RetrySend, *, is_lock_all_expired: bool, now_ms: int
 ) -> Step:
-    """Retry!HandleRetryAndDLQ. A send to a retry topic, whose group exists, goes to the
+    """Retry!HandleRetryAndDlq. A send to a retry topic, whose group exists, goes to the
     dead-letter topic once it was tried more often than the maximum; also where a member of the
     group holds a lock, as one that consumes in order tries again in its own memory (RETRY-008).
 

@@ -23,8 +23,7 @@
 (*                                                                         *)
 (* Not in the core, being in the store, the consumer and the network:      *)
 (* retryTopic, deadLetters, held, request, consumed, losses; Deliver,      *)
-(* Consume, Fail, LoseRequest; and what the actions are made of: Retry,    *)
-(* Bury, Answer.                                                           *)
+(* Consume, Fail, LoseRequest.                                             *)
 (***************************************************************************)
 EXTENDS Naturals
 
@@ -130,7 +129,7 @@ ConsumerSendMsgBack ==
 (* The broker gets a copy that the consumer sent to the retry topic, which *)
 (* counts this try already: it gives up what is above the maximum.         *)
 (***************************************************************************)
-HandleRetryAndDLQ ==
+HandleRetryAndDlq ==
     /\ request = "send"
     /\ IF held + 1 > MaxReconsumeTimes THEN Bury ELSE Retry(held + 1)
     /\ Answer("none")
@@ -152,14 +151,14 @@ Next ==
     \/ Consume
     \/ Fail
     \/ ConsumerSendMsgBack
-    \/ HandleRetryAndDLQ
+    \/ HandleRetryAndDlq
     \/ LoseRequest
 
 Fairness ==
     /\ \A n \in Times : SF_vars(Deliver(n))
     /\ WF_vars(Consume \/ Fail)
     /\ WF_vars(ConsumerSendMsgBack)
-    /\ WF_vars(HandleRetryAndDLQ)
+    /\ WF_vars(HandleRetryAndDlq)
 
 Spec == Init /\ [][Next]_vars /\ Fairness
 
