@@ -21,10 +21,12 @@ from mqspec.client import (
     ConsumeStatus,
     LitePullConfig,
     LitePullConsumer,
+    LocalTransactionState,
     Message,
     MessageExt,
     Producer,
     PushConsumer,
+    TransactionProducer,
 )
 from mqspec.client.instance import ClientInstance, succeeded
 from mqspec.core.group import ConsumeFromWhere, MessageModel
@@ -351,6 +353,30 @@ def test_java_is_asked_about_what_it_did_not_end(java: Java, nameserver: str) ->
     (committed,) = read(nameserver, "Undecided", 1)
     assert (committed.keys, committed.record.flag) == ("open", 7)
     java.wait(lambda said: "checked open" in said)
+
+
+def test_java_decides_what_another_member_of_its_group_left_undecided(
+    java: Java, nameserver: str
+) -> None:
+    class NobodyKnows:
+        async def execute_local_transaction(
+            self, message: Message, arg: object
+        ) -> LocalTransactionState:
+            return LocalTransactionState.UNKNOW
+
+        async def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+            return LocalTransactionState.UNKNOW
+
+    async def scene() -> None:
+        await create_topic(nameserver, "Undecided")
+        async with TransactionProducer(nameserver, "JavaProducers", NobodyKnows()) as producer:
+            await producer.send_in_transaction(message("Undecided", "by-reference"))
+
+    asyncio.run(scene())
+    java.tell("send-in-transaction", "Undecided", "by-java", "unknown")
+    keys = {each.keys for each in read(nameserver, "Undecided", 2)}
+    assert keys == {"by-java", "by-reference"}
+    java.wait(lambda said: {"checked by-java", "checked by-reference"} <= set(said))
 
 
 def test_delayed_messages_come_late_to_either(java: Java, nameserver: str) -> None:

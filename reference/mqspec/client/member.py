@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any, ClassVar, Final, Self, TypeAlias
@@ -91,7 +91,7 @@ class MemberConfig:
     consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
     consume_timestamp_ms: int | None = None  # None: half an hour before the start
     pull_batch_size: int = PULL_BATCH_SIZE
-    flow_control: FlowControl = FlowControl()  # noqa: RUF009 - it is immutable
+    flow_control: FlowControl = field(default_factory=FlowControl)
     heartbeat_broker_interval_ms: int = HEARTBEAT_INTERVAL_MS
     poll_name_server_interval_ms: int = POLL_NAME_SERVER_INTERVAL_MS
     persist_consumer_offset_interval_ms: int = PERSIST_INTERVAL_MS
