@@ -99,6 +99,11 @@ def test_the_broker_picks_a_write_queue_where_the_producer_does_not() -> None:
             "the message is illegal",
         ),
         (
+            replace(SEND, body_bytes=4 * 1024 * 1024 + 1, is_batch=True),
+            ResponseCode.SYSTEM_ERROR,
+            "message body size exceeded",
+        ),
+        (
             replace(SEND, properties="DELAY\x01soon\x02"),
             ResponseCode.SYSTEM_ERROR,
             "DELAY is not a number",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -230,3 +231,76 @@ def test_a_send_to_a_retry_topic_creates_it(scene: Scene) -> None:
     assert scene.broker.call(requests.send(topic).having(c=scene.name("D"))).code == 0
     config = scene.broker.call(requests.topic_config(topic)).json()
     assert (config["readQueueNums"], config["writeQueueNums"]) == (1, 1)
+
+
+@case("SEND-017", party="broker", after=STORED)
+def test_a_batch_takes_plain_messages_only(scene: Scene) -> None:
+    topic = scene.topic()
+    batch = requests.send_batch(topic, [b"one", b"two"])
+    refused = [
+        batch.having(i=requests.property_string({"DELAY": "3"})),
+        batch.having(f=4),
+        batch.having(f=12),
+        batch.having(b=f"%RETRY%{scene.group()}"),
+    ]
+    assert [scene.broker.call(request).code for request in refused] == [13] * len(refused)
+    assert scene.broker.call(batch.having(b="T" * 128)).code == 29
+    assert scene.max_offset(topic) == 0
+
+
+@case("SEND-018", party="broker", after=STORED)
+@pytest.mark.parametrize(
+    ("inner", "beside"),
+    [
+        ({"DELAY": "3"}, {}),
+        ({"TIMER_DELAY_SEC": "60"}, {}),
+        ({"REAL_TOPIC": "elsewhere"}, {}),
+        ({"TRAN_MSG": "true", "PGROUP": "p"}, {}),
+        ({}, {"TRAN_MSG": "true", "PGROUP": "p"}),
+    ],
+    ids=["delay", "timer", "real_topic", "half", "half_beside"],
+)
+def test_what_is_in_a_batch_does_not_wait(
+    scene: Scene, inner: dict[str, str], beside: dict[str, str]
+) -> None:
+    topic = scene.topic()
+    request = requests.send_batch(topic, [b"one", b"two"], properties=inner)
+    request = request.having(i=requests.property_string(beside))
+    assert scene.broker.call(request).code == 0
+    assert eventually(lambda: scene.max_offset(topic) == 2)
+
+
+@case("SEND-019", party="broker", after=STORED)
+@pytest.mark.parametrize(
+    "body",
+    [b"\x00\x00\x00\x10garbage", b"\xff" * 40, b"\x00" * 3],
+    ids=["short", "negative", "torn"],
+)
+def test_a_batch_that_cannot_be_read_is_refused(scene: Scene, body: bytes) -> None:
+    topic = scene.topic()
+    request = requests.send_batch(topic, [b"one"])
+    assert scene.broker.call(replace(request, body=body)).code == 1
+    assert scene.broker.call(replace(request, body=request.body + body)).code == 1
+    scene.send(topic)
+    assert scene.max_offset(topic) == 1
+
+
+@case("SEND-020", party="broker", after=STORED)
+@pytest.mark.parametrize(("messages", "code"), [(3, 0), (5, 1)])
+def test_a_batch_has_the_size_of_a_message_at_most(scene: Scene, messages: int, code: int) -> None:
+    topic = scene.topic()
+    request = requests.send_batch(topic, [b"x" * (1 << 20)] * messages)
+    assert scene.broker.call(request).code == code
+    scene.send(topic)
+    assert scene.max_offset(topic) == 1 + (messages if code == 0 else 0)
+
+
+@case("SEND-021", party="broker", after=STORED)
+def test_a_one_way_send_is_stored_and_not_answered(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    opaques = [scene.broker.ask(requests.send(topic, b"%d" % n), one_way=True) for n in range(5)]
+    refused = scene.broker.ask(requests.send(topic, queue_id=9), one_way=True)
+    assert eventually(lambda: scene.max_offset(topic) == 5)
+    assert {r.body for r in scene.read_all(topic, group)} == {b"%d" % n for n in range(5)}
+    for opaque in (*opaques, refused):
+        assert scene.broker.is_quiet(opaque, within=0.05)

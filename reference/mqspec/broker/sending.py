@@ -91,6 +91,7 @@ def _send(
         producer=connection.peer,
         is_batch=boolean(request, names.batch),
         sys_flag=integer(request, names.sys_flag),
+        body_bytes=len(request.body),
         random=random.randrange(1 << 31),
     )
     # All is read before anything is done: no topic comes to be for what cannot be read.

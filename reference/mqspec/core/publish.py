@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mqspec.core.delay import LEVEL, delay_level
-from mqspec.core.log import RETRY_TOPIC_PREFIX, TRANSACTION_TYPE, PutStatus
+from mqspec.core.log import (
+    MAX_MESSAGE_SIZE,
+    RETRY_TOPIC_PREFIX,
+    TRANSACTION_TYPE,
+    PutStatus,
+)
 from mqspec.core.metadata import (
     NOT_ALLOWED_SEND,
     BrokerConfig,
@@ -76,6 +81,7 @@ class Send:
     producer: str  # host:port
     is_batch: bool = False
     sys_flag: int = 0
+    body_bytes: int = 0  # of a batch: of all its messages, with their properties
     random: int = 0  # not negative: picks the queue where the producer leaves it open
 
 
@@ -138,6 +144,8 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
     except ValueError:
         return Refusal(ResponseCode.SYSTEM_ERROR, f"{LEVEL} is not a number")
     if event.is_batch:
+        if event.body_bytes > MAX_MESSAGE_SIZE:
+            return Refusal(ResponseCode.SYSTEM_ERROR, "message body size exceeded")
         # What stands in the messages of a batch is not heeded, what stands beside them is.
         return _ILLEGAL if level > 0 or event.sys_flag & TRANSACTION_TYPE else None
     if config.reject_transaction_message and "TRAN_MSG\x01true" in event.properties:

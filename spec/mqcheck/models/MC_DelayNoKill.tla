@@ -1,0 +1,4 @@
+---- MODULE MC_DelayNoKill ----
+(* Delay, without kills of the broker. *)
+EXTENDS Delay
+====
