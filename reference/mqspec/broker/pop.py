@@ -220,6 +220,9 @@ class _Reading:
             popped = Popped(topic, queue_id, offset, offsets, found.next_begin_offset)
             if not (self._order(order_key, popped) if self.pop.order else self._check(popped)):
                 return
+        if found.records:
+            size = sum(map(len, found.records))
+            self.broker.stats.got[topic, self.pop.group].add(len(found.records), size)
         self.rest_num += found.max_offset - found.next_begin_offset
         if topic == self.pop.topic:
             self.records += found.records

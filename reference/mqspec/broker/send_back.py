@@ -42,6 +42,8 @@ def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> Served
     if isinstance(copy, Refusal):
         return refused(request, copy)
     copy = replace(copy, store_host=broker.store_host)
+    assert message is not None  # or there would be no copy
+    broker.stats.sent_back[message.topic, event.group].add(1, len(copy.body))
 
     def answer(status: PutStatus) -> RemotingCommand:
         if status is PutStatus.PUT_OK:

@@ -1,0 +1,71 @@
+"""What a broker counts, and what it shows of it to an administrator."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from peer import meet, running
+
+from mqspec.broker.stats import Traffic
+from mqspec.core.stats import Count, ItemKey, StatsName
+from mqspec.wire.bodies import loads
+from mqspec.wire.codes import RequestCode
+
+POP = {
+    "consumerGroup": "H",
+    "topic": "T",
+    "queueId": -1,
+    "maxMsgNums": 32,
+    "invisibleTime": 60_000,
+    "pollTime": 0,
+    "bornTime": 0,
+    "initMode": 0,
+}
+
+
+def test_messages_are_counted_each_way(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with running(tmp_path / "store") as cluster:
+            (broker,) = cluster.brokers
+            peer = await meet(broker.address)
+            for body in (b"one", b"three"):
+                await peer.send("T", body)
+            await peer.send("T", b"")  # refused
+            found = await peer.pull("T")
+            assert (await peer.pull("T", 2)).code == 19
+            sent_back = {"group": "G", "offset": 0, "delayLevel": 3}
+            back = await peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **sent_back)
+            popped = await peer.ask(RequestCode.POP_MESSAGE, **POP)
+            assert (found.code, back.code, popped.code) == (0, 0, 0)
+            got = broker.stats.got
+            assert broker.stats.put == {"T": Traffic(2, len(b"onethree"), 2)}
+            assert got["T", "H"] == Traffic(2, len(popped.body), 1)
+            (puller,) = (traffic for (_, name), traffic in got.items() if name != "H")
+            assert puller == Traffic(2, len(found.body), 1)
+            assert broker.stats.sent_back["T", "G"].messages == 1
+            assert broker.stats.missed.times == 1
+            counts = broker.stats.counts()
+            assert counts[ItemKey(StatsName.BROKER_PUT_NUMS, "DefaultCluster")] == Count(2, 2)
+            assert counts[ItemKey(StatsName.BROKER_GET_NUMS, "DefaultCluster")] == Count(4, 2)
+            await peer.close()
+
+    asyncio.run(scene())
+
+
+def test_a_deleted_topic_is_not_counted_any_more(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with running(tmp_path / "store") as cluster:
+            (broker,) = cluster.brokers
+            peer = await meet(broker.address)
+            await peer.send("T")
+            await peer.pull("T")
+            stats = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}
+            answer = await peer.ask(RequestCode.VIEW_BROKER_STATS_DATA, **stats)
+            assert loads(answer.body)["statsMinute"]["sum"] == 0, "not sampled twice yet"
+            assert (await peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, topic="T")).code == 0
+            assert (await peer.ask(RequestCode.VIEW_BROKER_STATS_DATA, **stats)).code == 1
+            assert not broker.stats.got
+            await peer.close()
+
+    asyncio.run(scene())
