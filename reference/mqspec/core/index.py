@@ -70,10 +70,8 @@ def index_keys(sys_flag: int, properties: Mapping[str, str]) -> tuple[str, ...]:
 def key_hash(topic: Topic, key: str) -> int:
     """The hash of a key in a topic, not negative: Java's of "topic#key", as an absolute value
     (the least integer, which has none, counts as 0)."""
-    units = key.encode("utf-16-be", "surrogatepass")
-    code = _topic_hash(topic) * pow(31, len(units) // 2, 1 << 32) + string_hash(key)
-    code &= 0xFFFFFFFF
-    return 0 if code == 1 << 31 else min(code, (1 << 32) - code)
+    code = abs(string_hash(key, _topic_hash(topic)))
+    return 0 if code > _INT_MAX else code
 
 
 @lru_cache(maxsize=4096)

@@ -383,15 +383,16 @@ def decode_properties(text: str | bytes) -> dict[str, str]:
     return found
 
 
-def string_hash(text: str) -> int:
-    """Java's String.hashCode: over UTF-16 code units, in 32 signed bits."""
+def string_hash(text: str, before: int = 0) -> int:
+    """Java's String.hashCode: over UTF-16 code units, in 32 signed bits. `before` is the hash
+    of what stands before the text, if anything does."""
     units: Sequence[int]
     if text.isascii():
         units = text.encode("ascii")
     else:
         data = text.encode("utf-16-be", "surrogatepass")
         units = struct.unpack(f">{len(data) // 2}H", data)
-    code = 0
+    code = before
     for at in range(0, len(units), len(_POWERS_OF_31)):
         # A polynomial of some hundred units at a time: most of its work is done in C.
         block = units[at : at + len(_POWERS_OF_31)]
