@@ -83,12 +83,12 @@ class Dispatcher(Generic[S]):
             return refuse(connection, request)
         if self.is_shutting_down and (refusal := flow_control.go_away(request.version)):
             return refused(request, refusal)
+        pool = self._pool_of(request.code)
+        if self._is_rejecting(pool):
+            return refused(request, flow_control.reject_request())
         if self._has_time():
-            pool = self._pool_of(request.code)
-            if self._is_rejecting(pool):
-                return refused(request, flow_control.reject_request())
             return self._process(connection, request)
-        return self._wait(connection, request)
+        return self._wait(pool, connection, request)
 
     def waiting(self, pool: Pool) -> tuple[int, int]:
         """How many requests wait in a pool, and for how long, ms, the first of them has."""
@@ -102,10 +102,7 @@ class Dispatcher(Generic[S]):
             return True
         return not self._waiting and self._loop.time() < self._turn_ends
 
-    def _wait(self, connection: Connection, request: RemotingCommand) -> Answer:
-        pool = self._pool_of(request.code)
-        if self._is_rejecting(pool):
-            return refused(request, flow_control.reject_request())
+    def _wait(self, pool: Pool, connection: Connection, request: RemotingCommand) -> Answer:
         refusal = flow_control.submit(pool, self._waiting_of[pool], self._waiting_bytes)
         if refusal:
             return refused(request, refusal)
