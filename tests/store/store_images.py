@@ -100,7 +100,8 @@ class Contents:
     """What lies in the files of a store, read without it."""
 
     log: list[Record]
-    queues: dict[tuple[str, int], dict[int, tuple[int, int, int]]]  # units by queue offset
+    # Units by queue offset, of records that are not expired.
+    queues: dict[tuple[str, int], dict[int, tuple[int, int, int]]]
     end: int
 
     @property
@@ -112,7 +113,7 @@ def contents(root: Path, config: StoreConfig = SMALL) -> Contents:
     """Read the files from the first segment to the first bytes that are no record."""
     segments = sorted((root / "commitlog").glob("*"))
     data = b"".join(path.read_bytes() for path in segments)
-    end = start = int(segments[0].name) if segments else 0
+    end = start = begin = int(segments[0].name) if segments else 0
     log: list[Record] = []
     while True:
         match decode_record(data, end - start):
@@ -128,7 +129,7 @@ def contents(root: Path, config: StoreConfig = SMALL) -> Contents:
         queue = (path.parent.parent.name, int(path.parent.name))
         units = UNIT.iter_unpack(path.read_bytes())
         for offset, unit in enumerate(units, int(path.name) // UNIT.size):
-            if unit[1] > 0 and unit != BLANK_UNIT:
+            if unit[1] > 0 and unit != BLANK_UNIT and unit[0] >= begin:
                 queues.setdefault(queue, {})[offset] = unit
     return Contents(log, queues, end)
 

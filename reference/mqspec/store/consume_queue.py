@@ -16,6 +16,7 @@ from mqspec.store.files import DISK, Disk
 from mqspec.store.mapped_file import MappedFileQueue
 
 _UNIT = Struct(">qiq")
+_BLANK = _UNIT.pack(*BLANK_UNIT)
 _CHUNK = 1024 * UNIT_BYTES
 FILES_SCANNED = 3  # at load, from the end: earlier files were on disk long ago
 
@@ -25,6 +26,7 @@ class ConsumeQueue:
 
     def __init__(self, directory: Path, units_per_file: int, disk: Disk = DISK) -> None:
         self._files = MappedFileQueue(directory, units_per_file * UNIT_BYTES, disk)
+        self._end: int | None = None  # byte behind the last unit; None: there is no file
         self._dirty: Span | None = None  # bytes written since the last flush
 
     def check(self) -> None:
@@ -41,7 +43,9 @@ class ConsumeQueue:
         if not starts:
             return Span(0, 0)
         trusted = starts[-FILES_SCANNED:][0]
-        return Span(starts[0] // UNIT_BYTES, self._written(trusted // UNIT_BYTES))
+        end = self._written(trusted // UNIT_BYTES)
+        self._end = end * UNIT_BYTES
+        return Span(starts[0] // UNIT_BYTES, end)
 
     def unit(self, queue_offset: int) -> Unit:
         """The unit at a queue offset that the queue holds."""
@@ -53,16 +57,18 @@ class ConsumeQueue:
         return map(Unit._make, _UNIT.iter_unpack(data))
 
     def put(self, queue_offset: int, unit: Unit) -> None:
-        """Write a unit. The head of a queue's first file is filled with blank units, since
-        readers take a unit with size 0 for the end."""
+        """Write a unit. What is left out, at the head of the first file or where units of
+        expired records were lost, is filled with blank units: readers take a unit with size 0
+        for the end."""
         at = queue_offset * UNIT_BYTES
-        if not self._files.starts:
-            blanks = at % self._files.file_size // UNIT_BYTES
-            if blanks:
-                self._files.write(self._files.start_of(at), _UNIT.pack(*BLANK_UNIT) * blanks)
+        begin = end = self._files.start_of(at) if self._end is None else self._end
+        while end < at:
+            following = min(at, self._files.start_of(end) + self._files.file_size)
+            self._files.write(end, _BLANK * ((following - end) // UNIT_BYTES))
+            end = following
         self._files.write(at, _UNIT.pack(*unit))
-        begin = self._dirty.min if self._dirty else self._files.start_of(at)
-        self._dirty = Span(begin, at + UNIT_BYTES)
+        self._end = at + UNIT_BYTES
+        self._dirty = Span(self._dirty.min if self._dirty else min(begin, at), self._end)
 
     def delete_before(self, queue_offset: int) -> None:
         """Remove the files of units before a queue offset."""
@@ -71,6 +77,7 @@ class ConsumeQueue:
     def truncate(self, queue_offset: int) -> None:
         """Drop the units from a queue offset on, on disk when this returns."""
         self._files.truncate(queue_offset * UNIT_BYTES)
+        self._end = queue_offset * UNIT_BYTES if self._files.starts else None
 
     def flush(self) -> None:
         """Return when all units are on disk."""

@@ -117,8 +117,13 @@ class MappedFileQueue:
 
     def truncate(self, end: int) -> None:
         """Remove files that start at `end` or behind it, and zero what follows it in its file,
-        on disk when this returns: no old record comes back behind a new one (RECOV-008)."""
-        for start in [start for start in reversed(self.starts) if start >= end]:
+        on disk when this returns: no old record comes back behind a new one (RECOV-008).
+
+        A file that is left alone stays where it starts at `end`, or nobody would know where
+        the array ends.
+        """
+        kept = end if end and self.starts[:1] == [end] else None
+        for start in [s for s in reversed(self.starts) if s >= end and s != kept]:
             self._files.pop(start).close()
             self._disk.remove(self._path(start))
             self._disk.sync_directory(self.directory)
@@ -130,11 +135,15 @@ class MappedFileQueue:
 
     def delete_before(self, position: int) -> None:
         """Remove the files that end at `position` or before it, but for the last one."""
-        for start in self.starts[:-1]:
-            if start + self.file_size <= position:
-                self._files.pop(start).close()
-                self._disk.remove(self._path(start))
-                self._disk.sync_directory(self.directory)  # no gap comes to be by a crash
+        *others, last = self.starts or (0,)
+        expired = [start for start in others if start + self.file_size <= position]
+        if expired:
+            # It may be all that is left, and tells where the array begins.
+            self.flush(last, last + self.file_size)
+        for start in expired:
+            self._files.pop(start).close()
+            self._disk.remove(self._path(start))
+            self._disk.sync_directory(self.directory)  # no gap comes to be by a crash
 
     def last_modified_ms(self, start: int) -> int:
         """When a file was written last, ms since the epoch."""

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
 from crash_disk import EVERYTHING, FATES, Chance, Fate, RecordingDisk
-from store_images import Clock, Image, contents, keys, message, violations, write_image
+from store_images import (
+    Clock,
+    Contents,
+    Image,
+    contents,
+    key_of,
+    keys,
+    message,
+    violations,
+    write_image,
+)
 
 from mqrules import UserError
 from mqspec.store import ConfigFile, MessageStore, PutStatus, StoreConfig
@@ -32,16 +42,19 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
 
 @dataclass
 class Wanted:
-    """What must be there after a crash: the first `acknowledged` messages of `log`, and maybe
-    further ones; of the config file, the content that was persisted or the next one."""
+    """What must be there after a crash: the first `acknowledged` messages of `log`, maybe without
+    the first `expired` ones, and maybe with further ones; of each queue a maximum offset that is
+    no less than in `ends`; of the config file, the content that was persisted or the next one."""
 
     log: list[str] = field(default_factory=list)
     acknowledged: int = 0
+    expired: int = 0
+    ends: dict[int, int] = field(default_factory=dict)
     persisted: int = 0
     persisting: int = 0
 
     def copy(self) -> Wanted:
-        return Wanted(list(self.log), self.acknowledged, self.persisted, self.persisting)
+        return replace(self, log=list(self.log))
 
 
 @dataclass
@@ -74,7 +87,7 @@ class Life:
         self._open()
         offsets = ConfigFile(self.root / OFFSETS, self.disk)
         for _ in range(ACTIONS):
-            match self.random.choices("pbgfaocr", (50, 10, 10, 5, 10, 8, 3, 4))[0]:
+            match self.random.choices("pbgfaocrd", (50, 10, 10, 5, 10, 8, 3, 4, 4))[0]:
                 case "p":
                     self._put(1)
                 case "b":
@@ -94,6 +107,9 @@ class Life:
                     self.wanted.persisted = self.wanted.persisting
                 case "c":
                     self.clock.now += 5_000  # so that checkpoints cover something
+                case "d":
+                    self.wanted.expired = len(self.wanted.log)
+                    self.store.clean()
                 case "r":
                     self.store.close()
                     self._acknowledge()
@@ -105,7 +121,7 @@ class Life:
         self.store = MessageStore(self.root, self.config, self.clock, self.disk)
         self.store.open()
         self.recovering = False
-        self.wanted.log = contents(self.root, self.config).keys
+        self.wanted.log, self.wanted.expired = contents(self.root, self.config).keys, 0
         self._acknowledge()
 
     def _put(self, count: int) -> None:
@@ -135,6 +151,7 @@ class Life:
 
     def _acknowledge(self) -> None:
         self.wanted.acknowledged = len(self.wanted.log)
+        self.wanted.ends = {q: self.store.max_offset("T", q) for q in range(QUEUES)}
 
     def _sample(self) -> None:
         for fate in self._fates():
@@ -157,13 +174,17 @@ def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig, again: 
     store = MessageStore(root, config, Clock(10**9))
     store.open()
     found = contents(root, config)
-    assert found.keys == wanted.log[: len(found.keys)], "RECOV-001"
-    assert len(found.keys) >= wanted.acknowledged, "RECOV-002"
+    first = wanted.log.index(found.keys[0]) if found.log else min(wanted.expired, len(wanted.log))
+    last = first + len(found.log)
+    assert found.keys == wanted.log[first:last], "RECOV-001"
+    assert first <= wanted.expired, "RECOV-002"
+    assert last >= wanted.acknowledged, "RECOV-002"
     assert not violations(found), violations(found)
-    expected = serves(store, found.keys, [record.queue_id for record in found.log])
+    expected = serves(store, found)
     for queue_id in range(QUEUES):
-        result = store.put(message(f"new{queue_id}", queue_id))
-        assert result.queue_offset == len(expected[queue_id]), "LOG-002"
+        assert store.max_offset("T", queue_id) >= wanted.ends.get(queue_id, 0), "RECOV-002"
+        end = store.max_offset("T", queue_id)
+        assert store.put(message(f"new{queue_id}", queue_id)).queue_offset == end, "LOG-002"
         expected[queue_id].append(f"new{queue_id}")
     store.close()
     if again:
@@ -177,15 +198,16 @@ def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig, again: 
     return ahead
 
 
-def serves(store: MessageStore, log: list[str], queue_ids: list[int]) -> dict[int, list[str]]:
-    """See that each queue serves its messages of the log from offset 0 on; returns them."""
-    expected: dict[int, list[str]] = {queue_id: [] for queue_id in range(QUEUES)}
-    for key, queue_id in zip(log, queue_ids, strict=True):
-        expected[queue_id].append(key)
-    for queue_id, wanted in expected.items():
-        assert store.min_offset("T", queue_id) == 0, "LOG-009"
-        assert store.max_offset("T", queue_id) == len(wanted), "RECOV-003"
-        assert keys(store, queue_id) == wanted, "RECOV-009"
+def serves(store: MessageStore, found: Contents) -> dict[int, list[str]]:
+    """See that each queue serves its messages of the log, and nothing else; returns them."""
+    expected: dict[int, list[str]] = {}
+    for queue_id in range(QUEUES):
+        records = [record for record in found.log if record.queue_id == queue_id]
+        offsets = [record.queue_offset for record in records]
+        span = range(store.min_offset("T", queue_id), store.max_offset("T", queue_id))
+        assert offsets == list(span), "RECOV-003"
+        expected[queue_id] = [key_of(record) for record in records]
+        assert keys(store, queue_id) == expected[queue_id], "RECOV-009"
     return expected
 
 
