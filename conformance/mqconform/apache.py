@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from mqconform.target import Address, Target, free_ports
+from mqconform.target import Address, Secured, Target, free_ports
 from mqspec import toolchain
 
 VERSION: Final = "5.3.3"
 STOP_S: Final = 30
+USER, PASSWORD = "rocketmq", "12345678"
 _VIP_OFFSET: Final = 2  # the fast port is listenPort - 2
 
 _JVM: Final = (
@@ -45,6 +46,12 @@ maxHashSlotNum=50000
 maxIndexNum=200000
 diskMaxUsedSpaceRatio=99
 transactionCheckInterval=2000
+"""
+_USERS: Final = """\
+authenticationEnabled=true
+authenticationMetadataProvider=\
+org.apache.rocketmq.auth.authentication.provider.LocalAuthenticationMetadataProvider
+initAuthenticationUser={{"username":"{user}","password":"{password}"}}
 """
 _NAMESERVER: Final = """\
 listenPort={port}
@@ -90,7 +97,15 @@ class Apache:
     @property
     def target(self) -> Target:
         store = self.home / "broker-a" / "store"
-        return Target("apache", VERSION, self.nameserver, lifecycle=self, store=store, tls=True)
+        return Target(
+            "apache",
+            VERSION,
+            self.nameserver,
+            lifecycle=self,
+            store=store,
+            tls=True,
+            secured=Secured(self._secured, USER, PASSWORD),
+        )
 
     def stop(self) -> None:
         self._brokers[0].stop()
@@ -107,17 +122,30 @@ class Apache:
         javas = (self._nameserver_java, *self._brokers)
         return [java.process.pid for java in javas if java.process]
 
+    def _secured(self) -> Address:
+        """A broker that knows no nameserver and lets only a user in."""
+        port, ha_port = *free_ports(1, below=_VIP_OFFSET), *free_ports(1)
+        config = self._config("secured", port, ha_port, Address("127.0.0.1", 1))
+        config += _USERS.format(user=USER, password=PASSWORD)
+        broker = _Java(self.home / "secured", "broker.BrokerStartup", config, self._jvm)
+        self._brokers.append(broker)
+        broker.start()
+        return Address("127.0.0.1", port)
+
     def _close(self) -> None:
         # Nothing of it is looked at any more: no need to wait for a clean end.
         for java in (*self._brokers, self._nameserver_java):
             java.kill()
 
     def _broker(self, name: str, port: int, ha_port: int) -> _Java:
-        home = self.home / name
-        config = _BROKER.format(
-            name=name, nameserver=self.nameserver, port=port, ha_port=ha_port, store=home / "store"
+        config = self._config(name, port, ha_port, self.nameserver)
+        return _Java(self.home / name, "broker.BrokerStartup", config, self._jvm)
+
+    def _config(self, name: str, port: int, ha_port: int, nameserver: Address) -> str:
+        store = self.home / name / "store"
+        return _BROKER.format(
+            name=name, nameserver=nameserver, port=port, ha_port=ha_port, store=store
         )
-        return _Java(home, "broker.BrokerStartup", config, self._jvm)
 
 
 class _Java:

@@ -21,6 +21,7 @@ class Capability(StrEnum):
     STORE = "store"  # its files can be reached
     BROKERS = "brokers"  # it has two brokers or more
     TLS = "tls"  # it has a certificate
+    USERS = "users"  # it has a broker that lets only users in
 
 
 class Status(StrEnum):

@@ -113,6 +113,7 @@ class Suite(Selection):
             Capability.STORE: self.target.store is not None,
             Capability.BROKERS: len(self._cluster.brokers) > 1,
             Capability.TLS: self.target.tls,
+            Capability.USERS: self.target.secured is not None,
         }
         return frozenset(capability for capability, claimed in claims.items() if claimed)
 

@@ -7,11 +7,16 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from mqconform.target import Address, Target, parse_address
+from mqconform.target import Address, Secured, Target, parse_address
 from mqrules import UserError
 
 STOP_S: Final = 10
 LOOPBACK_CERTIFICATE: Final = Path(__file__).parent / "data" / "loopback.pem"
+USER, PASSWORD = "rocketmq", "12345678"
+_USERS: Final = f"""\
+authentication_enabled = true
+users = [{{ username = "{USER}", password = "{PASSWORD}" }}]
+"""
 
 
 class Reference:
@@ -20,6 +25,7 @@ class Reference:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._process: subprocess.Popen[str] | None = None
+        self._secured_process: subprocess.Popen[str] | None = None
         self.nameserver = Address("127.0.0.1", 0)
 
     def __enter__(self) -> Reference:
@@ -28,40 +34,62 @@ class Reference:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+        if self._secured_process:
+            self._secured_process.kill()
+            self._secured_process.wait()
 
     @property
     def target(self) -> Target:
         from importlib.metadata import version
 
-        store = self._home / "store" / "broker-a"
         return Target(
-            "reference", version("mqspec"), self.nameserver, lifecycle=self, store=store, tls=True
+            "reference",
+            version("mqspec"),
+            self.nameserver,
+            lifecycle=self,
+            store=self._home / "store" / "broker-a",
+            tls=True,
+            secured=Secured(self._secured, USER, PASSWORD),
         )
 
     def start(self) -> None:
         """Start it; again on the port of before, where clients look for it."""
-        words = [
+        self._process, listening = self._serve(
             *("--store", str(self._home / "store"), "--brokers", "2"),
             *("--nameserver-port", str(self.nameserver.port), "--broker-port", "0"),
             *("--transaction-check-interval", "2000"),  # ms, instead of 30 s
             *("--rebalance-lock-max-live-time-ms", "10000"),  # instead of a minute
-            *("--tls-cert", str(LOOPBACK_CERTIFICATE)),
-        ]
+            *("--tls-certificate", str(LOOPBACK_CERTIFICATE)),
+        )
+        self.nameserver = listening["nameserver"]
+
+    def _secured(self) -> Address:
+        """A broker that lets only a user in, with a nameserver of its own."""
+        config = self._home / "secured.toml"
+        config.write_text(_USERS, encoding="utf-8")
+        self._secured_process, listening = self._serve(
+            *("--config", str(config), "--store", str(self._home / "secured")),
+            *("--nameserver-port", "0", "--broker-port", "0"),
+        )
+        return listening["broker"]
+
+    def _serve(self, *words: str) -> tuple[subprocess.Popen[str], dict[str, Address]]:
+        """The process and where it listens, once it does. Raises UserError."""
         with (self._home / "serve.log").open("a", encoding="utf-8") as log:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "mqspec.cli", "serve", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
             )
-        assert self._process.stdout
-        for line in self._process.stdout:
+        assert process.stdout
+        listening: dict[str, Address] = {}
+        for line in process.stdout:
             what, *rest = line.split()
-            if what == "nameserver":
-                self.nameserver = parse_address(rest[-1])
             if what == "ready":
-                return
+                return process, listening
+            listening[what] = parse_address(rest[-1])
         said = (self._home / "serve.log").read_text(encoding="utf-8").strip().splitlines()
         raise UserError("mqspec serve", said[-1] if said else "ended before it was ready")
 

@@ -19,7 +19,7 @@ from mqconform.frame import Frame
 from mqconform.history import Recorder
 from mqconform.records import Record, parse_records
 from mqconform.stage import Restart, Stage
-from mqconform.target import Address, Target
+from mqconform.target import Address, Secured, Target
 from mqconform.transcript import Transcript
 from mqrules import EventKind, Outcome
 
@@ -78,9 +78,19 @@ class Scene:
         address = Address(host, port - port_below)
         return self._connections.enter_context(Connection(address, self.transcript, tls=tls))
 
-    def connect_nameserver(self) -> Connection:
+    @property
+    def secured(self) -> Secured:
+        """The broker that lets only users in (capability 'users')."""
+        assert self._target.secured
+        return self._target.secured
+
+    def connect_secured(self) -> Connection:
+        connection = Connection(self.secured.address, self.transcript)
+        return self._connections.enter_context(connection)
+
+    def connect_nameserver(self, *, tls: ssl.SSLContext | None = None) -> Connection:
         address = self._cluster.nameserver
-        return self._connections.enter_context(Connection(address, self.transcript))
+        return self._connections.enter_context(Connection(address, self.transcript, tls=tls))
 
     # Steps
 

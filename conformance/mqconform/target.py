@@ -9,8 +9,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -47,6 +48,21 @@ class Lifecycle(Protocol):
         """Start it again; it may still be getting ready when this returns."""
 
 
+@dataclass(frozen=True)
+class Secured:
+    """A broker that lets only users in, and the one that we are. It may be started only when
+    it is asked for; it is in no route."""
+
+    start: Callable[[], Address]
+    access_key: str
+    secret_key: str
+
+    @cached_property
+    def address(self) -> Address:
+        """Where it listens, or will soon."""
+        return self.start()
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The system under test."""
@@ -57,6 +73,7 @@ class Target:
     lifecycle: Lifecycle | None = None
     store: Path | None = None  # the store of the broker that `lifecycle` restarts
     tls: bool = False  # its brokers have a certificate
+    secured: Secured | None = None
 
     def __str__(self) -> str:
         return f"{self.name}:{self.version}" if self.version else self.name
@@ -74,6 +91,9 @@ class TargetFile:
     start: tuple[str, ...] = ()
     store: str | None = None
     tls: bool = False
+    secured: str | None = None  # the address of a broker that lets only this user in
+    access_key: str = ""
+    secret_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +131,15 @@ def read_target(path: Path) -> Target:
         Commands(*commands) if all(commands) else None,
         Path(found.store) if found.store else None,
         found.tls,
+        _secured(found),
     )
+
+
+def _secured(found: TargetFile) -> Secured | None:
+    if not found.secured:
+        return None
+    address = parse_address(found.secured)
+    return Secured(lambda: address, found.access_key, found.secret_key)
 
 
 def free_ports(count: int, *, below: int = 0) -> list[int]:

@@ -26,7 +26,7 @@ from hostile_frames import Hostile
 from mqspec.nameserver.processors import PROCESSORS as NAMESERVER_PROCESSORS
 from mqspec.transport import Connection, connect
 from mqspec.wire.bodies import decode_messages
-from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codec import Decoder, FrameError, RemotingCommand
 from mqspec.wire.codes import RequestCode
 
 ATTACKERS: Final = 8
@@ -177,6 +177,15 @@ async def siege(target: Besieged, frames: int, seed: int) -> Healthy:
     return healthy
 
 
+def decode(frames: int, seed: int) -> int:
+    """Damaged frames to a decoder alone; how many of so many can be read."""
+    hostile, read = Hostile(seed), 0
+    for _ in range(frames):
+        with contextlib.suppress(FrameError):
+            read += len(list(Decoder().feed(hostile.frame())))
+    return read
+
+
 def main() -> None:
     """The whole siege, in pieces, each against the same server."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -184,7 +193,14 @@ def main() -> None:
     parser.add_argument("--piece", type=int, default=50_000, help="frames between two reports")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--decode", action="store_true", help="no server, only the decoder")
     args = parser.parse_args()
+    if args.decode:
+        began = time.monotonic()
+        read = decode(args.frames, args.seed)
+        rate = args.frames / (time.monotonic() - began)
+        print(f"{read} of {args.frames} frames are read, the others refused; {rate:.0f} a second")
+        return
     ends = time.monotonic() + args.seconds
     with tempfile.TemporaryDirectory() as home, besieged(Path(home)) as target:
         print(f"{target.resident_bytes >> 20} MiB resident", flush=True)

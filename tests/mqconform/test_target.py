@@ -20,6 +20,10 @@ stop = ["{python}", "-c", "open('{home}/stopped', 'w')"]
 kill = ["{python}", "-c", "open('{home}/killed', 'w')"]
 start = ["{python}", "-c", "open('{home}/started', 'w')"]
 store = "{home}"
+tls = true
+secured = "127.0.0.1:10911"
+access_key = "me"
+secret_key = "mine"
 """
 
 
@@ -29,6 +33,10 @@ def test_a_target_file_opens_the_restart_cases(tmp_path: Path) -> None:
     target = read_target(file)
     assert (str(target), target.nameserver) == ("mine:1", Address("127.0.0.1", 9876))
     assert target.store == tmp_path
+    assert target.tls
+    assert target.secured
+    assert target.secured.address == Address("127.0.0.1", 10911)
+    assert (target.secured.access_key, target.secured.secret_key) == ("me", "mine")
     assert target.lifecycle
     target.lifecycle.stop()
     target.lifecycle.kill()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import ssl
 import struct
@@ -12,7 +14,7 @@ import pytest
 from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import Connection, eventually
-from mqconform.frame import BINARY, FRAME_MAX, RESPONSE, Frame, frame, json_header
+from mqconform.frame import BINARY, FRAME_MAX, JSON, RESPONSE, Frame, frame, json_header
 from mqconform.records import parse_records
 from mqconform.requests import Request
 from mqconform.scene import Scene
@@ -293,6 +295,60 @@ def test_tls_is_spoken_on_the_same_port(scene: Scene) -> None:
     assert record.body == b"x" * 100_000
 
 
+def signature(fields: dict[str, str], body: bytes, secret_key: str) -> str:
+    """The base64 of the HMAC-SHA1 of the fields' values, by their names, and the body."""
+    content = "".join(fields[name] for name in sorted(fields)).encode() + body
+    return base64.b64encode(hmac.digest(secret_key.encode(), content, "sha1")).decode()
+
+
+@case("WIRE-017", party="broker", claims="users")
+def test_only_who_signs_as_a_user_is_let_in(scene: Scene) -> None:
+    user, secret = scene.secured.access_key, scene.secured.secret_key
+    assert eventually(lambda: is_served(scene)), "it may just have been started"
+    secured = scene.connect_secured()
+    send = requests.send(scene.name("T"), b"signed")
+
+    def ask(
+        request: Request, secret_key: str, code: int, serialize_type: int = JSON, **added: str
+    ) -> str | None:
+        fields = {**request.fields, **added}
+        signed = {**fields, "Signature": signature(fields, request.body, secret_key)}
+        answer = secured.call(
+            Request(request.code, signed, request.body), serialize_type=serialize_type
+        )
+        assert answer.code == code, answer
+        return answer.remark
+
+    assert eventually(lambda: takes_sends(secured, send, user, secret))
+    ask(send, secret, 0, AccessKey=user)
+    ask(send, secret, 0, AccessKey=user, SecurityToken="token")
+    ask(requests.max_offset("T"), secret, 0, AccessKey=user)
+    ask(requests.max_offset("T"), secret, 0, BINARY, AccessKey=user)
+    assert ask(send, secret, 16) == "username cannot be null."
+    nobody = scene.name("U")
+    assert ask(send, secret, 16, AccessKey=nobody) == f"User:{nobody} is not found."
+    assert ask(send, "wrong", 16, AccessKey=user) == "check signature failed."
+    fields = {**send.fields, "AccessKey": user}
+    stolen = {**fields, "Signature": signature(fields, b"another body", secret)}
+    answer = secured.call(Request(send.code, stolen, send.body))
+    assert (answer.code, answer.remark) == (16, "check signature failed.")
+    unsigned = secured.call(Request(send.code, fields, send.body))
+    assert (unsigned.code, unsigned.remark) == (16, "check signature failed.")
+
+
+def is_served(scene: Scene) -> bool:
+    try:
+        return scene.connect_secured().call(UNKNOWN).code in (3, 16)
+    except (OSError, AssertionError):
+        return False
+
+
+def takes_sends(connection: Connection, send: Request, user: str, secret: str) -> bool:
+    fields = {**send.fields, "AccessKey": user}
+    signed = {**fields, "Signature": signature(fields, send.body, secret)}
+    return connection.call(Request(send.code, signed, send.body)).code == 0
+
+
 @case("WIRE-050", party="nameserver")
 def test_the_nameserver_does_not_support_an_unknown_code(scene: Scene) -> None:
     scene.nameserver.write(frame(json_header(9999, {}, -5)))
@@ -322,3 +378,21 @@ def test_the_nameserver_closes_a_frame_that_is_too_long(scene: Scene) -> None:
     hostile.write(struct.pack(">i", FRAME_MAX - 3))
     assert hostile.is_closed()
     assert unharmed(scene.nameserver)
+
+
+@case("WIRE-053", party="nameserver")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_nameserver_serves_a_client_of_any_language(scene: Scene, client: str) -> None:
+    route = requests.route("BenchmarkTest")  # which every broker has
+    victim(scene.nameserver).write(clients(route.code, dict(route.fields))[client])
+    answer = scene.nameserver.answer(1)
+    assert answer.code == 0
+    named = {data["brokerName"] for data in answer.json()["brokerDatas"]}
+    assert set(scene.broker_names) <= named
+
+
+@case("WIRE-054", party="nameserver", claims="tls")
+def test_the_nameserver_speaks_tls_on_the_same_port(scene: Scene) -> None:
+    secure = scene.connect_nameserver(tls=insecure())
+    assert secure.call(requests.route("BenchmarkTest")).code == 0
+    assert unharmed(secure)
