@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqspec.core.sql92 import (
+    EXPRESSION_CHARS_MAX,
     Condition,
     EvaluationError,
     ExpressionError,
@@ -124,4 +125,11 @@ def test_what_cannot_be_compared_does_not_match() -> None:
 
 
 def test_a_tower_of_nots_matches_nothing() -> None:
-    assert not matches(compile_expression("NOT " * 100_001 + "TRUE"), MESSAGE)
+    assert not matches(compile_expression("NOT " * 4001 + "TRUE"), MESSAGE)
+
+
+def test_an_expression_has_a_greatest_length() -> None:
+    longest = "TRUE".ljust(EXPRESSION_CHARS_MAX)
+    assert matches(compile_expression(longest), MESSAGE)
+    with pytest.raises(ExpressionError, match="16385 characters"):
+        compile_expression(longest + " ")

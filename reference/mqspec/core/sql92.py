@@ -28,6 +28,9 @@ from lark import Lark, Transformer, v_args
 from lark.exceptions import LarkError, UnexpectedToken
 from lark.lexer import Token
 
+EXPRESSION_CHARS_MAX: Final = 16_384
+"""A limit that the real one does not have: a broker of one thread reads it between others."""
+
 Properties: TypeAlias = Mapping[str, str]
 Value: TypeAlias = bool | int | float | str | None
 """What an expression has for a message; None: it is unknown."""
@@ -468,18 +471,28 @@ def _parser() -> Lark:
     return Lark(_GRAMMAR, parser="lalr", lexer="basic", transformer=_Build())
 
 
-@lru_cache(maxsize=256)
 def compile_expression(text: str) -> Condition:
     """The condition that a text means. It ends where the grammar cannot go on; one more token is
     read, which must be one. Raises ExpressionError."""
+    compiled = _compile(text)
+    if isinstance(compiled, str):
+        raise ExpressionError(compiled)
+    return compiled
+
+
+@lru_cache(maxsize=256)
+def _compile(text: str) -> Condition | str:
+    """The condition, or what is wrong: that is remembered as well, for it is asked as often."""
+    if len(text) > EXPRESSION_CHARS_MAX:
+        return f"an expression of {len(text)} characters, at most {EXPRESSION_CHARS_MAX} are read"
     try:
         return _parse(text)
     except UnexpectedToken as error:
         if "$END" not in error.accepts:
-            raise ExpressionError(_first_line(error)) from None
-        return _parse(text[: error.token.start_pos])
-    except LarkError as error:
-        raise ExpressionError(_first_line(error)) from None
+            return _first_line(error)
+        return _compile(text[: error.token.start_pos])
+    except (LarkError, ExpressionError) as error:
+        return _first_line(error)
 
 
 def _parse(text: str) -> Condition:
