@@ -1,0 +1,88 @@
+"""Locks, send-backs, resets and assignments over the wire, where the suite does not look."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from peer import Peer, broker_peer, meet, running
+
+from mqspec.wire.bodies import loads
+from mqspec.wire.codes import RequestCode
+
+QUERY = {
+    "topic": "T",
+    "consumerGroup": "G",
+    "clientId": "c@1",
+    "strategyName": "AVG",
+    "messageModel": "CLUSTERING",
+}
+
+
+async def assigned(peer: Peer) -> object:
+    answer = await peer.ask(RequestCode.QUERY_ASSIGNMENT, json.dumps(QUERY).encode())
+    assert answer.code == 0
+    return loads(answer.body).get("messageQueueAssignments")
+
+
+def test_without_a_nameserver_nothing_is_assigned(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path / "store") as cluster:
+            peer = await meet(cluster.brokers[0].address)
+            await peer.send("T")
+            await peer.heartbeat("G", "T")
+            async with asyncio.timeout(5):
+                while await assigned(peer) is None:  # not routed yet
+                    await asyncio.sleep(0.01)
+            await cluster.nameserver.stop()
+            assert await assigned(peer) is None
+
+    asyncio.run(scenario())
+
+
+def test_how_a_group_asks_is_in_its_file_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            mode = {"topic": "T", "consumerGroup": "G", "mode": "POP", "popShareQueueNum": 2}
+            body = json.dumps(mode).encode()
+            assert (await peer.ask(RequestCode.SET_MESSAGE_REQUEST_MODE, body)).code == 0
+            file = tmp_path / "store" / "config" / "messageRequestMode.json"
+            content = json.loads(file.read_text(encoding="utf-8"))
+            assert content == {"messageRequestModeMap": {"T": {"G": mode}}}
+
+    asyncio.run(scenario())
+
+
+def test_a_send_back_keeps_the_message_as_it_was(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            sent = await peer.send("T", b"hard", i="KEYS\x01k\x02")
+            position = int(sent.ext_fields["msgId"][-16:], 16)
+            back = {"group": "G", "offset": position, "delayLevel": -1}
+            assert (await peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **back)).code == 0
+            pulled = await peer.pull("%DLQ%G")
+            assert (pulled.code, pulled.body.count(b"hard")) == (0, 1)
+            assert b"KEYS\x01k\x02" in pulled.body
+            assert b"RETRY_TOPIC\x01T\x02" in pulled.body
+            assert (await peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **back | {"offset": 1})).code
+
+    asyncio.run(scenario())
+
+
+def test_a_reset_is_forgotten_by_a_restart_but_not_where_it_led(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            for _ in range(3):
+                await peer.send("T")
+            await peer.heartbeat("CG", "T")
+            fields = {"group": "CG", "topic": "T", "timestamp": -1}
+            assert (await peer.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields)).code == 0
+        async with broker_peer(tmp_path / "store") as peer:
+            query = {"consumerGroup": "CG", "topic": "T", "queueId": 0}
+            answer = await peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, **query)
+            assert answer.ext_fields["offset"] == "3"
+            assert (await peer.pull("T", 0)).code == 0
+
+    asyncio.run(scenario())
