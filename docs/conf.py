@@ -20,10 +20,10 @@ exclude_patterns = ["_ext"]
 nitpicky = True
 # Types of other projects and of the standard library: their pages are elsewhere.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(_asyncio|argparse|asyncio|collections|contextlib|enum|mmap|pathlib|ssl|struct|typing)\..*"),
+    (r"py:.*", r"(_asyncio|argparse|asyncio|collections|contextlib|enum|logging|mmap|pathlib|ssl|struct|typing)\..*"),
     (r"py:.*", r"(Callable|Mapping|Path|SSLContext|Sequence|optional)"),
     # Aliases of plain types, described in mqspec.core.types, and type variables.
-    (r"py:class", r"(Topic|Group|TopicQueue|mqrules\.schema\.T)"),
+    (r"py:class", r"(Topic|Group|TopicQueue|mqrules\.schema\.T|mqspec\.options\.C)"),
 ]
 
 autodoc_member_order = "bysource"
