@@ -16,7 +16,9 @@ from mqspec.broker import Broker
 from mqspec.broker.group_commit import GroupCommit
 from mqspec.cluster import Cluster, ClusterConfig
 from mqspec.core.log import Span
+from mqspec.store.checkpoint import read_checkpoint
 from mqspec.store.commit_log import CommitLog
+from mqspec.store.files import DISK
 from mqspec.store.message_store import StoreConfig
 
 SYNC = replace(SMALL, sync_flush=True)
@@ -136,6 +138,39 @@ def test_with_a_transient_store_pool_a_message_is_visible_when_it_is_committed(
             answer = await asyncio.wait_for(held, 5)
             assert (answer.code, answer.ext_fields["maxOffset"]) == (0, "1")
             assert broker.store.max_offset("T", 0) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_is_told_and_what_is_stored_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, SMALL) as (broker, peer):
+            assert (await peer.send("T")).code == 0
+            monkeypatch.setattr(DISK, "used_percent", lambda _: 91)
+            broker.store.clean()
+            refused = await peer.send("T")
+            assert refused.code == 14
+            assert "the broker's disk is full" in (refused.remark or "")
+            assert (await peer.pull("T")).ext_fields["maxOffset"] == "1"
+            monkeypatch.setattr(DISK, "used_percent", lambda _: 80)
+            broker.store.clean()
+            assert (await peer.send("T")).ext_fields["queueOffset"] == "1"
+
+    asyncio.run(scenario())
+
+
+def test_all_is_on_disk_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mqspec.broker.broker.FLUSH_INTERVAL_MS", 20)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, SMALL) as (_, peer):
+            sent = await peer.send("T")
+            assert sent.code == 0
+            async with asyncio.timeout(5):
+                while not read_checkpoint(tmp_path / "checkpoint").logics_msg_timestamp:
+                    await asyncio.sleep(0.01)
 
     asyncio.run(scenario())
 

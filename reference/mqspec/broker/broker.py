@@ -148,7 +148,7 @@ class Broker:
             for interval_ms, action in (
                 (COMMIT_COMMIT_LOG_INTERVAL_MS, self.store.commit_commit_log),
                 (FLUSH_COMMIT_LOG_INTERVAL_MS, self._flush_commit_log),
-                (FLUSH_INTERVAL_MS, self.store.flush),
+                (FLUSH_INTERVAL_MS, self._flush),
                 (CLEAN_RESOURCE_INTERVAL_MS, self.store.clean),
                 (INDEX_INTERVAL_MS, lambda: self.store.catch_up_index(INDEX_COUNT)),
                 (PERSIST_INTERVAL_MS, self._persist_offsets),
@@ -213,6 +213,15 @@ class Broker:
         if isinstance(timed, PutStatus):
             return timed
         return delay.schedule_message(self.store.delay_levels, timed)
+
+    def update_config(self, config: BrokerConfig) -> None:
+        """Take other options; a change of permissions is a change of all topics' routes."""
+        is_registered_otherwise = config.broker_permission != self.config.broker_permission
+        self.config = self._registrar.config = config
+        if is_registered_otherwise:
+            version = self.metadata.topic_data_version.next(clock_ms())
+            apply(self.metadata, [Change("topic_data_version", None, version)])
+            self._registrar.register_soon(self.metadata)
 
     def carry_metadata(self, step: Step) -> Step:
         """Apply changes of topics and groups, write them to disk, and tell the nameserver."""
@@ -285,6 +294,13 @@ class Broker:
             self._reputs = True
             asyncio.get_running_loop().call_soon(self._reput)
         return PutStatus.PUT_OK
+
+    async def _flush(self) -> None:
+        self.store.commit_commit_log()
+        flush_the_rest = self.store.flushing()
+        status = await self._group_commit.flushed(self.store.unflushed.max)
+        if status is PutStatus.PUT_OK:
+            await asyncio.to_thread(flush_the_rest)
 
     async def _flush_commit_log(self) -> None:
         await self._group_commit.flushed(self.store.unflushed.max)

@@ -24,6 +24,7 @@ from mqspec.core.metadata import (
     NOT_ALLOWED_SEND,
     BrokerConfig,
     MetadataState,
+    Perm,
     check_topic_name,
     create_topic_in_send,
     find_subscription_group,
@@ -48,7 +49,10 @@ PUT_REFUSALS: Final = {
         ResponseCode.SYSTEM_ERROR, "create mapped file failed, server is busy or broken."
     ),
     PutStatus.SERVICE_NOT_AVAILABLE: Refusal(
-        ResponseCode.SERVICE_NOT_AVAILABLE, "service not available now."
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "service not available now. It may be caused by one of the following reasons: the "
+        "broker's disk is full, messages are put to the slave, message store has been shut "
+        "down, etc.",
     ),
     PutStatus.WHEEL_TIMER_MSG_ILLEGAL: Refusal(
         ResponseCode.MESSAGE_ILLEGAL,
@@ -92,13 +96,16 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     In the order of 5.3.3. A queue id may be beyond the write queues, if it is not beyond the
     read queues (SEND-010).
     """
+    topic = state.topic_config_table.get(event.topic)
+    if topic and topic.order and not config.broker_permission & Perm.WRITE:
+        remark = f"the broker[{config.host}] sending message is forbidden"
+        return Step(result=Refusal(ResponseCode.NO_PERMISSION, remark))
     refusal = check_topic_name(event.topic)
     if refusal:
         return Step(result=refusal)
     if event.topic in NOT_ALLOWED_SEND:
         remark = f"Sending message to topic[{event.topic}] is forbidden."
         return Step(result=Refusal(ResponseCode.NO_PERMISSION, remark))
-    topic = state.topic_config_table.get(event.topic)
     made = Step()
     if topic is None:
         made = create_topic_in_send(

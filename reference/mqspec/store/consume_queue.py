@@ -79,11 +79,20 @@ class ConsumeQueue:
         self._files.truncate(queue_offset * UNIT_BYTES)
         self._end = queue_offset * UNIT_BYTES if self._files.starts else None
 
+    @property
+    def is_dirty(self) -> bool:
+        return self._dirty is not None
+
     def flush(self) -> None:
-        """Return when all units are on disk."""
-        if self._dirty:
-            self._files.flush(*self._dirty)
-            self._dirty = None
+        """Return when all units are on disk. Another thread may ask for it."""
+        dirty, self._dirty = self._dirty, None
+        if dirty is None:
+            return
+        try:
+            self._files.flush(*dirty)
+        except OSError:
+            self._dirty = Span(dirty.min, max(dirty.max, self._dirty.max if self._dirty else 0))
+            raise
 
     def close(self) -> None:
         """Unmap the files."""

@@ -334,19 +334,27 @@ class MessageStore:
         self.note_flushed(span.max)
 
     def flush(self) -> None:
-        """Return when the log and the ConsumeQueues are on disk, and the checkpoint says so.
-        The broker calls it each 60 s."""
+        """Return when the log and the ConsumeQueues are on disk, and the checkpoint says so."""
         self.commit_commit_log()
         self.flush_commit_log()
-        self.reput()
-        for consume_queue in self._consume_queues.values():
-            consume_queue.flush()
-        self._checkpoint = self._checkpoint._replace(
+        self.flushing()()
+
+    def flushing(self) -> Callable[[], None]:
+        """What brings the ConsumeQueues and the checkpoint to disk, as they are now, once the
+        log is there as far as it is now. For any thread."""
+        dirty = [queue for queue in self._consume_queues.values() if queue.is_dirty]
+        checkpoint = self._checkpoint = self._checkpoint._replace(
             physic_msg_timestamp=self._written_at,
             logics_msg_timestamp=self._dispatched_at,
             index_msg_timestamp=self._index.index_msg_timestamp,
         )
-        write_checkpoint(self.root / "checkpoint", self._checkpoint, self._disk)
+
+        def flush() -> None:
+            for consume_queue in dirty:
+                consume_queue.flush()
+            write_checkpoint(self.root / "checkpoint", checkpoint, self._disk)
+
+        return flush
 
     def clean(self) -> None:
         """Remove what is kept long enough, or has to go because the disk is full. The broker
