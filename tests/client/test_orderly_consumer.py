@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from scene import GROUP, QUICK, TOPIC, create_topic, keys_of, pulled, run, send, until
+from scene import GROUP, QUICK, TOPIC, create_topic, keys_of, pulled, run, send, taking, until
 
 from mqrules import Event, EventKind
 from mqspec.client.instance import ClientInstance, succeeded
@@ -16,11 +17,14 @@ from mqspec.client.message import MessageExt
 from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
+from mqspec.core.lock import LockEntry, LockState
 from mqspec.core.types import MessageQueue
+from mqspec.service import clock_ms
 from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
+MQ = MessageQueue(TOPIC, "broker-a", 0)
 ORDERLY = replace(QUICK, orderly=True, rebalance_wait_interval_ms=500, lock_first_delay_ms=100)
 
 
@@ -73,30 +77,58 @@ def test_what_failed_too_often_is_parked(tmp_path: Path) -> None:
     assert seen == ["a", "a", "b"]
 
 
+@asynccontextmanager
+async def lock_of_another_member(cluster: Cluster) -> AsyncIterator[None]:
+    """The first queue is locked for somebody else for a while."""
+    holder = ClientInstance(cluster.nameserver.address, client_id="holder")
+    await holder.start()
+    await holder.update_route(TOPIC)
+    body = bodies.to_body(bodies.LockBatchBody(GROUP, "holder", (MQ,)))
+
+    async def ask(code: RequestCode) -> RemotingCommand:
+        return succeeded(await holder.invoke("broker-a", RemotingCommand(code, body=body)))
+
+    locked = bodies.loads((await ask(RequestCode.LOCK_BATCH_MQ)).body)
+    assert len(locked["lockOKMQSet"]) == 1
+    yield
+    await ask(RequestCode.UNLOCK_BATCH_MQ)
+    await holder.close()
+
+
 def test_a_queue_that_is_locked_for_another_member_is_not_started_on(tmp_path: Path) -> None:
-    got: list[MessageExt] = []
-
-    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
-        got.extend(messages)
-        return ConsumeStatus.CONSUME_SUCCESS
-
     async def scene(cluster: Cluster) -> None:
         await create_topic(cluster, 2)
-        holder = ClientInstance(cluster.nameserver.address, client_id="holder")
-        await holder.start()
-        await holder.update_route(TOPIC)
-        body = bodies.LockBatchBody(GROUP, "holder", (MessageQueue(TOPIC, "broker-a", 0),))
-
-        async def ask(code: RequestCode) -> None:
-            request = RemotingCommand(code, body=bodies.to_body(body))
-            succeeded(await holder.invoke("broker-a", request))
-
-        await ask(RequestCode.LOCK_BATCH_MQ)
-        async with member(cluster, listen) as consumer:
-            await until(lambda: {mq.queue_id for mq in held(consumer)} == {1})
-            await ask(RequestCode.UNLOCK_BATCH_MQ)
+        async with AsyncExitStack() as stack:
+            async with lock_of_another_member(cluster):
+                consumer = await stack.enter_async_context(member(cluster, taking([])))
+                await until(lambda: {mq.queue_id for mq in held(consumer)} == {1})
             await until(lambda: {mq.queue_id for mq in held(consumer)} == {0, 1})
-        await holder.close()
+
+    run(tmp_path, scene)
+
+
+def test_a_queue_whose_lock_is_lost_is_not_worked_on(tmp_path: Path) -> None:
+    got: list[MessageExt] = []
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "before")
+        config = replace(ORDERLY, lock_interval_ms=50)
+        async with member(cluster, taking(got), config) as consumer:
+
+            def is_locked() -> bool:
+                return consumer.state.process_queue_table[MQ].locked
+
+            await until(lambda: keys_of(got) == ["before"])
+            # As after a restart of the broker, which forgets all locks: another one came first.
+            taken = {GROUP: {MQ: LockEntry("another", clock_ms())}}
+            cluster.brokers[0].locks = LockState(taken)
+            await until(lambda: not is_locked())
+            await send(cluster, "meanwhile")
+            await until(lambda: consumer.state.process_queue_table[MQ].msg_count == 1)
+            assert keys_of(got) == ["before"]
+            cluster.brokers[0].locks = LockState()
+            await until(lambda: keys_of(got) == ["before", "meanwhile"])
 
     run(tmp_path, scene)
 

@@ -1,4 +1,4 @@
-"""The reference producer and push consumer, on asyncio."""
+"""The reference's producers and consumers, on asyncio."""
 
 from mqspec.client.instance import BrokerError, ClientError, UnreachableError
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
