@@ -13,6 +13,7 @@ from mqspec.core.extra_info import (
     notified_topic,
     order_count_info,
     parse_handle,
+    parse_start_offset_info,
     pop_retry_topic,
     real_topic,
     start_offset_info,
@@ -57,3 +58,11 @@ def test_nobody_can_tell_whose_retry_topic_one_of_version_1_is() -> None:
     assert notified_topic("%RETRY%G+T") == "T"
     assert notified_topic("%RETRY%G_T") == "%RETRY%G_T"
     assert notified_topic("T") == "T"
+
+
+def test_where_reads_began_is_read() -> None:
+    assert parse_start_offset_info("0 1 5;1 0 7") == {("0", 1): 5, ("1", 0): 7}
+    assert parse_start_offset_info("") == {}
+    for text in ("0 1", "0 1 x", "0 1 5;0 1 6"):
+        with pytest.raises(ValueError, match=r".+"):
+            parse_start_offset_info(text)

@@ -5,6 +5,7 @@ from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
 from mqspec.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
 from mqspec.client.member import MessageSelector
 from mqspec.client.message import Message, MessageExt
+from mqspec.client.pop_consumer import PopConfig, PopConsumer, PopMessage
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig, SendResult
 from mqspec.client.pull import PullResult
@@ -32,6 +33,9 @@ __all__ = [
     "MessageError",
     "MessageExt",
     "MessageSelector",
+    "PopConfig",
+    "PopConsumer",
+    "PopMessage",
     "Producer",
     "ProducerConfig",
     "PublishConfig",

@@ -132,3 +132,15 @@ def order_count_info(topic: Topic, queue_id: int, count: OrderCount) -> str:
     flag = topic_flag(topic)
     entries = [f"{flag} qo{queue_id}%{offset} {times}" for offset, times in count.by_offset.items()]
     return ";".join((*entries, f"{flag} {queue_id} {count.least}"))
+
+
+def parse_start_offset_info(text: str) -> dict[tuple[str, int], int]:
+    """Where each read began, by kind of topic and queue. Raises ValueError where that is not
+    told, or told twice."""
+    found: dict[tuple[str, int], int] = {}
+    for entry in filter(None, text.split(";")):
+        flag, queue_id, start_offset = entry.split(" ")
+        if (flag, int(queue_id)) in found:
+            raise ValueError(f"{entry!r:.40}: told twice")
+        found[flag, int(queue_id)] = int(start_offset)
+    return found

@@ -1,0 +1,223 @@
+"""The POP consumer: it asks for messages, and answers for each of them.
+
+It holds no queue and needs no rebalance: any number of them share each queue. Every message is
+the consumer's for a while, its invisible time; what is not acknowledged by then goes to whoever
+pops next.
+
+Facts: client/impl/MQClientAPIImpl.java (popMessageAsync, ackMessageAsync,
+changeInvisibleTimeAsync), client/impl/consumer/DefaultMQPushConsumerImpl.java, 5.3.3.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ssl import SSLContext
+from types import TracebackType
+from typing import Final, Self
+
+from mqrules import UserError
+from mqspec.client.clock import wall_ms
+from mqspec.client.credentials import SessionCredentials
+from mqspec.client.instance import (
+    AnswerError,
+    ClientInstance,
+    UnreachableError,
+    int_field,
+    succeeded,
+)
+from mqspec.client.message import MessageExt
+from mqspec.core.extra_info import (
+    NORMAL_TOPIC,
+    HandleError,
+    ReceiptHandle,
+    parse_handle,
+    parse_start_offset_info,
+    real_topic,
+)
+from mqspec.core.pop import INIT_MIN, MAX_MSG_NUMS, POP_CK
+from mqspec.core.push_consumer import is_wanted
+from mqspec.core.record import Record
+from mqspec.core.response import ResponseCode
+from mqspec.core.subscription import ALL, SubscriptionError, build_subscription_data
+from mqspec.core.types import BrokerName, Group, MessageQueue, Topic
+from mqspec.wire.bodies import decode_messages
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+_NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL)
+_ANSWER_MS: Final = 10_000  # how long an answer may take beside the time that it is held
+
+
+@dataclass(frozen=True, slots=True)
+class PopConfig:
+    """How a POP consumer behaves."""
+
+    invisible_time_ms: int = 60_000
+    poll_time_ms: int = 15_000  # how long a pop waits for messages
+    max_msg_nums: int = MAX_MSG_NUMS
+    order: bool = False  # a queue gives nothing more while a message of it is out
+    ssl: SSLContext | None = None  # mqspec.tls.client_context
+    credentials: SessionCredentials | None = None
+
+
+@dataclass(frozen=True)
+class PopMessage(MessageExt):
+    """A message that was popped, with what is shown for it."""
+
+    handle: ReceiptHandle
+
+
+class PopConsumer:
+    """A consumer of one topic; an async context manager.
+
+    `async with PopConsumer(nameserver, "G", "T") as consumer: await consumer.pop()`. Raises
+    UserError where the nameserver does not answer, knows no such topic, or the expression
+    subscribes to nothing.
+    """
+
+    def __init__(
+        self,
+        nameserver: str,
+        group: Group,
+        topic: Topic,
+        expression: str = ALL,
+        config: PopConfig | None = None,
+    ) -> None:
+        self.group, self.topic, self.config = group, topic, config or PopConfig()
+        try:
+            self._wanted = build_subscription_data(topic, expression)
+        except SubscriptionError as error:
+            raise UserError(
+                group, f"{str(error)!r} subscribes to nothing", "write A || B"
+            ) from None
+        self._instance = ClientInstance(
+            nameserver, ssl=self.config.ssl, credentials=self.config.credentials
+        )
+        self._turns = itertools.count()
+        # Of pops that were not answered: asked again by the same id, they give the same batch.
+        self._attempt_ids: dict[BrokerName, str] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._instance.start()
+        if await self._instance.update_route(self.topic) is None:
+            await self._instance.close()
+            raise UserError(self.topic, "the nameserver knows no such topic", "create it")
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """What is out stays out until its time is up."""
+        await self._instance.close()
+
+    async def pop(self) -> Sequence[PopMessage]:
+        """Messages of one broker, each of the topic's in its turn; none where none came in time.
+
+        Raises BrokerError where the broker refuses, and what a request raises.
+        """
+        brokers = self._instance.brokers([self.topic])
+        if not brokers:
+            raise UnreachableError(f"{self.topic}: no broker has it")
+        broker = brokers[next(self._turns) % len(brokers)]
+        attempt_id = self._attempt_ids.setdefault(broker, uuid.uuid4().hex)
+        config = self.config
+        fields = {
+            "consumerGroup": self.group,
+            "topic": self.topic,
+            "queueId": "-1",
+            "maxMsgNums": str(config.max_msg_nums),
+            "invisibleTime": str(config.invisible_time_ms),
+            "pollTime": str(config.poll_time_ms),
+            "bornTime": str(wall_ms()),
+            "initMode": str(INIT_MIN),
+            "expType": self._wanted.expression_type,
+            "exp": self._wanted.sub_string,
+            "order": str(config.order).lower(),
+            "attemptId": attempt_id,
+        }
+        request = RemotingCommand(RequestCode.POP_MESSAGE, fields)
+        response = await self._instance.invoke(broker, request, config.poll_time_ms + _ANSWER_MS)
+        del self._attempt_ids[broker]
+        if response.code in _NOTHING:
+            return ()
+        messages = self._messages(broker, succeeded(response))
+        for message in messages:
+            if not is_wanted(self._wanted, message.tags):
+                await self.ack(message)  # its tag merely has the hash of one that is
+        return tuple(message for message in messages if is_wanted(self._wanted, message.tags))
+
+    async def ack(self, message: PopMessage) -> None:
+        """The message is consumed. Also where its time is up, which the broker does not tell.
+
+        Raises BrokerError where there is no such message, and what a request raises.
+        """
+        await self._show(message, RequestCode.ACK_MESSAGE, {})
+
+    async def change_invisible_time(
+        self, message: PopMessage, invisible_time_ms: int
+    ) -> PopMessage:
+        """Have the message for so long from now on. Result: the message with its new handle;
+        the old one is of no use any more. Raises as `ack`."""
+        fields = {"invisibleTime": str(invisible_time_ms)}
+        response = await self._show(message, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, fields)
+        handle = message.handle
+        if not self.config.order:  # whose messages stay in the batch that they were popped in
+            handle = handle._replace(ck_queue_offset=handle.queue_offset)
+        handle = handle._replace(
+            pop_time=int_field(response, "popTime"),
+            invisible_time=int_field(response, "invisibleTime"),
+            revive_qid=int_field(response, "reviveQid"),
+        )
+        return PopMessage(message.record, message.queue, handle)
+
+    async def _show(
+        self, message: PopMessage, code: RequestCode, more: Mapping[str, str]
+    ) -> RemotingCommand:
+        handle = message.handle
+        fields = {
+            "consumerGroup": self.group,
+            "topic": real_topic(self.topic, self.group, handle.topic_flag),
+            "queueId": str(handle.queue_id),
+            "offset": str(handle.queue_offset),
+            "extraInfo": str(handle),
+        }
+        request = RemotingCommand(code, {**fields, **more})
+        return succeeded(await self._instance.invoke(handle.broker_name, request))
+
+    def _messages(self, broker: BrokerName, response: RemotingCommand) -> list[PopMessage]:
+        try:
+            starts = parse_start_offset_info(response.ext_fields.get("startOffsetInfo", ""))
+            return [
+                self._message(broker, record, response, starts)
+                for record in decode_messages(response.body)
+            ]
+        except (HandleError, KeyError, ValueError) as error:
+            raise AnswerError(f"what was popped has no receipt handle: {error!r:.80}") from None
+
+    def _message(
+        self,
+        broker: BrokerName,
+        record: Record,
+        response: RemotingCommand,
+        starts: Mapping[tuple[str, int], int],
+    ) -> PopMessage:
+        found = MessageExt(record, MessageQueue(self.topic, broker, record.queue_id))
+        if text := found.properties.get(POP_CK):  # of a message that comes again
+            return PopMessage(record, found.queue, parse_handle(text))
+        handle = ReceiptHandle(
+            starts[NORMAL_TOPIC, record.queue_id],
+            int_field(response, "popTime"),
+            int_field(response, "invisibleTime"),
+            int_field(response, "reviveQid"),
+            NORMAL_TOPIC,
+            broker,
+            record.queue_id,
+            record.queue_offset,
+        )
+        return PopMessage(record, found.queue, handle)
