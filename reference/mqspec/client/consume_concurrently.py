@@ -61,6 +61,9 @@ class ConsumeMessageConcurrentlyService:
     def begin_queue(self, mq: MessageQueue, generation: int) -> None:
         """The consumer holds one queue more."""
 
+    def end_queue(self, mq: MessageQueue) -> None:
+        """The consumer does not hold the queue any more."""
+
     def submit(self, mq: MessageQueue, generation: int, messages: Sequence[MessageExt]) -> None:
         """Messages are pulled."""
         size = self._consumer.config.consume_message_batch_max_size

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from mqrules import EventKind, Outcome
@@ -45,6 +46,13 @@ LOCK_TIMEOUT_MS: Final = 1_000
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _LockBatchAnswer:
+    """The answer to request 41: what of it is locked (LockBatchResponseBody.java)."""
+
+    lock_ok_mq_set: tuple[MessageQueue, ...] = field(default=(), metadata={"key": "lockOKMQSet"})
+
+
 class ConsumeMessageOrderlyService:
     """A task a queue, of which `consume_threads` work at once; and the locks' renewal."""
 
@@ -73,6 +81,11 @@ class ConsumeMessageOrderlyService:
         """The consumer holds one queue more."""
         self._arrived[mq] = asyncio.Event()
         self._consumer.tasks.spawn(self._work(mq, generation, self._arrived[mq]))
+
+    def end_queue(self, mq: MessageQueue) -> None:
+        """The consumer does not hold the queue any more."""
+        if arrived := self._arrived.pop(mq, None):
+            arrived.set()  # nothing will arrive: who waits for it may end
 
     def submit(self, mq: MessageQueue, generation: int, messages: Sequence[MessageExt]) -> None:
         """Messages are pulled."""
@@ -133,11 +146,11 @@ class ConsumeMessageOrderlyService:
     ) -> frozenset[MessageQueue]:
         request = self._request(RequestCode.LOCK_BATCH_MQ, mqs)
         response = await self._consumer.instance.invoke(broker, request, LOCK_TIMEOUT_MS)
-        body = bodies.loads(succeeded(response).body)
-        ok = {bodies.from_plain(MessageQueue, each) for each in body.get("lockOKMQSet", ())}
-        for mq in sorted(ok.intersection(mqs)):
+        answer = bodies.from_body(_LockBatchAnswer, succeeded(response).body)
+        locked = frozenset(mqs).intersection(answer.lock_ok_mq_set)
+        for mq in sorted(locked):
             self._consumer.record(EventKind.LOCK, **self._consumer.at(mq))
-        return frozenset(ok.intersection(mqs))
+        return locked
 
     def _request(self, code: RequestCode, mqs: Sequence[MessageQueue]) -> RemotingCommand:
         consumer = self._consumer

@@ -144,6 +144,7 @@ class PushConsumer(GroupMember):
     async def _removed(self, mqs: Iterable[MessageQueue]) -> None:
         for mq in mqs:
             self.messages.end(mq)
+            self._service.end_queue(mq)
         if self._orderly and not self.is_broadcasting:
             await self._orderly.unlock(mqs, oneway=True)
 
