@@ -139,3 +139,28 @@ def test_only_users_are_let_in(tmp_path: Path) -> None:
         await nameserver.stop()
 
     asyncio.run(scenario())
+
+
+def test_what_a_broker_may_not_do_is_in_no_route(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        nameserver = NameServer()
+        await nameserver.start()
+        broker = Broker(tmp_path, nameserver.address, store_config=SMALL)
+        await broker.start()
+        peer = await meet(broker.address)
+        assert (await peer.send("T")).code == 0
+        for permission, retried in ((4, 16), (6, 0)):
+            body = b"brokerPermission=%d" % permission
+            assert (await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, body)).code == 0
+            async with asyncio.timeout(5):
+                while nameserver.state.topic_queue_table["T"]["broker-a"].perm != permission:
+                    await asyncio.sleep(0)
+            back = await peer.ask(
+                RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group="G", delayLevel=1
+            )
+            assert back.code == retried
+        await peer.close()
+        await broker.stop()
+        await nameserver.stop()
+
+    asyncio.run(scenario())

@@ -9,7 +9,7 @@ from ssl import SSLContext
 from typing import Final
 
 from mqrules import UserError
-from mqspec.core.metadata import BrokerConfig, MetadataState
+from mqspec.core.metadata import BrokerConfig, MetadataState, registered_topics
 from mqspec.core.response import ResponseCode
 from mqspec.core.route import MASTER_ID, TopicRouteData
 from mqspec.core.types import Topic
@@ -44,14 +44,14 @@ class Registrar:
             "haServerAddr": address,  # a master without replicas; the field must be there
             "brokerId": str(MASTER_ID),
         }
+        self.config = config
         self._connection: Connection | None = None
         self._soon: asyncio.Task[None] | None = None
 
     async def register(self, metadata: MetadataState) -> None:
         """Register all topics. Raises UserError where the nameserver does not take them."""
-        body = encode_registration(
-            metadata.topic_config_table.values(), metadata.topic_data_version
-        )
+        topics = registered_topics(metadata.topic_config_table.values(), self.config)
+        body = encode_registration(topics, metadata.topic_data_version)
         fields = self._fields | {"bodyCrc32": "0", "compressed": "false"}
         await self._ask(RemotingCommand(RequestCode.REGISTER_BROKER, fields, body))
 

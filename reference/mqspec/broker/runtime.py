@@ -42,7 +42,7 @@ def update_broker_config(
     if not NEVER_UPDATED.isdisjoint(properties):
         remark = "Can not update config in black list."
         return request.response(ResponseCode.NO_PERMISSION, remark)
-    broker.config = updated(broker.config, properties)
+    broker.update_config(updated(broker.config, properties))
     return request.response()
 
 

@@ -12,7 +12,7 @@ and what 5.3.3 answered over the wire.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from typing import Final
@@ -116,6 +116,7 @@ class BrokerConfig:
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
     default_topic_queue_nums: int = 8  # of TBW102
+    broker_permission: int = 6  # bits of Perm
     enable_shutdown_gracefully: bool = False  # a stop sends clients away, and waits for that
     shutdown_wait_time_seconds: float = 30.0
     authentication_enabled: bool = False
@@ -140,6 +141,13 @@ class BrokerConfig:
     enable_property_filter: bool = False  # SQL92
     use_server_side_reset_offset: bool = True
     rebalance_lock_max_live_time_ms: int = 60_000  # system property ...lockMaxLiveTime
+
+
+def registered_topics(
+    topics: Iterable[TopicConfig], config: BrokerConfig
+) -> Iterator[TopicConfig]:
+    """The topics as a broker registers them: with no more permissions than it has itself."""
+    return (replace(topic, perm=topic.perm & config.broker_permission) for topic in topics)
 
 
 @dataclass(slots=True)

@@ -124,6 +124,9 @@ def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: in
     if now_ms - event.born_time - event.poll_time > LATE_MS:
         remark = f"the broker[{config.host}] pop message is timeout too much"
         return Step(result=Refusal(ResponseCode.POLLING_TIMEOUT, remark))
+    if not config.broker_permission & Perm.READ:
+        remark = f"the broker[{config.host}] pop message is forbidden"
+        return Step(result=Refusal(ResponseCode.NO_PERMISSION, remark))
     if event.max_msg_nums > MAX_MSG_NUMS:
         remark = f"the broker[{config.host}] pop message's num is greater than {MAX_MSG_NUMS}"
         return Step(result=Refusal(ResponseCode.INVALID_PARAMETER, remark))

@@ -47,6 +47,7 @@ class PullSysFlag(IntFlag):
 class ForbiddenType(IntEnum):
     """Why a pull has no permission."""
 
+    BROKER = 1
     GROUP = 2
     TOPIC = 3
     BROADCASTING_DISABLED = 4
@@ -92,6 +93,9 @@ def check_pull(
 
     In the order of 5.3.3.
     """
+    if not config.broker_permission & Perm.READ:
+        remark = f"the broker[{config.host}] pulling message is forbidden"
+        return Step(result=_forbidden(ForbiddenType.BROKER, remark))
     found = find_subscription_group(state, config, event.group, now_ms)
     if found.result is None:
         remark = f"subscription group [{event.group}] does not exist, {SEE_FAQ}"

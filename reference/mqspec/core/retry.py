@@ -81,6 +81,9 @@ def check_send_back(
     if group is None:
         remark = f"subscription group not exist, {event.group} {SEE_FAQ}"
         return Step(result=Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark))
+    if not config.broker_permission & Perm.WRITE:
+        remark = f"the broker[{config.host}] sending message is forbidden"
+        return Step(found.changes, result=Refusal(ResponseCode.NO_PERMISSION, remark))
     if group.retry_queue_nums <= 0:
         return Step(found.changes)
     topic = retry_topic(event.group)
