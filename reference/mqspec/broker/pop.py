@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mqspec.broker.pop_polling import HeldPop
 from mqspec.broker.pop_revive import append_to_revive_log
+from mqspec.broker.pulling import is_wanted_record
 from mqspec.core import pop_order
 from mqspec.core.extra_info import (
     ORDER_REVIVE_QUEUE,
@@ -29,7 +30,7 @@ from mqspec.core.extra_info import (
 )
 from mqspec.core.group import SubscriptionData
 from mqspec.core.log import GetMessageStatus, Span, TopicQueue
-from mqspec.core.offset_commit import OffsetKey, commit_offset
+from mqspec.core.offset_commit import OffsetKey, commit_offset, query_then_erase_reset_offset
 from mqspec.core.pop import (
     ChangeInvisibleTime,
     Places,
@@ -198,6 +199,11 @@ class _Reading:
         step = init_offset(broker.offsets, key, self.pop.init_mode, queue)
         offset = broker.carry_offsets(step).result
         order_key = OrderKey(topic, self.pop.group, queue_id)
+        reset = broker.carry_offsets(query_then_erase_reset_offset(broker.offsets, key)).result
+        if reset is not None:
+            offset = reset
+            broker.carry_offsets(commit_offset(broker.offsets, key, offset))
+            apply(broker.pop_order, pop_order.clear_block(broker.pop_order, order_key).changes)
         if self.pop.order and is_blocked(
             broker.pop_order, order_key, self.pop.attempt_id, self.pop_time
         ):
@@ -205,16 +211,19 @@ class _Reading:
         if self._room <= 0:
             self.rest_num += queue.max - offset
             return
+        wanted = self.wanted
         matches = (
-            None
-            if self.wanted.sub_string == ALL
-            else partial(is_matched_by_consume_queue, self.wanted)
+            None if wanted.sub_string == ALL else partial(is_matched_by_consume_queue, wanted),
+            None if wanted.expression_type == TAG else partial(is_wanted_record, wanted),
         )
-        found = store.get(topic, queue_id, offset, self._room, matches)
+        found = store.get(topic, queue_id, offset, self._room, *matches)
         if found.status in _MOVED:
             offset = found.next_begin_offset
             broker.carry_offsets(commit_offset(broker.offsets, key, offset))
-            found = store.get(topic, queue_id, offset, self._room, matches)
+            found = store.get(topic, queue_id, offset, self._room, *matches)
+        if found.records:
+            size = sum(map(len, found.records))
+            broker.stats.got[topic, self.pop.group].add(len(found.records), size)
         if found.records or found.status in _PASSED:
             offsets = tuple(map(queue_offset_of, found.records))
             popped = Popped(topic, queue_id, offset, offsets, found.next_begin_offset)
@@ -395,7 +404,7 @@ def _ack_orderly(broker: Broker, key: OrderKey, offset: int, pop_time: int) -> R
             f"offset is illegal, key:{'@'.join(map(str, key))}, old:{old}, commit:{offset}, next:-1"
         )
         return Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
-    if step.result is not None:
+    if step.result is not None and offset_key not in broker.offsets.reset_offset_table:
         broker.carry_offsets(commit_offset(broker.offsets, offset_key, step.result))
     _carry_order(broker, key, step)
     return None

@@ -68,7 +68,12 @@ class PopLongPolling:
         if topic in self._state.groups:
             self._wake(
                 pop_polling.notify_message_arriving(
-                    self._state, topic, arrival.queue_id, arrival.max_offset, arrival.tags_code
+                    self._state,
+                    topic,
+                    arrival.queue_id,
+                    arrival.max_offset,
+                    arrival.tags_code,
+                    arrival.properties,
                 )
             )
 

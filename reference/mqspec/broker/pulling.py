@@ -86,7 +86,7 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
         pull.max_msg_nums,
         # The store need not look at each message where all are wanted.
         None if wanted.sub_string == ALL else partial(is_matched_by_consume_queue, wanted),
-        None if wanted.expression_type == TAG else partial(_is_matched_by_commit_log, wanted),
+        None if wanted.expression_type == TAG else partial(is_wanted_record, wanted),
     )
     code = response_code(found.status, pull.queue_offset)
     if is_first:
@@ -117,7 +117,8 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
     return request.response(code, found.status, fields, body)
 
 
-def _is_matched_by_commit_log(wanted: SubscriptionData, data: bytes) -> bool:
+def is_wanted_record(wanted: SubscriptionData, data: bytes) -> bool:
+    """Whether a record, as it lies in the log, is one that the subscription wants."""
     record = decode_record(data)
     return isinstance(record, Record) and is_matched_by_commit_log(wanted, record.properties)
 

@@ -25,7 +25,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from mqspec.core.extra_info import ReceiptHandle, normal_topic, pop_retry_topic
-from mqspec.core.group import SubscriptionData
 from mqspec.core.log import RETRY_TOPIC_PREFIX, Span, TopicQueue
 from mqspec.core.metadata import (
     BrokerConfig,
@@ -46,7 +45,7 @@ from mqspec.core.revive_log import (
     revive_topic,
 )
 from mqspec.core.step import REMOVED, Change, Step
-from mqspec.core.subscription import TAG, SubscriptionError, build_subscription_data
+from mqspec.core.subscription import TAG, SubscriptionError, build_subscription_data, condition_of
 from mqspec.core.types import Group, Topic
 
 MAX_MSG_NUMS: Final = 32
@@ -136,12 +135,13 @@ def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: in
     if step.result:
         return step
     try:
-        wanted: SubscriptionData | Refusal = build_subscription_data(event.topic, event.exp)
+        wanted = build_subscription_data(event.topic, event.exp, expression_type=event.exp_type)
         if event.exp_type != TAG:
-            raise SubscriptionError(event.exp_type)
+            condition_of(wanted)
     except SubscriptionError:
         remark = "parse the consumer's subscription failed"
-        wanted = Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
+        refusal = Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
+        return Step(step.changes, result=refusal)
     return Step(step.changes, result=wanted)
 
 

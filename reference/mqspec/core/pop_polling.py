@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 from mqspec.core.group import SubscriptionData
 from mqspec.core.step import REMOVED, Change, Step
-from mqspec.core.subscription import is_matched_by_consume_queue
+from mqspec.core.subscription import is_matched_by_commit_log, is_matched_by_consume_queue
 from mqspec.core.types import Group, Topic
 
 ALL_QUEUES: Final = -1
@@ -86,12 +86,18 @@ def polling(
 
 
 def notify_message_arriving(
-    state: PopPollingState, topic: Topic, queue_id: int, offset: int, tags_code: int | None
+    state: PopPollingState,
+    topic: Topic,
+    queue_id: int,
+    offset: int,
+    tags_code: int | None,
+    properties: bytes | None = None,
 ) -> Step:
     """A message arrived; `offset` is that behind it. Result: the tokens to carry out again."""
-    tags_code = None if offset % FORCE_NOTIFY_INTERVAL == 0 else tags_code
+    if offset % FORCE_NOTIFY_INTERVAL == 0:
+        tags_code = properties = None
     steps = [
-        notify_group(state, PollingKey(topic, group, waiting_for), tags_code)
+        notify_group(state, PollingKey(topic, group, waiting_for), tags_code, properties)
         for group in sorted(state.groups.get(topic, ()))
         for waiting_for in (ALL_QUEUES, queue_id)
     ]
@@ -99,13 +105,23 @@ def notify_message_arriving(
     return Step(changes, result=tuple(token for step in steps for token in step.result))
 
 
-def notify_group(state: PopPollingState, key: PollingKey, tags_code: int | None = None) -> Step:
-    """There may be something for one that waits at a key. Result: its token, or nobody's."""
+def notify_group(
+    state: PopPollingState,
+    key: PollingKey,
+    tags_code: int | None = None,
+    properties: bytes | None = None,
+) -> Step:
+    """There may be something for one that waits at a key: a message with these tags and
+    properties, as far as that is known. Result: its token, or nobody's."""
     held = state.polling_map.get(key, ())
     if not held:
         return Step(result=())
     first, *rest = held
-    if first.subscription and not is_matched_by_consume_queue(first.subscription, tags_code):
+    wanted = first.subscription
+    if wanted and not (
+        is_matched_by_consume_queue(wanted, tags_code)
+        and (properties is None or is_matched_by_commit_log(wanted, properties))
+    ):
         return Step(result=())
     change = Change("polling_map", key, tuple(rest) or REMOVED)
     return Step((change,), result=(first.token,))

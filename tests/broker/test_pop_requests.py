@@ -251,3 +251,35 @@ def test_a_held_pop_of_a_closed_connection_takes_no_message(tmp_path: Path) -> N
 async def polling_num(peer: Peer) -> int:
     info = await peer.ask(RequestCode.POLLING_INFO, consumerGroup="PG", topic="T", queueId=0)
     return int(info.ext_fields["pollingNum"])
+
+
+def test_a_pop_by_sql92_gives_what_the_condition_wants(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            for body, n in ((b"a", 1), (b"b", 2), (b"c", 3)):
+                await peer.send("T", body, i=f"n\x01{n}\x02")
+            by_sql: dict[str, object] = {"expType": "SQL92", "exp": "n > 1"}
+            found = await pop(peer, "T", **by_sql)
+            assert (bodies(found), found.ext_fields["msgOffsetInfo"]) == ([b"b", b"c"], "0 0 1,2")
+            assert (await pop(peer, "T", expType="SQL92", exp="n >")).code == 23
+            assert (await pop(peer, "T", expType="no type", exp="n")).code == 23
+
+    asyncio.run(scenario())
+
+
+def test_a_reset_frees_a_queue_that_is_popped_in_order(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            for body in (b"a", b"b"):
+                await peer.send("T", body)
+            assert len(bodies(await pop(peer, "T", order="true"))) == 2
+            assert (await pop(peer, "T", order="true")).code == 210
+            reset = await peer.ask(
+                RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+                **{"group": "PG", "topic": "T", "queueId": 0, "offset": 1},
+                **{"timestamp": 0, "isForce": "true"},
+            )
+            assert reset.code == 0
+            assert bodies(await pop(peer, "T", order="true")) == [b"b"]
+
+    asyncio.run(scenario())
