@@ -1,8 +1,10 @@
 """Where the log stood when a topic was deleted: records of it before that are nobody's.
 
-The log keeps them, and recovery gives every record of the log its place in a queue. Without
-this memory a topic that was made again would have messages of the deleted one behind its own,
-after the next start (ADMIN-017): so it is in 5.3.3 after a kill.
+The log keeps them, and recovery gives every record of the log its place in a queue, also where
+a queue was lost. Without this memory a topic that was made again would have messages of the
+deleted one behind its own, after the next start (ADMIN-017). 5.3.3 has no need of it: it does
+not give a queue what lies before its last record (ConsumeQueue.putMessagePositionInfo), and so
+does not mend a queue either.
 
 The file is `config/deletedTopics.json`, which the real broker does not know and leaves alone.
 """
