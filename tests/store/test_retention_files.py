@@ -99,5 +99,19 @@ def test_a_full_disk_takes_no_more(
     assert keys(store, topic="U") == ["more", "more"]
 
 
+def test_segments_go_that_the_index_did_not_reach(store: MessageStore, tmp_path: Path) -> None:
+    store.close()
+    (tmp_path / "abort").touch()
+    store = new_store(tmp_path, CONFIG, Clock(NOW))
+    store.open()  # the index is built anew, later
+    age(tmp_path, days=4)
+    store.clean()
+    store.catch_up_index()
+    for key in keys(store, 0) + keys(store, 1):
+        (record,) = store.query("T", key, 1, 0, EVER).records
+        assert f"KEYS\x01{key}".encode() in record
+    store.close()
+
+
 def test_how_full_the_disk_is_can_be_told(tmp_path: Path) -> None:
     assert 0 <= DISK.used_percent(tmp_path) <= 100

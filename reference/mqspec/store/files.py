@@ -8,11 +8,14 @@ rest.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import sys
 from pathlib import Path
 from typing import Final
+
+_NOT_KNOWN = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
 
 
 class Disk:
@@ -43,12 +46,15 @@ class Disk:
 
     def allocate(self, path: Path, begin: int, size: int) -> None:
         """Take room on the disk for a part of a file: to write it cannot fail any more. Raises
-        OSError where there is none."""
+        OSError where there is none. Does nothing where a file system knows no such thing."""
         if not hasattr(os, "posix_fallocate"):
             return
         descriptor = os.open(path, os.O_RDWR)
         try:
             os.posix_fallocate(descriptor, begin, size)
+        except OSError as error:
+            if error.errno not in _NOT_KNOWN:
+                raise
         finally:
             os.close(descriptor)
 

@@ -546,7 +546,8 @@ class MessageStore:
     def _delete_expired_file(self, log_min: int) -> None:
         # Or what is still to be written would make its segment again.
         self.commit_commit_log()
-        self.catch_up_index()
+        if self._index_from is not None:
+            self._index_from = max(self._index_from, log_min)
         apply(self._state, retention.delete_expired_file(self._state, log_min, self._unit).changes)
         # Or a crash would take a unit whose record is gone, and its queue offset be given again.
         for consume_queue in self._consume_queues.values():
