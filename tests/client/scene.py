@@ -31,6 +31,7 @@ QUICK = ConsumerConfig(
     persist_consumer_offset_interval_ms=50,
     persist_first_delay_ms=50,
     consume_again_delay_ms=50,
+    first_pull_delay_ms=0,
 )
 
 

@@ -69,6 +69,7 @@ class ConsumerConfig(MemberConfig):
     max_reconsume_times: int | None = None  # None: 16, or without end where it is orderly
     consume_timeout_ms: int = CONSUME_TIMEOUT_MS
     consume_again_delay_ms: int = CONSUME_AGAIN_DELAY_MS
+    first_pull_delay_ms: int = FIRST_PULL_DELAY_MS  # of a queue just added
     pull_interval_ms: int = 0
     lock_interval_ms: int = consume_orderly.REBALANCE_LOCK_INTERVAL_MS
     lock_first_delay_ms: int = consume_orderly.LOCK_FIRST_DELAY_MS
@@ -183,7 +184,7 @@ class PushConsumer(GroupMember):
     # Pull
 
     async def _pull_service(self, mq: MessageQueue, generation: int) -> None:
-        await sleep_ms(FIRST_PULL_DELAY_MS)
+        await sleep_ms(self.config.first_pull_delay_ms)
         may_pull = self._orderly is None or self.is_broadcasting
         while (queue := held(self.state, mq, generation)) is not None:
             # Trying counts: a queue held back, or whose broker is away, is not lost (REBAL-008).
