@@ -17,6 +17,9 @@ STORED = "test_a_message_is_stored_as_it_was_sent"
 COMMITTED = "test_the_last_offset_counts_though_it_goes_back"
 PERSISTED_S = 20.0  # the offsets' file is written every 5 s, first after 10 s
 
+# Position 0, the greatest size, tags code 0: what fills a ConsumeQueue before its first unit.
+BLANK_UNIT = bytes.fromhex("00000000000000007fffffff0000000000000000")
+
 KINDS = pytest.mark.parametrize("kind", [Restart.CLEAN, Restart.KILL], ids=lambda kind: kind.value)
 
 
@@ -106,6 +109,22 @@ def test_a_torn_record_is_cut_off_and_its_offset_used_again(scene: Scene) -> Non
     assert scene.send(topic, b"new").number("queueOffset") == 2
     *rest, new = scene.read_all(topic, group)
     assert (rest, new.body) == (kept, b"new")
+
+
+@case("RECOV-021", party="store", claims="restart store", after=STORED)
+def test_blank_units_hide_no_message(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for n in range(3):
+        scene.send(topic, f"message {n}".encode())
+    before = scene.read_all(topic, group)
+
+    def blank() -> None:
+        (file,) = (scene.store / "consumequeue" / topic / "0").iterdir()
+        with file.open("r+b") as units:
+            units.write(BLANK_UNIT * len(before))
+
+    scene.restart(Restart.DAMAGE, blank)
+    assert scene.read_all(topic, group) == before
 
 
 def offsets_file(scene: Scene) -> Path:
