@@ -69,3 +69,28 @@ def test_a_deleted_topic_is_not_counted_any_more(tmp_path: Path) -> None:
             await peer.close()
 
     asyncio.run(scene())
+
+
+def test_how_far_all_groups_have_come(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with running(tmp_path / "store") as cluster:
+            (broker,) = cluster.brokers
+            peer = await meet(broker.address)
+            for _ in range(3):
+                await peer.send("T")
+            await peer.pull("T")
+            commit = {"consumerGroup": "G", "topic": "T", "queueId": 0, "commitOffset": 1}
+            (group,) = broker.metadata.subscription_group_table
+            await peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, **commit | {"consumerGroup": group})
+            answer = await peer.ask(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="false")
+            body = loads(answer.body)
+            assert (body["brokerAddr"], body["totalDiff"]) == (broker.address, 2)
+            ((name, (stats,)),) = body["consumeStatsList"][0].items()
+            assert name == group
+            first = next(q for mq, q in stats["offsetTable"].items() if mq.queue_id == 0)
+            assert (first["brokerOffset"], first["consumerOffset"]) == (3, 1)
+            answer = await peer.ask(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="true")
+            assert loads(answer.body)["consumeStatsList"] == [{group: []}]
+            await peer.close()
+
+    asyncio.run(scene())

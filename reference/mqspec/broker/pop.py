@@ -221,9 +221,6 @@ class _Reading:
             offset = found.next_begin_offset
             broker.carry_offsets(commit_offset(broker.offsets, key, offset))
             found = store.get(topic, queue_id, offset, self._room, *matches)
-        if found.records:
-            size = sum(map(len, found.records))
-            broker.stats.got[topic, self.pop.group].add(len(found.records), size)
         if found.records or found.status in _PASSED:
             offsets = tuple(map(queue_offset_of, found.records))
             popped = Popped(topic, queue_id, offset, offsets, found.next_begin_offset)
@@ -231,7 +228,7 @@ class _Reading:
                 return
         if found.records:
             size = sum(map(len, found.records))
-            self.broker.stats.got[topic, self.pop.group].add(len(found.records), size)
+            broker.stats.got[topic, self.pop.group].add(len(found.records), size)
         self.rest_num += found.max_offset - found.next_begin_offset
         if topic == self.pop.topic:
             self.records += found.records

@@ -95,7 +95,7 @@ def get_broker_consume_stats(
 ) -> RemotingCommand:
     """317. Of all groups, or of those that consume in order."""
     is_order = boolean(request, "isOrder")
-    found = []
+    found: list[dict[Group, list[ConsumeStats]]] = []
     for group in broker.metadata.subscription_group_table:
         topics = [
             topic
@@ -103,15 +103,19 @@ def get_broker_consume_stats(
             if not is_order or _is_order(broker, topic)
         ]
         each = [_consume_stats(broker, group, [topic]) for topic in topics]
-        found.append({group: to_plain([stats for stats in each if stats.offset_table])})
-    lags = [
-        queue["brokerOffset"] - queue["consumerOffset"]
-        for entry in found
-        for each_group in entry.values()
-        for stats in each_group
-        for queue in stats["offsetTable"].values()
-    ]
-    body = {"brokerAddr": broker.address, "consumeStatsList": found, "totalDiff": sum(lags)}
+        found.append({group: [stats for stats in each if stats.offset_table]})
+    queues = (
+        queue
+        for of_group in found
+        for each in of_group.values()
+        for stats in each
+        for queue in stats.offset_table.values()
+    )
+    body = {
+        "brokerAddr": broker.address,
+        "consumeStatsList": to_plain(found),
+        "totalDiff": sum(queue.broker_offset - queue.consumer_offset for queue in queues),
+    }
     return request.response(body=dumps(body))
 
 
