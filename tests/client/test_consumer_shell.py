@@ -24,11 +24,11 @@ from scene import (
 from mqrules import Event, EventKind, UserError
 from mqspec.client.instance import AnswerError, int_field
 from mqspec.client.listener import ConsumeStatus
-from mqspec.client.member import MessageSelector
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer
 from mqspec.client.push_consumer import PushConsumer
 from mqspec.client.recorder import Recorder
+from mqspec.client.subscription import MessageSelector
 from mqspec.cluster import Cluster
 from mqspec.core.metadata import BrokerConfig, Perm
 from mqspec.transport import Connection, serve

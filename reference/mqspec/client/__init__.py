@@ -3,7 +3,6 @@
 from mqspec.client.instance import BrokerError, ClientError, UnreachableError
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
 from mqspec.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
-from mqspec.client.member import MessageSelector
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.pop_consumer import PopConfig, PopConsumer, PopMessage
 from mqspec.client.producer import Producer, ProducerConfig
@@ -12,6 +11,7 @@ from mqspec.client.pull import PullResult
 from mqspec.client.pull_consumer import PullConsumer
 from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
 from mqspec.client.recorder import Recorder
+from mqspec.client.subscription import MessageSelector
 from mqspec.client.transaction_producer import (
     LocalTransactionState,
     TransactionListener,

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from mqrules import EventKind, UserError
 from mqspec.client.clock import now_ms
 from mqspec.client.instance import NOT_ANSWERED
-from mqspec.client.member import GroupMember, MemberConfig, Subscriptions
+from mqspec.client.member import GroupMember, MemberConfig
 from mqspec.client.message import MessageExt
 from mqspec.client.offset_store import ask_offset
 from mqspec.client.pull import PullRequest, pull
 from mqspec.client.recorder import Recorder
+from mqspec.client.subscription import Subscriptions
 from mqspec.client.tasks import sleep_ms
 from mqspec.core.group import ConsumeType
 from mqspec.core.lite_pull_consumer import (

@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext
-from typing import Any, ClassVar, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self
 
 from mqrules import EventKind, Outcome, UserError
 from mqspec.client.clock import now_ms, wall_ms
@@ -35,14 +34,14 @@ from mqspec.client.offset_store import (
     ask_offset,
 )
 from mqspec.client.recorder import Recorder, nowhere
-from mqspec.client.tasks import Tasks
+from mqspec.client.subscription import Subscriptions, build_subscriptions, subscription_body
+from mqspec.client.tasks import Tasks, first
 from mqspec.core.allocation import AVG, Strategy
 from mqspec.core.group import (
     HEARTBEAT_INTERVAL_MS,
     ConsumeFromWhere,
     ConsumeType,
     MessageModel,
-    SubscriptionData,
 )
 from mqspec.core.offset_commit import (
     PERSIST_FIRST_DELAY_MS,
@@ -70,7 +69,7 @@ from mqspec.core.rebalance import (
     rebalanced,
 )
 from mqspec.core.step import Step, apply
-from mqspec.core.subscription import SQL92, TAG, SubscriptionError, build_subscription_data
+from mqspec.core.subscription import TAG
 from mqspec.core.types import ClientId, Group, MessageQueue, Topic
 from mqspec.transport import Connection, refuse
 from mqspec.wire import bodies
@@ -101,18 +100,6 @@ class MemberConfig:
     local_offset_store_dir: Path | None = None  # None: ~/.rocketmq_offsets; of broadcasting
     ssl: SSLContext | None = None  # mqspec.tls.client_context
     credentials: SessionCredentials | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MessageSelector:
-    """What a member wants of a topic, where that is not said by tags (MessageSelector.bySql)."""
-
-    expression: str
-    type: str = SQL92
-
-
-Subscriptions: TypeAlias = Mapping[Topic, str | MessageSelector]
-"""What a member wants, by topic: `*`, the tags `A || B`, or a selector."""
 
 
 class GroupMember:
@@ -452,41 +439,3 @@ class GroupMember:
             "tag": message.tags,
             "attempt": message.reconsume_times,
         }
-
-
-def build_subscriptions(
-    group: Group, subscriptions: Subscriptions
-) -> dict[Topic, SubscriptionData]:
-    """By topic. Raises UserError."""
-    found = {}
-    for topic, wanted in subscriptions.items():
-        selector = wanted if isinstance(wanted, MessageSelector) else MessageSelector(wanted, TAG)
-        try:
-            found[topic] = build_subscription_data(
-                topic, selector.expression, expression_type=selector.type
-            )
-        except SubscriptionError as error:
-            raise UserError(
-                group, f"{str(error)!r} subscribes to nothing", "write A || B"
-            ) from None
-    return found
-
-
-def subscription_body(data: SubscriptionData, version_ms: int) -> bodies.SubscriptionData:
-    """As it travels."""
-    return bodies.SubscriptionData(
-        topic=data.topic,
-        sub_string=data.sub_string,
-        tags_set=tuple(sorted(data.tags_set)),
-        code_set=tuple(sorted(data.code_set)),
-        sub_version=version_ms,
-        expression_type=data.expression_type,
-    )
-
-
-async def first(event: Coroutine[Any, Any, object], timeout_ms: int) -> None:
-    """Wait for an event, or for the time to be over."""
-    # Not wait_for: before Python 3.12 that one forgets a cancellation that comes with the event.
-    with suppress(TimeoutError):
-        async with asyncio.timeout(timeout_ms / 1000):
-            await event

@@ -17,13 +17,14 @@ from mqspec.client.consume_concurrently import ConsumeMessageConcurrentlyService
 from mqspec.client.consume_orderly import ConsumeMessageOrderlyService
 from mqspec.client.instance import NOT_ANSWERED
 from mqspec.client.listener import Listener
-from mqspec.client.member import GroupMember, MemberConfig, Subscriptions
+from mqspec.client.member import GroupMember, MemberConfig
 from mqspec.client.message import RETRY_TOPIC_PREFIX
 from mqspec.client.process_queue import ProcessQueueMessages
 from mqspec.client.publish import CLIENT_INNER_PRODUCER, Publisher
 from mqspec.client.pull import PullRequest, PullResult, pull
 from mqspec.client.recorder import Recorder
 from mqspec.client.send_back import SendBack
+from mqspec.client.subscription import Subscriptions
 from mqspec.client.tasks import sleep_ms
 from mqspec.core import consume_orderly
 from mqspec.core.group import ConsumeType, MessageModel

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from mqspec.client.clock import now_ms, wall_ms
 from mqspec.client.listener import ConsumeResult, ConsumeStatus
-from mqspec.client.member import subscription_body
 from mqspec.client.message import MessageExt
+from mqspec.client.subscription import subscription_body
 from mqspec.core.offset_commit import ProcessQueue
 from mqspec.core.response import ResponseCode
 from mqspec.core.types import MessageQueue

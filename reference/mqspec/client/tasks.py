@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -13,6 +14,14 @@ log = logging.getLogger(__name__)
 async def sleep_ms(delay_ms: int) -> None:
     """Wait for some milliseconds."""
     await asyncio.sleep(delay_ms / 1000)
+
+
+async def first(event: Coroutine[Any, Any, object], timeout_ms: int) -> None:
+    """Wait for an event, or for the time to be over."""
+    # Not wait_for: before Python 3.12 that one forgets a cancellation that comes with the event.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout_ms / 1000):
+            await event
 
 
 class Tasks:
