@@ -15,7 +15,7 @@ from typing import Final
 
 from mqspec.core.group import SubscriptionData
 from mqspec.core.record import decode_properties, string_hash
-from mqspec.core.sql92 import Condition, ExpressionError, compile_expression, matches
+from mqspec.core.sql92 import Condition, ExpressionError, matches
 from mqspec.core.types import Topic
 
 ALL: Final = "*"
@@ -79,6 +79,9 @@ def is_matched_by_commit_log(subscription: SubscriptionData, properties: bytes) 
 def condition_of(subscription: SubscriptionData) -> Condition:
     """What a subscription that is not by tags wants. Raises SubscriptionError where its type is
     not known, or its expression is none."""
+    # Its library takes a while to load, for which a broker that starts need not wait.
+    from mqspec.core.sql92_parser import compile_expression
+
     if subscription.expression_type != SQL92:
         raise SubscriptionError(f"no filter is of type {subscription.expression_type:.40}")
     try:
