@@ -14,7 +14,16 @@ from mqconform import report
 from mqconform.case import Status
 from mqconform.plugin import Suite
 from mqrules import Deviation, Verdict
-from mqspec.core import group, long_polling, offset_commit, route, subscription
+from mqspec.core import (
+    delay,
+    group,
+    long_polling,
+    offset_commit,
+    route,
+    subscription,
+    transaction,
+)
+from mqspec.core.log import DELAY_LEVELS_MS
 from mqspec.core.step import Step
 from mqspec.service import Dispatcher
 from mqspec.store.message_store import MessageStore
@@ -26,6 +35,8 @@ Run = Callable[..., Suite]
 COMMIT = offset_commit.update_consumer_offset
 MEMBERS = group.consumer_id_list
 JOIN = group.register_consumer
+PREPARE = transaction.prepare
+DELIVER = delay.deliver
 GET = MessageStore.get
 ON_CHANNEL = route.brokers_of_channel
 PROCESS = Dispatcher._process
@@ -71,7 +82,30 @@ def unwiped(state: Any, broker_name: str) -> Step:
     return Step(result=2)
 
 
+def delayed_half(message: Any) -> Any:
+    """A broker that has a half message wait for its own delay, as Apache does (the defect
+    DelayedHalf)."""
+    return delay.schedule_message(DELAY_LEVELS_MS, PREPARE(message))
+
+
+def at_once(state: Any, event: delay.TimeUp, delay_ms: int) -> Step:
+    """A broker that does not wait until a delayed message is due."""
+    return DELIVER(state, event._replace(now_ms=event.deliver_at), delay_ms)
+
+
 WRONG = {
+    "halves_wait_for_their_delay": Wrong(
+        PREPARE,
+        delayed_half,
+        "half_with_a_delay or committed_message_is",
+        {"a_half_with_a_delay_is_delivered"},
+    ),
+    "delayed_messages_come_at_once": Wrong(
+        DELIVER,
+        at_once,
+        "comes_after_its_delay or level_that_is",
+        {"a_delayed_message_comes_after_its_delay"},
+    ),
     "one_broker_of_a_connection": Wrong(
         ON_CHANNEL,
         first_on_channel,
