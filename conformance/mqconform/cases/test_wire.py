@@ -301,52 +301,90 @@ def signature(fields: dict[str, str], body: bytes, secret_key: str) -> str:
     return base64.b64encode(hmac.digest(secret_key.encode(), content, "sha1")).decode()
 
 
-@case("WIRE-017", party="broker", claims="users")
-def test_only_who_signs_as_a_user_is_let_in(scene: Scene) -> None:
-    user, secret = scene.secured.access_key, scene.secured.secret_key
-    assert eventually(lambda: is_served(scene)), "it may just have been started"
-    secured = scene.connect_secured()
-    send = requests.send(scene.name("T"), b"signed")
+class Secured:
+    """A client of the broker that lets only users in."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.user, self.secret = scene.secured.access_key, scene.secured.secret_key
+        assert eventually(lambda: _is_there(scene)), "it may just have been started"
+        self.connection = scene.connect_secured()
+        first = requests.send(scene.name("T"))
+        assert eventually(lambda: self.signed(first).code == 0), "it may not take messages yet"
+
+    def signed(self, request: Request) -> Frame:
+        """The answer to a request that is signed by us."""
+        return self.ask(request.having(AccessKey=self.user))
 
     def ask(
-        request: Request, secret_key: str, code: int, serialize_type: int = JSON, **added: str
-    ) -> str | None:
-        fields = {**request.fields, **added}
-        signed = {**fields, "Signature": signature(fields, request.body, secret_key)}
-        answer = secured.call(
-            Request(request.code, signed, request.body), serialize_type=serialize_type
-        )
-        assert answer.code == code, answer
-        return answer.remark
-
-    assert eventually(lambda: takes_sends(secured, send, user, secret))
-    ask(send, secret, 0, AccessKey=user)
-    ask(send, secret, 0, AccessKey=user, SecurityToken="token")
-    ask(requests.max_offset("T"), secret, 0, AccessKey=user)
-    ask(requests.max_offset("T"), secret, 0, BINARY, AccessKey=user)
-    assert ask(send, secret, 16) == "username cannot be null."
-    nobody = scene.name("U")
-    assert ask(send, secret, 16, AccessKey=nobody) == f"User:{nobody} is not found."
-    assert ask(send, "wrong", 16, AccessKey=user) == "check signature failed."
-    fields = {**send.fields, "AccessKey": user}
-    stolen = {**fields, "Signature": signature(fields, b"another body", secret)}
-    answer = secured.call(Request(send.code, stolen, send.body))
-    assert (answer.code, answer.remark) == (16, "check signature failed.")
-    unsigned = secured.call(Request(send.code, fields, send.body))
-    assert (unsigned.code, unsigned.remark) == (16, "check signature failed.")
+        self,
+        request: Request,
+        secret: str | None = None,
+        signed_body: bytes | None = None,
+        serialize_type: int = JSON,
+    ) -> Frame:
+        """The answer to a request with a signature of its fields and of `signed_body`."""
+        body = request.body if signed_body is None else signed_body
+        mark = signature(dict(request.fields), body, secret or self.secret)
+        signed = request.having(Signature=mark)
+        return self.connection.call(signed, serialize_type=serialize_type)
 
 
-def is_served(scene: Scene) -> bool:
+def _is_there(scene: Scene) -> bool:
     try:
         return scene.connect_secured().call(UNKNOWN).code in (3, 16)
     except (OSError, AssertionError):
         return False
 
 
-def takes_sends(connection: Connection, send: Request, user: str, secret: str) -> bool:
-    fields = {**send.fields, "AccessKey": user}
-    signed = {**fields, "Signature": signature(fields, send.body, secret)}
-    return connection.call(Request(send.code, signed, send.body)).code == 0
+@case("WIRE-017", party="broker", claims="users")
+def test_only_who_signs_as_a_user_is_let_in(scene: Scene) -> None:
+    secured, send = Secured(scene), requests.send(scene.name("T"), b"signed")
+    mine = send.having(AccessKey=secured.user)
+    offset = requests.max_offset("T").having(AccessKey=secured.user)
+    nobody = scene.name("U")
+    for answer, code, remark in (
+        (secured.ask(mine), 0, None),
+        (secured.ask(mine.having(SecurityToken="token")), 0, None),
+        (secured.ask(offset), 0, None),
+        (secured.ask(offset, serialize_type=BINARY), 0, None),
+        (secured.ask(send), 16, "username cannot be null."),
+        (secured.ask(send.having(AccessKey=nobody)), 16, f"User:{nobody} is not found."),
+        (secured.ask(mine, secret="wrong"), 16, "check signature failed."),
+        (secured.ask(mine, signed_body=b"another"), 16, "check signature failed."),
+        (secured.connection.call(mine), 16, "check signature failed."),
+    ):
+        assert (answer.code, answer.remark if code else None) == (code, remark)
+
+
+@case("WIRE-018", party="broker", claims="users")
+def test_what_a_broker_without_permissions_refuses(scene: Scene) -> None:
+    secured, group = Secured(scene), scene.name("G")
+    plain, ordered = scene.name("T"), scene.name("T")
+
+    def permit(permission: int) -> None:
+        assert secured.signed(requests.update_broker_config(brokerPermission=permission)).code == 0
+
+    def refused(request: Request) -> tuple[int, str | None]:
+        answer = secured.signed(request)
+        return answer.code, answer.remark if answer.code else None
+
+    for topic, order in ((plain, False), (ordered, True)):
+        assert secured.signed(requests.create_topic(topic, 1, 1).having(order=order)).code == 0
+        assert secured.signed(requests.send(topic)).code == 0
+    try:
+        permit(4)
+        assert refused(requests.send(plain)) == (0, None)
+        sending = (16, "the broker[127.0.0.1] sending message is forbidden")
+        assert refused(requests.send(ordered)) == sending
+        assert secured.signed(requests.pull(plain, group)).code == 0
+        permit(2)
+        assert refused(requests.send(ordered)) == (0, None)
+        pulled = secured.signed(requests.pull(plain, group))
+        assert (pulled.code, pulled.fields["forbiddenType"]) == (16, "1")
+        assert pulled.remark == "the broker[127.0.0.1] pulling message is forbidden"
+    finally:
+        permit(6)
+    assert secured.signed(requests.pull(plain, group)).code == 0
 
 
 @case("WIRE-050", party="nameserver")
