@@ -3,8 +3,9 @@
 The twin of PopOrder.tla. A queue that was popped in order gives nothing more to its group while
 a message of its last batch is neither acknowledged nor due again (POP-020). The group's offset
 stays at the batch's first message until acknowledgements move it, to the first that is not
-acknowledged; so what was not acknowledged comes again, from there on and in order, and no
-checkpoint is needed. Blocking is by queue: message groups are blocked as far as they share one.
+acknowledged; so what was not acknowledged comes again, from there on and in order, with what was
+acknowledged behind it, and no checkpoint is needed. Blocking is by queue: message groups are
+blocked as far as they share one.
 
 Whoever lost the answer to a pop asks again with the same attempt id, and gets the batch again
 (POP-022). A batch with another attempt id, or none, counts as delivered once more, which the
@@ -125,7 +126,7 @@ def ack(state: PopOrderState, key: OrderKey, offset: int, pop_time: int) -> Step
 def change_invisible_time(
     state: PopOrderState, key: OrderKey, offset: int, pop_time: int, next_visible_time: int
 ) -> Step:
-    """PopOrder!ChangeInvisibleTime. A message of the last batch becomes due at another time."""
+    """A message of the last batch becomes due at another time."""
     info = state.order_info.get(key)
     if info is None or pop_time != info.pop_time:
         return Step()
@@ -134,7 +135,7 @@ def change_invisible_time(
 
 
 def clear_block(state: PopOrderState, key: OrderKey) -> Step:
-    """PopOrder!ClearBlock. The group's offset was reset: the last batch counts no more."""
+    """The group's offset was reset: the last batch counts no more."""
     return Step((Change("order_info", key, REMOVED),)) if key in state.order_info else Step()
 
 
@@ -159,7 +160,7 @@ def auto_clean(
 
 
 def load(content: Mapping[str, Any]) -> PopOrderState:
-    """PopOrder!Restart. What consumerOrderInfo.json holds. Raises ValueError where it is not
+    """PopOrder!Load. What consumerOrderInfo.json holds. Raises ValueError where it is not
     what a broker writes."""
     found: dict[OrderKey, OrderInfo] = {}
     try:
