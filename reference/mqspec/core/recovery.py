@@ -133,9 +133,9 @@ def recover(files: Files, state: RecoveryState) -> Iterator[tuple[Dispatch, Unit
         if record is None:
             apply(state, redispatch(state, Scanned(end, None), log_min).changes)
             continue
-        state.store_timestamp = record.store_timestamp
-        span = state.consume_queue.get((record.topic, record.queue_id), EMPTY)
-        if not is_indexed(record.sys_flag) or has_unit(span, record.queue_offset):
+        topic, queue_id, queue_offset, _, sys_flag, state.store_timestamp, _ = record
+        span = state.consume_queue.get((topic, queue_id), EMPTY)
+        if not is_indexed(sys_flag) or has_unit(span, queue_offset):
             # As redispatch would say, without reading more of the record: most are such.
             state.process_offset = end
             continue

@@ -98,7 +98,8 @@ class CommitLog:
 
     def dispatch_of(self, outline: Outline) -> Dispatch:
         """The dispatch of a record that a scan found."""
-        record = self.record(outline.physical_offset, outline.size)
+        data = self._files.read(outline.physical_offset, outline.size)
+        record = decode_record(data, check_crc=False)  # the scan has checked it
         assert isinstance(record, Record)
         return dispatch_of(record, self._delay_levels)
 
