@@ -6,6 +6,7 @@ and the body. Nothing in it says when it was signed: who overhears a request can
 
 This is the authentication of 5.x, switched on with authenticationEnabled; the option aclEnable
 of 4.x is read by 5.3.3 and has no effect.
+Left out: what each user may do (authorizationEnabled), and changing users at run time.
 
 Facts: AclUtils.java, AclSigner.java, DefaultAuthenticationContextBuilder.java,
 DefaultAuthenticationHandler.java (5.3.3).

@@ -8,6 +8,10 @@ clients ask again every 30 s.
 A broker's queues are those of its master. Once that is gone, they are those of the replica
 with the least id, which is the prime slave; it is read only where brokers let it act as master.
 
+Left out, as it is off by default or gone: a slave in a master's place in routes
+(supportActingMaster), telling brokers of a new least id (notifyMinBrokerIdChanged), filter
+servers, static topics.
+
 Facts: RouteInfoManager.java (5.3.3), and what 5.3.3 answered over the wire.
 """
 
