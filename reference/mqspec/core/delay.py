@@ -8,7 +8,7 @@ a queue says how far delivery has come. A delivery puts a copy into the real top
 Promised, and kept by Apache 5.3.3: a message is delivered at least once (DELAY-003) and not
 before its time (DELAY-002), the messages of a level in their order (DELAY-004). Not promised:
 once only. The offsets are written each 10 s, and a broker that is killed in between delivers
-again what it delivered since (DELAY-007).
+again what it delivered since (DELAY-008).
 
 Facts: HookUtils.java, ScheduleMessageService.java (5.3.3), and what 5.3.3 answered and stored.
 """
@@ -128,8 +128,10 @@ def next_offset(state: DelayState, level: int, queue: Span) -> int:
 
 
 def load(content: Mapping[str, Any]) -> DelayState:
-    """Delay!Restart. The state that delayOffset.json holds. Raises ValueError where it is not
-    what a broker writes."""
+    """Delay!Load. A broker that was killed knows no more than what delayOffset.json holds.
+
+    Raises ValueError where that is not what a broker writes.
+    """
     table = content.get("offsetTable", {})
     if not isinstance(table, Mapping):
         raise ValueError("offsetTable is not an object")

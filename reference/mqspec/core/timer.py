@@ -57,7 +57,7 @@ class TimerState:
 
 def schedule_timer(config: BrokerConfig, message: Record, now_ms: int) -> Record | PutStatus:
     """A message that asks for a time to come goes to the timer topic, in the place of its own;
-    one whose time is past is not delayed. A delay level counts more than a time (DELAY-001).
+    one whose time is past is not delayed. A delay level counts more than a time.
 
     Of several properties the delay in seconds counts first, then the one in ms (TIMER-003).
     """

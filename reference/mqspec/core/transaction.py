@@ -12,7 +12,7 @@ an end is checked back (TX-006) and, after the last check, parked where operator
 
 Never promised: that a commit counts once. Each COMMIT publishes, also one after a rollback, and
 one for an older copy of the half (TX-005); and notes for the op queue wait in memory for up to
-3 s, so that a broker which is killed forgets them and checks back what was ended (TX-010).
+3 s, so that a broker which is killed forgets them and checks back what was ended (TX-017).
 
 Facts: TransactionalMessageBridge.java, TransactionalMessageServiceImpl.java,
 EndTransactionProcessor.java (5.3.3), and what 5.3.3 answered and stored.
@@ -219,7 +219,7 @@ def check(state: TransactionState, config: BrokerConfig, event: CheckRound) -> S
 
 
 def next_producer(state: TransactionState, producers: int) -> Step:
-    """Transaction!AskProducer. The members of a producer group are asked in turn. Result: the
+    """The members of a producer group are asked in turn. Result: the
     number of the one to ask, of so many."""
     return Step((Change("turn", None, state.turn + 1),), result=state.turn % producers)
 
