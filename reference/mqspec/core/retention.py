@@ -84,7 +84,7 @@ def _expired(segments: Sequence[StoredSegment], before_ms: int, at_once: bool) -
 def delete_expired_file(
     state: LogState, log_min: int, unit: Callable[[TopicQueue, int], Unit]
 ) -> Step:
-    """Log!DeleteExpiredFile. The log begins at a later segment, and each queue with the first
+    """The log begins at a later segment now, and each queue with the first
     record that is still there. A queue without any keeps its maximum as its minimum."""
     return Step(
         (
