@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from mqspec.core.log import RETRY_TOPIC_PREFIX
-from mqspec.core.types import BrokerName, Group, Topic
+from mqspec.core.types import Group, Topic
 
 NORMAL_TOPIC: Final = "0"
 RETRY_TOPIC: Final = "1"
@@ -36,7 +36,7 @@ class ReceiptHandle(NamedTuple):
     invisible_time: int  # ms
     revive_qid: int  # the queue of the revive topic that its checkpoint is in
     topic_flag: str
-    broker_name: BrokerName
+    broker_name: str
     queue_id: int
     queue_offset: int
 

@@ -245,7 +245,7 @@ def _queues(metadata: MetadataState, topic: Topic, random_q: int) -> tuple[Topic
 
 
 def init_offset(offsets: OffsetState, key: OffsetKey, init_mode: int, queue: Span) -> Step:
-    """Pop!InitOffset. Where a group begins that has no offset yet: at the first message of a
+    """Where a group begins that has no offset yet: at the first message of a
     retry topic, of a queue whose first message is still there, and where the group asks for
     that; else at the last one (POP-011). Result: the offset to read from."""
     stored = offsets.offset_table.get(key, -1)
@@ -389,7 +389,7 @@ def re_put_ck(check_point: PopCheckPoint, offset: int) -> PopCheckPoint:
 def commit_revive_offset(
     state: PopState, offsets: OffsetState, cluster: str, revive_qid: int
 ) -> Step:
-    """Pop!CommitReviveOffset. All of the revive log before the first checkpoint that is not
+    """All of the revive log before the first checkpoint that is not
     done is not needed any more. As the real one counts: the offset of the last message that is
     not needed, not of the first that is.
 

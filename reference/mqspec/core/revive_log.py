@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from mqspec.core.record import Host, Record, decode_properties, encode_properties
-from mqspec.core.types import BrokerName, Group, Topic
+from mqspec.core.types import Group, Topic
 
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 ACK_TIME_INTERVAL_MS: Final = 1_000  # how long before its time a checkpoint is needed
@@ -36,7 +36,7 @@ class CheckPointKey(NamedTuple):
     queue_id: int
     start_offset: int
     pop_time: int  # ms
-    broker_name: BrokerName
+    broker_name: str
 
 
 @dataclass(frozen=True, slots=True)
