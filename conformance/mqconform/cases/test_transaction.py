@@ -29,7 +29,7 @@ COMMITTED = "test_a_committed_message_is_delivered"
 CHECKED = "test_a_half_without_an_end_is_checked_back"
 NEXT_CHECK_S = 75.0  # a look each 30 s, behind a half that is younger than 6 s
 LONG_AGO_MS = 60_000
-DELAY_S = 10.0
+DELAY_S = 15.0
 
 
 class Half(NamedTuple):
