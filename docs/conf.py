@@ -20,7 +20,11 @@ exclude_patterns = ["_ext"]
 nitpicky = True
 # Types of other projects and of the standard library: their pages are elsewhere.
 nitpick_ignore_regex = [
-    (r"py:.*", r"(_asyncio|argparse|asyncio|collections|contextlib|enum|logging|mmap|pathlib|ssl|struct|typing)\..*"),
+    (
+        r"py:.*",
+        r"(_asyncio|argparse|asyncio|collections|contextlib|enum|logging|mmap|pathlib|ssl|struct"
+        r"|typing)\..*",
+    ),
     (r"py:.*", r"(Callable|Mapping|Path|SSLContext|Sequence|optional)"),
     # Aliases of plain types, described in mqspec.core.types, and type variables.
     (r"py:class", r"(Topic|Group|TopicQueue|mqrules\.schema\.T|mqspec\.options\.C)"),

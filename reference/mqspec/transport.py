@@ -71,6 +71,7 @@ class Connection(asyncio.Protocol):
         self._closed = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
+        self._outgoing: list[bytes] = []  # frames that go out together
         self._backlog = 0  # requests that wait for their turn
         self._is_full = False  # until half of them had it
 
@@ -86,8 +87,9 @@ class Connection(asyncio.Protocol):
         return self._closed.done() or self._transport.is_closing()
 
     def send(self, command: RemotingCommand) -> None:
-        """Send a command and wait for nothing. On a closed connection it is dropped."""
-        self._write(encode(command))
+        """Send a command and wait for nothing; it goes out with what else is sent within this
+        turn of the loop. On a closed connection it is dropped."""
+        self._send_soon(encode(command))
 
     def hold(self) -> None:
         """A request of it waits for its turn."""
@@ -105,7 +107,7 @@ class Connection(asyncio.Protocol):
         """Serve a request that came before and had to wait."""
         frame = self._serve(request, handler)
         if frame is not None:
-            self._write(frame)
+            self._send_soon(frame)
 
     def oneway(self, request: RemotingCommand) -> None:
         """Send a request that is not answered."""
@@ -136,6 +138,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it once what was sent is out."""
+        self._flush()
         self._transport.close()
 
     def abort(self) -> None:
@@ -220,10 +223,22 @@ class Connection(asyncio.Protocol):
             reads = self._writable.is_set() and not self._is_full
             (self._transport.resume_reading if reads else self._transport.pause_reading)()
 
+    def _send_soon(self, frame: bytes) -> None:
+        self._outgoing.append(frame)
+        if len(self._outgoing) >= ANSWERS_AT_ONCE:
+            self._flush()
+        elif len(self._outgoing) == 1:
+            self._loop.call_soon(self._flush)
+
     def _write(self, frames: bytes) -> None:
-        if not self.is_closed:
+        self._outgoing.append(frames)
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._outgoing and not self.is_closed:
             self._active = self._loop.time()
-            self._transport.write(frames)
+            self._transport.write(b"".join(self._outgoing))
+        self._outgoing.clear()
 
     def _resolve(self, response: RemotingCommand) -> None:
         answer = self._pending.get(response.opaque)

@@ -276,8 +276,12 @@ def test_a_reset_frees_a_queue_that_is_popped_in_order(tmp_path: Path) -> None:
             assert (await pop(peer, "T", order="true")).code == 210
             reset = await peer.ask(
                 RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-                **{"group": "PG", "topic": "T", "queueId": 0, "offset": 1},
-                **{"timestamp": 0, "isForce": "true"},
+                group="PG",
+                topic="T",
+                queueId=0,
+                offset=1,
+                timestamp=0,
+                isForce="true",
             )
             assert reset.code == 0
             assert bodies(await pop(peer, "T", order="true")) == [b"b"]

@@ -106,8 +106,12 @@ def parse_handle(extra_info: str | None) -> ReceiptHandle:
     if len(parts) < _FIELDS_MIN:
         raise HandleError(f"getBrokerName fail, extraInfoStrs length {len(parts)}")
     try:
+        ck_queue_offset, pop_time, invisible_time, revive_qid = map(int, parts[:4])
         return ReceiptHandle(
-            *map(int, parts[:4]),
+            ck_queue_offset,
+            pop_time,
+            invisible_time,
+            revive_qid,
             parts[4],
             parts[5],
             int(parts[6]) if len(parts) > 6 else -1,

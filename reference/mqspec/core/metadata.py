@@ -143,9 +143,7 @@ class BrokerConfig:
     rebalance_lock_max_live_time_ms: int = 60_000  # system property ...lockMaxLiveTime
 
 
-def registered_topics(
-    topics: Iterable[TopicConfig], config: BrokerConfig
-) -> Iterator[TopicConfig]:
+def registered_topics(topics: Iterable[TopicConfig], config: BrokerConfig) -> Iterator[TopicConfig]:
     """The topics as a broker registers them: with no more permissions than it has itself."""
     return (replace(topic, perm=topic.perm & config.broker_permission) for topic in topics)
 

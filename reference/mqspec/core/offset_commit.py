@@ -390,7 +390,7 @@ class QueueSpan(NamedTuple):
 
 
 def reset_offset_inner(spans: Sequence[QueueSpan], offset: int | None) -> Step:
-    """OffsetCommit!ResetOffsetInner. An administrator moves a group on some queues: to an offset,
+    """An administrator moves a group on some queues: to an offset,
     which lies in the queue or is one behind its end; or, where that is None, to a time
     (OFFSET-017).
 
@@ -430,7 +430,7 @@ def reset_offset_of_members(
 
 
 def query_then_erase_reset_offset(state: OffsetState, key: OffsetKey) -> Step:
-    """OffsetCommit!QueryThenEraseResetOffset. A pull learns of a reset, and is the only one that
+    """A pull learns of a reset, and is the only one that
     does (OFFSET-019). Result: the offset, or None."""
     offset = state.reset_offset_table.get(key)
     if offset is None:

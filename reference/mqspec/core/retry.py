@@ -70,7 +70,7 @@ def dlq_topic(group: Group) -> Topic:
 def check_send_back(
     state: MetadataState, config: BrokerConfig, event: SendBack, now_ms: int
 ) -> Step:
-    """Retry!CheckSendBack. Whether the group may have its message again; on the way the group
+    """Whether the group may have its message again; on the way the group
     and its retry topic may come to be.
 
     Result: the SubscriptionGroupConfig; None where the group wants no retries, and the message

@@ -2,12 +2,14 @@
 
 from mqspec.core.log import GetMessageStatus, PutStatus
 from mqspec.store.config_file import ConfigFile
+from mqspec.store.files import Disk
 from mqspec.store.message_store import (
     Arrival,
     Boundary,
     GetResult,
     MessageStore,
     PutResult,
+    QueryResult,
     RecoveryReport,
     StoreConfig,
 )
@@ -16,11 +18,13 @@ __all__ = [
     "Arrival",
     "Boundary",
     "ConfigFile",
+    "Disk",
     "GetMessageStatus",
     "GetResult",
     "MessageStore",
     "PutResult",
     "PutStatus",
+    "QueryResult",
     "RecoveryReport",
     "StoreConfig",
 ]
