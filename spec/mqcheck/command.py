@@ -1,6 +1,6 @@
 """Check the models with TLC, and compare each with what the manifest says of it.
 
-mqspec check                          the fast models
+mqspec check                          the quick models
 mqspec check MC_OffsetCommit          one model
 mqspec check MC_OffsetCommit --trace NoRepeat   and its counterexample, step by step
 mqspec check MC_LostProgress --trace NoRepeat --scenario FILE   and as data
@@ -35,7 +35,7 @@ CACHE = Path(".mqspec/check")
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("models", nargs="*", metavar="MODEL", help="a name, or a path to a .cfg")
-    parser.add_argument("--tier", choices=list(Tier), default=Tier.FAST, help="default: fast")
+    parser.add_argument("--tier", choices=list(Tier), default=Tier.QUICK, help="default: quick")
     parser.add_argument("--list", action="store_true", help="list the models and what they check")
     parser.add_argument("--trace", metavar="PROPERTY", help="show the counterexample to it")
     parser.add_argument(
@@ -128,7 +128,7 @@ def _choose(args: argparse.Namespace) -> list[Model]:
             raise UserError(name, "no such model", "see `mqspec check --list`")
     if args.models:
         return [known[name] for name in args.models]
-    tiers = {Tier.FAST, Tier(args.tier)}
+    tiers = {Tier.QUICK, Tier(args.tier)}
     return [model for model in known.values() if args.list or model.tier in tiers]
 
 

@@ -25,7 +25,7 @@ TLA, MODELS = HOME / "tla", HOME / "models"
 class Tier(StrEnum):
     """How often a model is run."""
 
-    FAST = "fast"  # by `mqspec verify` and the tests
+    QUICK = "quick"  # by `mqspec verify` and the tests
     FULL = "full"  # by `mqspec check --tier full`
 
 

@@ -41,7 +41,7 @@ IDEAL = "IDEAL-001"
 MODEL = Model(
     name="MC_Counter",
     about="Counts.",
-    tier=Tier.FAST,
+    tier=Tier.QUICK,
     least={"Limit": 4, "Names": 2},
     counts=Counts(distinct=10, states=18, depth=5),
     holds={"TypeOK": ("ALLOC-001",), "Full": ()},
