@@ -469,7 +469,7 @@ def pop(
         "maxMsgNums": count,
         "invisibleTime": invisible_ms,
         "pollTime": poll_ms,
-        "bornTime": time.time_ns() // 1_000_000,
+        "bornTime": _born_time(poll_ms),
         "initMode": 0,
         "expType": "TAG",
         "exp": "*",
@@ -478,6 +478,12 @@ def pop(
     if attempt_id is not None:
         fields["attemptId"] = attempt_id
     return Request(POP_MESSAGE, _strings(fields))
+
+
+def _born_time(poll_ms: int) -> int:
+    # A request is refused 500 ms behind its deadline, by the broker's clock. One that is not to
+    # be held has its deadline late, for busy machines and for clocks that differ.
+    return time.time_ns() // 1_000_000 + (0 if poll_ms > 0 else 10_000)
 
 
 def ack(topic: str, group: str, handle: str, offset: int, queue_id: int = 0) -> Request:
@@ -510,7 +516,7 @@ def notification(topic: str, group: str, queue_id: int = 0, poll_ms: int = 0) ->
         "topic": topic,
         "queueId": queue_id,
         "pollTime": poll_ms,
-        "bornTime": time.time_ns() // 1_000_000,
+        "bornTime": _born_time(poll_ms),
     }
     return Request(NOTIFICATION, _strings(fields))
 

@@ -92,6 +92,16 @@ def test_blank_and_expired_units_are_none() -> None:
     assert loaded(files({A: {0: BLANK_UNIT, 1: BLANK_UNIT}})).consume_queue == {A: Span(2, 2)}
 
 
+@pytest.mark.parametrize("abort", [False, True])
+def test_a_queue_of_blank_units_sends_the_walk_to_the_first_segment(abort: bool) -> None:
+    """What it lost may lie before all that is trusted (RECOV-021)."""
+    whole = {B: {0: Unit(290, 10, 0)}}
+    covers = Checkpoint(99_999, 99_999)
+    assert load(files(whole, abort, covers)).result == 200 + 100 * (not abort)
+    blank = {A: {0: BLANK_UNIT, 1: BLANK_UNIT}}
+    assert load(files(whole | blank, abort, covers)).result == 0
+
+
 def scanned(queue: TopicQueue, offset: int, position: int) -> Scanned:
     return Scanned(position + 10, Dispatch(queue, offset, True, Unit(position, 10, 0), 0))
 

@@ -123,7 +123,8 @@ def test_blank_units_hide_no_message(scene: Scene) -> None:
         with file.open("r+b") as units:
             units.write(BLANK_UNIT * len(before))
 
-    scene.restart(Restart.DAMAGE, blank)
+    # Not with the damaged logs: what lies behind a torn record is cut off with it.
+    scene.restart(Restart.KILL, blank)
     assert scene.read_all(topic, group) == before
 
 

@@ -145,6 +145,8 @@ def test_a_held_pull_is_woken_by_what_it_wants(scene: Scene) -> None:
         sent_at = time.monotonic()
         done(broker.call(requests.send(topic, properties={"a": "mine", "KEYS": "mine"})))
         answer = consumer.answer(held)
+        if answer.code == 20 and answer.number("maxOffset") == len(MESSAGES) + 1:
+            continue  # the scan came just before it
         assert [record.key for record in parse_records(answer.body)] == ["mine"]
         assert time.monotonic() - sent_at < 4
         return

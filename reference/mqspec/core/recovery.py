@@ -163,6 +163,8 @@ def load(files: Files) -> Step:
         for queue, span in files.consume_queue.items()
     }
     trusted = _trusted_abnormal(files) if files.abort else _trusted_normal(files, spans)
+    if any(_is_blank(files, queue, span) for queue, span in files.consume_queue.items()):
+        trusted = log_min  # what it lost may lie anywhere (RECOV-021)
     return Step(
         (
             Change("scan_from", None, max(trusted, log_min)),
@@ -218,6 +220,11 @@ def _real_units(files: Files, queue: TopicQueue, span: Span, log_min: int) -> Sp
     offsets = range(span.min, span.max)
     passed = bisect_left(offsets, True, key=lambda k: _is_real(files.unit(queue, k), log_min))
     return Span(span.min + passed, span.max)
+
+
+def _is_blank(files: Files, queue: TopicQueue, span: Span) -> bool:
+    """Whether a queue holds nothing but blank units: they are all before its first real one."""
+    return span.min < span.max and files.unit(queue, span.max - 1) == BLANK_UNIT
 
 
 def _is_real(unit: Unit, log_min: int) -> bool:
