@@ -7,6 +7,7 @@ import itertools
 import os
 from collections.abc import Awaitable, Callable, Hashable
 from contextlib import AsyncExitStack
+from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
@@ -179,8 +180,8 @@ class Broker:
         await self._go_away()
         await self._fast_server.close()
         await self._server.close()
-        self._persist_offsets()
-        self._persist_delay()
+        await self._persist_offsets()
+        await self._persist_delay()
         timers.persist(self)
         transactions.write_ops(self)
         await self._group_commit.close()
@@ -221,16 +222,16 @@ class Broker:
         if is_registered_otherwise:
             version = self.metadata.topic_data_version.next(clock_ms())
             apply(self.metadata, [Change("topic_data_version", None, version)])
-            self._registrar.register_soon(self.metadata)
+            self._registrar.register_soon(self.metadata, self.metadata.topic_config_table)
 
     def carry_metadata(self, step: Step) -> Step:
         """Apply changes of topics and groups, write them to disk, and tell the nameserver."""
         apply(self.metadata, step.changes)
-        variables = {change.variable for change in step.changes}
-        if "topic_config_table" in variables:
+        topics = [change.key for change in step.changes if change.variable == "topic_config_table"]
+        if topics:
             self._files.persist_topics(self.metadata)
-            self._registrar.register_soon(self.metadata)
-        if "subscription_group_table" in variables:
+            self._registrar.register_soon(self.metadata, map(str, topics))
+        if any(change.variable == "subscription_group_table" for change in step.changes):
             self._files.persist_groups(self.metadata)
         return step
 
@@ -418,16 +419,24 @@ class Broker:
     def _scan_not_active_channel(self) -> None:
         self.carry_groups(group.scan_not_active_channel(self.groups, clock_ms()))
 
-    def _persist_offsets(self) -> None:
-        self.store.flush_commit_log()  # no offset is on disk before its checkpoint (POP-002)
-        # Also when nothing changed: what is written twice is in the .bak too.
-        self._files.persist_offsets(self.offsets, clock_ms())
+    async def _persist_offsets(self) -> None:
+        offsets = deepcopy(self.offsets)
+        if await self._is_log_on_disk():  # no offset is, before its checkpoint (POP-002)
+            # Also when nothing changed: what is written twice is in the .bak too.
+            self._files.persist_offsets(offsets, clock_ms())
         apply(self.pop_order, pop.auto_clean(self).changes)
         self._files.persist_pop_order(self.pop_order)
 
-    def _persist_delay(self) -> None:
-        self.store.flush_commit_log()  # what is delivered is on disk before it is said so
-        self._files.persist_delay(self.delay, clock_ms())
+    async def _persist_delay(self) -> None:
+        delivered = deepcopy(self.delay)
+        if await self._is_log_on_disk():  # what is delivered is, before it is said so
+            self._files.persist_delay(delivered, clock_ms())
+
+    async def _is_log_on_disk(self) -> bool:
+        """Whether all that the log holds now is, once it was waited for."""
+        self.store.commit_commit_log()
+        end = self.store.unflushed.max
+        return await self._group_commit.flushed(end) is PutStatus.PUT_OK
 
     async def _register(self) -> None:
         await self._registrar.register_again(self.metadata)

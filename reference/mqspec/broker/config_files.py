@@ -22,10 +22,28 @@ from mqspec.core.metadata import (
 )
 from mqspec.core.offset_commit import OffsetState
 from mqspec.core.pop_order import PopOrderState
-from mqspec.store.config_file import ConfigFile
+from mqspec.store.config_file import ConfigFile, Rendered, render
 from mqspec.wire.bodies import BodyError, from_plain, to_plain
 
 T = TypeVar("T")
+
+
+class _RenderedTable:
+    """A table whose entries are rendered when they change, not each time that it is written."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, tuple[object, Rendered]] = {}
+
+    def table(self, entries: Mapping[str, object]) -> dict[str, Rendered]:
+        """The table as it is written."""
+        known = self._entries
+        self._entries = {
+            name: known[name]
+            if name in known and known[name][0] is entry
+            else (entry, render(to_plain(entry)))
+            for name, entry in entries.items()
+        }
+        return {name: text for name, (_, text) in self._entries.items()}
 
 
 class ConfigFiles:
@@ -40,6 +58,8 @@ class ConfigFiles:
         self._pop_order = ConfigFile(config / "consumerOrderInfo.json")
         self._assignment = ConfigFile(config / "messageRequestMode.json")
 
+        self._rendered_topics, self._rendered_groups = _RenderedTable(), _RenderedTable()
+
     def load_metadata(self) -> MetadataState:
         """Topics and groups. Raises UserError where a file is damaged, and its .bak too."""
         topics = _load_table(self._topics, "topicConfigTable", TopicConfig)
@@ -48,13 +68,13 @@ class ConfigFiles:
 
     def persist_topics(self, state: MetadataState) -> None:
         """On disk when this returns."""
-        table = {name: to_plain(topic) for name, topic in state.topic_config_table.items()}
+        table = self._rendered_topics.table(state.topic_config_table)
         version = to_plain(state.topic_data_version)
         self._topics.persist({"dataVersion": version, "topicConfigTable": table})
 
     def persist_groups(self, state: MetadataState) -> None:
         """On disk when this returns."""
-        table = {name: to_plain(group) for name, group in state.subscription_group_table.items()}
+        table = self._rendered_groups.table(state.subscription_group_table)
         version = to_plain(state.group_data_version)
         content = {"dataVersion": version, "forbiddenTable": {}, "subscriptionGroupTable": table}
         self._groups.persist(content)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Iterable
 from ssl import SSLContext
 from typing import Final
 
 from mqrules import UserError
-from mqspec.core.metadata import BrokerConfig, MetadataState, registered_topics
+from mqspec.core.metadata import BrokerConfig, MetadataState, TopicConfig, registered_topics
 from mqspec.core.response import ResponseCode
 from mqspec.core.route import MASTER_ID, TopicRouteData
 from mqspec.core.types import Topic
@@ -47,11 +48,15 @@ class Registrar:
         self.config = config
         self._connection: Connection | None = None
         self._soon: asyncio.Task[None] | None = None
+        self._changed: set[Topic] = set()
 
     async def register(self, metadata: MetadataState) -> None:
         """Register all topics. Raises UserError where the nameserver does not take them."""
-        topics = registered_topics(metadata.topic_config_table.values(), self.config)
-        body = encode_registration(topics, metadata.topic_data_version)
+        await self._register(metadata, metadata.topic_config_table.values())
+
+    async def _register(self, metadata: MetadataState, topics: Iterable[TopicConfig]) -> None:
+        registered = registered_topics(topics, self.config)
+        body = encode_registration(registered, metadata.topic_data_version)
         fields = self._fields | {"bodyCrc32": "0", "compressed": "false"}
         await self._ask(RemotingCommand(RequestCode.REGISTER_BROKER, fields, body))
 
@@ -62,8 +67,10 @@ class Registrar:
         except UserError as error:
             log.warning("%s", error)
 
-    def register_soon(self, metadata: MetadataState) -> None:
-        """Register once what is being done now is done; changes meanwhile go along."""
+    def register_soon(self, metadata: MetadataState, changed: Iterable[Topic]) -> None:
+        """Register topics that changed, once what is being done now is done; what changes
+        meanwhile goes along (BrokerController.registerIncrementBrokerData, 5.3.3)."""
+        self._changed.update(changed)
         if self._soon is None or self._soon.done():
             self._soon = asyncio.create_task(self._register_soon(metadata))
 
@@ -89,10 +96,15 @@ class Registrar:
             self._connection.close()
 
     async def _register_soon(self, metadata: MetadataState) -> None:
-        version = None
-        while version != metadata.topic_data_version:
-            version = metadata.topic_data_version
-            await self.register_again(metadata)
+        while self._changed:
+            names, self._changed = self._changed, set()
+            table = metadata.topic_config_table
+            # All of them where one was deleted: a nameserver may be told to miss it.
+            told = names if names <= table.keys() else table.keys()
+            try:
+                await self._register(metadata, [table[name] for name in told])
+            except UserError as error:
+                log.warning("%s", error)  # the next registration of all topics tells it
 
     async def _ask(self, request: RemotingCommand) -> RemotingCommand:
         try:

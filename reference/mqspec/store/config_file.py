@@ -88,7 +88,19 @@ def _quoted(match: re.Match[str]) -> str:
     return string or f'"{integer}"'
 
 
+class Rendered(str):
+    """An entry of a table in a content, as it is written: see `render`."""
+
+
+def render(entry: Mapping[str, Any]) -> Rendered:
+    """An entry of a table, which stands one level below the content. A large table of which a
+    few entries changed is written faster with the others rendered before."""
+    return Rendered(_dump(entry, "\t\t"))
+
+
 def _dump(value: object, indent: str) -> str:
+    if isinstance(value, Rendered):
+        return value
     if not isinstance(value, Mapping) or not value:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     inner = indent + "\t"
