@@ -129,12 +129,13 @@ def compare(check: Check, run: TlcRun) -> str:
 def run_checks(
     checks: Sequence[Check], jobs: int, cache: Cache | None, report: Callable[[Result], None]
 ) -> list[Result]:
-    """Run checks, `jobs` at a time, the largest first; `report` is told of each at its end.
-    The results are in the order of the checks.
+    """Run checks, `jobs` at a time, the largest first; `report` is told of each, once it and all
+    before it have ended. The results are in the order of the checks.
 
     A model that TLC refuses stops the rest: nothing is worth reading until it is mended.
     """
     results: dict[int, Result] = {}
+    reported = 0
     with ThreadPoolExecutor(jobs) as pool:
         places = sorted(range(len(checks)), key=lambda place: -checks[place].states)
         futures: dict[Future[Result], int] = {
@@ -143,7 +144,9 @@ def run_checks(
         try:
             for future in as_completed(futures):
                 results[futures[future]] = future.result()
-                report(future.result())
+                while reported in results:
+                    report(results[reported])
+                    reported += 1
         except UserError:
             pool.shutdown(cancel_futures=True)
             raise
