@@ -18,7 +18,7 @@ USER, PASSWORD = "rocketmq", "12345678"
 _VIP_OFFSET: Final = 2  # the fast port is listenPort - 2
 
 _JVM: Final = (
-    *("-Xmx384m", "-Xms384m", "-XX:MaxDirectMemorySize=256m"),
+    *("-Xmx384m", "-Xms384m", "-XX:MaxDirectMemorySize=768m"),
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
     "-Drocketmq.broker.rebalance.lockMaxLiveTime=10000",  # ms, instead of a minute
 )
