@@ -33,6 +33,7 @@ from mqspec.core.group import ConsumeFromWhere, MessageModel
 from mqspec.core.metadata import AUTO_CREATE_TOPIC
 from mqspec.core.producer import select_by_hash
 from mqspec.core.types import MessageQueue
+from mqspec.transport import connect
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
@@ -409,11 +410,26 @@ def test_what_java_fails_on_comes_again_and_again(java: Java, nameserver: str) -
     assert [(each.key, each.tags, each.who) for each in got] == [("hard", "Tag", "reference")] * 3
 
 
+async def topic_is_there(nameserver: str, topic: str) -> None:
+    """Wait until it has a route: who subscribes earlier learns of it a minute later."""
+    host, _, port = nameserver.rpartition(":")
+    connection = await connect(host, int(port))
+    ask = {"topic": topic}
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, ask)
+            if (await connection.request(request, 5_000)).code == 0:
+                break
+            await asyncio.sleep(0.1)
+    connection.close()
+
+
 def test_what_java_gives_up_is_in_the_dead_letter_topic(java: Java, nameserver: str) -> None:
     asyncio.run(create_topic(nameserver, "GivenUp"))
     send(nameserver, message("GivenUp", "dead"))
     java.tell("push", "GivingUpGroup", "GivenUp", "giving-up")
     java.got("GivingUpGroup", 1)
+    asyncio.run(topic_is_there(nameserver, "%DLQ%GivingUpGroup"))
     (dead,) = read(nameserver, "%DLQ%GivingUpGroup", 1, group="Undertakers")
     java.tell("stop", "GivingUpGroup")
     assert dead.keys == "dead"

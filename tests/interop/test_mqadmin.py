@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from mqspec.wire.codes import RequestCode
 DEADLINE_S = 60
 CLUSTER, TOPIC, GROUP, PRODUCERS = "DefaultCluster", "Orders", "Billing", "Shop"
 UNIQUE_KEY = "7F000001000100000000000000000003"
+
+BODIES = Path("/tmp/rocketmq/msgbodys")  # where queryMsgById writes bodies, whoever asks
 
 
 class MqAdmin:
@@ -42,6 +45,9 @@ class MqAdmin:
             assert process.stdin is not None
             process.stdin.close()
             await process.wait()
+            shutil.rmtree(BODIES, ignore_errors=True)
+            with suppress(OSError):  # it is not ours, or not empty
+                BODIES.parent.rmdir()
 
     async def __call__(self, line: str) -> list[list[str]]:
         """What a command prints, a list of words a line."""
