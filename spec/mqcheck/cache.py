@@ -44,12 +44,12 @@ def key_of(module: Path, config: str, library: Sequence[Path], options: Sequence
     """What a run of TLC depends on, as one name."""
     digest = hashlib.sha256(_digest(toolchain.tlc_jar()).encode())
     words = (module.stem, config, *options)
-    for part in (*(word.encode() for word in words), *texts(module, library)):
+    for part in (*(word.encode() for word in words), *_texts(module, library)):
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()
 
 
-def texts(module: Path, library: Sequence[Path]) -> Iterator[bytes]:
+def _texts(module: Path, library: Sequence[Path]) -> Iterator[bytes]:
     """The module, and every one that it names, and so on: more than it extends, never less."""
     known = {path.stem: path for folder in library for path in sorted(folder.glob("*.tla"))}
     known |= {path.stem: path for path in sorted(module.parent.glob("*.tla"))}

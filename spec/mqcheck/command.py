@@ -23,7 +23,7 @@ from mqcheck.cache import Cache
 from mqcheck.config import read_config
 from mqcheck.manifest import TLA, Model, Tier, models
 from mqcheck.replay import ReplayError, replay, world_of
-from mqcheck.runner import Check, Result, plan, run_check, run_checks
+from mqcheck.runner import Check, Result, never_taken, plan, run_check, run_checks
 from mqcheck.scenario import scenario_of, write_scenario
 from mqcheck.tlc import Counterexample, Exit, run_tlc
 from mqrules import UserError, write_evidence
@@ -66,6 +66,10 @@ def run(args: argparse.Namespace) -> int:
     if args.evidence:
         write_evidence(args.evidence, (e for result in results for e in result.evidence()))
     failed = sum(1 for result in results if result.problem)
+    # Of some models only it would say little: another may take what they leave out.
+    empty = [] if args.models else never_taken(results)
+    for action in empty:
+        console.print(f"[red]FAILED[/] {action} is taken in no model", soft_wrap=True)
     cached = sum(1 for result in results if result.run.cached)
     known = f", {cached} known from before" if cached else ""
     console.print(f"{len(chosen)} models, {len(results)} runs of TLC{known}, {failed} failed")
@@ -74,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     for answer in differing:
         console.print(f"[red]FAILED[/] {answer}")
     console.print(f"{len(replays)} counterexamples replayed on the core, {len(differing)} failed")
-    return 1 if failed or differing else 0
+    return 1 if failed or empty or differing else 0
 
 
 def _run_checks(

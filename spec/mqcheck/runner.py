@@ -9,7 +9,7 @@ names, and the manifest must name the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
@@ -116,14 +116,31 @@ def compare(check: Check, run: TlcRun) -> str:
         found = replace(found, depth=check.counts.depth)
     if check.counts and found != check.counts:
         return f"{names}: found {_shown(found)}, the manifest says {_shown(check.counts)}"
-    if check.counts and (odd := run.untaken ^ set(check.model.untaken)):
-        never = ", ".join(sorted(run.untaken & odd))
-        return f"never taken: {never}" if never else f"taken after all: {', '.join(sorted(odd))}"
+    if check.counts:
+        return _compare_actions(run.taken, frozenset(check.model.untaken))
     if check.depth is not None and run.counterexample is not None:
         depth = len(run.counterexample.steps)
         if depth != check.depth:
             return f"{names}: counterexample of {depth} states, the manifest says {check.depth}"
     return ""
+
+
+def _compare_actions(taken: Mapping[str, int], listed: frozenset[str]) -> str:
+    untaken = {action for action, times in taken.items() if not times}
+    if not taken:
+        return "TLC tells of no action"
+    if never := untaken - listed:
+        return f"never taken: {', '.join(sorted(never))}"
+    if after_all := listed - untaken:
+        return f"taken after all: {', '.join(sorted(after_all))}"
+    return ""
+
+
+def never_taken(results: Iterable[Result]) -> list[str]:
+    """Actions that no model of the protocol as it is takes: what is checked of them is empty."""
+    runs = [result.run for result in results if result.check.model.defect is None]
+    told = {action for run in runs for action in run.taken}
+    return sorted(told - {action for run in runs for action in run.taken if run.taken[action]})
 
 
 def run_checks(

@@ -7,8 +7,8 @@ here depends on the wording of a message.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ class TlcRun:
     distinct: int
     depth: int
     counterexample: Counterexample | None
-    untaken: frozenset[str] = frozenset()  # actions, where coverage was asked for
+    taken: Mapping[str, int] = field(default_factory=dict)  # how often, of each action: coverage
     cached: bool = False  # said by an earlier run of the same
 
 
@@ -85,7 +85,7 @@ def run_tlc(
     """Run TLC on `module` with the text of a configuration, called `name` in errors.
 
     `library` holds the folders of other modules; `thorough` is for large models; `coverage`
-    also tells which actions are never taken; what an earlier run of the same said is taken
+    also tells how often each action is taken; what an earlier run of the same said is taken
     from the cache. Raises UserError where TLC itself fails: a syntax error, an unknown
     property.
     """
@@ -111,7 +111,7 @@ def parse_output(output: str, code: int, where: str) -> TlcRun:
         raise UserError(where, f"TLC failed ({code}): {_reason(messages, output)}", "correct it")
     steps: list[Step] = []
     loop, stutters, generated, distinct, depth = None, False, 0, 0, 0
-    taken: dict[str, int] = {}  # how often, of each action
+    taken: dict[str, int] = {}
     for message, _, text in messages:
         match message:
             case _ if message == _STATE_PRINTED and (found := _STATE.match(text)):
@@ -127,8 +127,7 @@ def parse_output(output: str, code: int, where: str) -> TlcRun:
             case _ if message == _SEARCH_DEPTH and (reached := _DEPTH.search(text)):
                 depth = int(reached[1])
     counterexample = Counterexample(tuple(steps), loop, stutters) if steps else None
-    untaken = frozenset(action for action, times in taken.items() if not times)
-    return TlcRun(Exit(code), generated, distinct, depth, counterexample, untaken)
+    return TlcRun(Exit(code), generated, distinct, depth, counterexample, taken)
 
 
 def _step(action: str, state: dict[str, Any], before: list[Step]) -> Step:

@@ -10,7 +10,7 @@ import pytest
 from mqcheck import manifest
 from mqcheck.config import read_config
 from mqcheck.manifest import Break, Counts, Model, Tier, check_model
-from mqcheck.runner import compare, plan, run_check
+from mqcheck.runner import compare, never_taken, plan, run_check
 from mqrules import Kind, Level, UserError, Verdict, rules
 
 MODULE = """
@@ -114,6 +114,19 @@ def test_an_action_that_is_never_taken_is_noticed(tmp_path: Path) -> None:
     assert run_check(listed).problem == ""
     wrong = replace(check, model=replace(MODEL, untaken=("Increment", "Reset")))
     assert run_check(wrong).problem == "taken after all: Increment"
+
+
+def test_an_action_that_no_model_takes_is_noticed() -> None:
+    result = run_check(next(plan(MODEL)))
+    assert result.run.taken.keys() == {"Increment"}
+    assert never_taken([result]) == []
+    idle = replace(result, run=replace(result.run, taken={"Increment": 0, "Reset": 0}))
+    assert never_taken([idle]) == ["Increment", "Reset"]
+    assert never_taken([idle, result]) == ["Reset"]
+    seeded = replace(MODEL, name="MC_Counter__Defect")
+    of_a_defect = replace(result, check=replace(result.check, model=seeded))
+    assert never_taken([idle, of_a_defect]) == ["Increment", "Reset"]
+    assert compare(result.check, replace(result.run, taken={})) == "TLC tells of no action"
 
 
 def test_a_problem_makes_the_evidence_a_violation() -> None:
