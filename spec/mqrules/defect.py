@@ -15,10 +15,13 @@ class Defect:
     """One incident or public issue, and how it is switched on."""
 
     id: str
-    title: str
-    incident: str  # the letter of the seed scenario, or a public issue
+    title: str  # what its users see
     breaks: tuple[str, ...]  # the rules that it must break, and no others
-    model: str | None = None  # the configuration MC_NAME__DEFECT that shows it
+    incident: str = ""  # the letter of the seed scenario, or where it was seen
+    issues: tuple[str, ...] = ()  # the public reports of it, as OWNER/REPOSITORY#NUMBER
+    mechanism: str = ""  # how it comes about, and how the model has it
+    fixed: str = ""  # the first release without it, or why there is none
+    model: str | None = None  # MC_NAME__DEFECT; of what was never promised, a model as it is
     patch: str | None = None  # the patch on the reference, applied from outside
     case: str | None = None  # the conformance case or audit check that detects it
 

@@ -79,10 +79,15 @@ class DefectsDirective(SphinxDirective):
         standard = self.env.domains.standard_domain
         standard.note_object("defect", defect.id, anchor, self.state_machine)
         docname = self.env.docname
-        pairs = [
-            ("Incident", text(defect.incident)),
-            ("Breaks", joined(reference("rule", rule, docname) for rule in defect.breaks)),
-        ]
+        said = (
+            ("Incident", defect.incident),
+            ("Reports", ", ".join(defect.issues)),
+            ("How", defect.mechanism),
+            ("Fixed", defect.fixed),
+        )
+        pairs = [(name, linked(words, docname)) for name, words in said if words]
+        broken = joined(reference("rule", rule, docname) for rule in defect.breaks)
+        pairs.append(("Breaks", broken))
         if defect.model:
             pairs.append(("Shown by the model", [reference("model", defect.model, docname)]))
         for name, value in (("Patch", defect.patch), ("Detected by", defect.case)):
