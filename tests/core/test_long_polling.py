@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mqspec.core.log import TopicQueue
 from mqspec.core.long_polling import (
+    CHECK_INTERVAL_MS,
     LongPollingState,
     PullRequest,
     check_hold_request,
@@ -11,6 +12,7 @@ from mqspec.core.long_polling import (
     notify_message_arriving,
     suspend_pull_request,
 )
+from mqspec.core.push_consumer import BROKER_SUSPEND_MAX_TIME_MS, CONSUMER_TIMEOUT_MS_WHEN_SUSPEND
 from mqspec.core.record import tags_code
 from mqspec.core.step import apply
 from mqspec.core.subscription import build_subscription_data
@@ -73,3 +75,9 @@ def test_pulls_of_a_closed_connection_are_forgotten() -> None:
     state = holding("one")
     apply(state, forget_pull_requests(state, lambda _: True).changes)
     assert state.pull_request_table == {}
+
+
+def test_the_times_have_the_order_that_the_model_gives_them() -> None:
+    longest_ms = BROKER_SUSPEND_MAX_TIME_MS + CHECK_INTERVAL_MS
+    assert CHECK_INTERVAL_MS < BROKER_SUSPEND_MAX_TIME_MS < longest_ms
+    assert longest_ms < CONSUMER_TIMEOUT_MS_WHEN_SUSPEND  # PULL-015

@@ -1,9 +1,10 @@
-"""LongPolling: a pull that finds nothing yet is held until a message comes, or its time is up.
+"""Long polling: a pull that finds nothing yet is held until a message comes, or its time is up.
+Twin of LongPolling.tla.
 
 A held pull is looked at when a message arrives in its queue, and every 5 seconds; nothing
 else ends it, so that it is held up to 5 seconds longer than it asked for (PULL-009). A message
-that arrives between the read and the hold is noticed by the next look. A woken pull is
-carried out again, and is not held a second time.
+that arrives between the read and the hold is noticed by the next look (PULL-014). A woken
+pull is carried out again, and is not held a second time.
 
 Facts: PullRequestHoldService.java (5.3.3).
 """
