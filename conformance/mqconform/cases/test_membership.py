@@ -204,3 +204,26 @@ def test_each_broker_keeps_a_list_of_its_own(scene: Scene) -> None:
 @pytest.mark.parametrize("body", [b"", b"{", b"no JSON"], ids=["none", "torn", "text"])
 def test_a_heartbeat_that_is_not_json_is_refused(scene: Scene, body: bytes) -> None:
     assert scene.broker.call(Request(requests.HEART_BEAT, body=body)).code == 1
+
+
+# As rocketmq-client-cpp writes it, with names of our own.
+CPP_HEARTBEAT = (
+    '{"clientID":"24794-127.0.0.1@DEFAULT","consumerDataSet":[{"consumeFromWhere":4,'
+    '"consumeType":1,"groupName":"%s","messageModel":1,"subscriptionDataSet":[{"subString":"*",'
+    '"subVersion":"1795282537889","topic":"%s"}]}],"producerDataSet":[{"groupName":"PID_CPP"}]}\n'
+)
+
+
+@case("GROUP-058", party="broker")
+def test_a_heartbeat_of_a_client_in_cpp(scene: Scene) -> None:
+    group, topic = scene.name("G"), scene.topic()
+    body = (CPP_HEARTBEAT % (group, topic)).encode()
+    heartbeat = Request(requests.HEART_BEAT, body=body)
+    assert scene.broker.call(heartbeat).code == 0
+    about = scene.broker.call(
+        Request(requests.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+    ).json()
+    said = (about["consumeType"], about["messageModel"], about["consumeFromWhere"])
+    assert said == ("CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_FIRST_OFFSET")
+    assert about["subscriptionTable"][topic]["subVersion"] == 1795282537889
+    assert [one["clientId"] for one in about["connectionSet"]] == ["24794-127.0.0.1@DEFAULT"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mqspec.core import group, pull
-from mqspec.core.group import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+from mqspec.core.group import SubscriptionData
 from mqspec.core.metadata import create_retry_topic, find_subscription_group
 from mqspec.core.response import ResponseCode
 from mqspec.service import clock_ms, refused
@@ -62,18 +62,15 @@ def _register_consumer(
     info: group.ClientChannelInfo,
     without_sub: bool,
 ) -> group.RegisterConsumer:
-    try:
-        return group.RegisterConsumer(
-            data.group_name,
-            connection,
-            info,
-            None if without_sub else tuple(map(_subscription, data.subscription_data_set)),
-            ConsumeType(data.consume_type),
-            MessageModel(data.message_model),
-            ConsumeFromWhere(data.consume_from_where),
-        )
-    except ValueError as error:
-        raise BodyError(f"not a ConsumerData: {error}") from None
+    return group.RegisterConsumer(
+        data.group_name,
+        connection,
+        info,
+        None if without_sub else tuple(map(_subscription, data.subscription_data_set)),
+        data.consume_type,
+        data.message_model,
+        data.consume_from_where,
+    )
 
 
 def unregister_client(

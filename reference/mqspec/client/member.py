@@ -68,9 +68,10 @@ from mqspec.core.rebalance import (
     rebalance_by_topic,
     rebalanced,
 )
-from mqspec.core.step import Step, apply
+from mqspec.core.step import Change, Step, apply
 from mqspec.core.subscription import TAG
 from mqspec.core.types import ClientId, Group, MessageQueue, Topic
+from mqspec.trace import Trace
 from mqspec.transport import Connection, refuse
 from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
@@ -100,6 +101,7 @@ class MemberConfig:
     local_offset_store_dir: Path | None = None  # None: ~/.rocketmq_offsets; of broadcasting
     ssl: SSLContext | None = None  # mqspec.tls.client_context
     credentials: SessionCredentials | None = None
+    trace: Trace | None = None  # where the member writes what it does
 
 
 class GroupMember:
@@ -191,6 +193,7 @@ class GroupMember:
         await self.tasks.cancel()
         await self._end_work()
         await self.persist()
+        self._note_end()
         for mq in self.queues:
             self.record(EventKind.REVOKE, **self.at(mq))
         fields = {"clientID": self.client_id, "consumerGroup": self.group}
@@ -202,6 +205,7 @@ class GroupMember:
     async def kill(self) -> None:
         """End as a process does that is killed: nothing is reported, connections break."""
         self.instance.abort()
+        self._note_end()
         self.record(EventKind.CRASH, **self._who)
         await self.tasks.cancel()
 
@@ -278,9 +282,9 @@ class GroupMember:
         config = self._common
         consumer = bodies.ConsumerData(
             self.group,
-            consume_type=self.CONSUME_TYPE.value,
-            message_model=config.message_model.value,
-            consume_from_where=config.consume_from_where.value,
+            consume_type=self.CONSUME_TYPE,
+            message_model=config.message_model,
+            consume_from_where=config.consume_from_where,
             subscription_data_set=tuple(
                 subscription_body(data, version_ms) for data in self.subscriptions.values()
             ),
@@ -408,6 +412,7 @@ class GroupMember:
 
     async def carry_out(self, step: Step) -> None:
         """Apply what changes, and report what is to be reported."""
+        self.note(step)
         apply(self.state, step.changes)
         for update in step.sends:
             self.record(
@@ -415,6 +420,14 @@ class GroupMember:
             )
         if step.sends:
             await self.offset_store.persist(step.sends)
+
+    def note(self, step: Step) -> None:
+        """Write what is about to be done to the trace."""
+        if self._common.trace:
+            self._common.trace.step(f"{self.group}/{self.client_id}", "OffsetCommit", step)
+
+    def _note_end(self) -> None:
+        self.note(Step((Change("crashed", None, True),)))
 
     def _open_offset_store(self) -> OffsetStore:
         if not self.is_broadcasting:

@@ -90,8 +90,16 @@ class PullFrom(Enum):
 
 # computePullFromWhere: (policy, whether a %RETRY% topic) -> where nothing is stored.
 _NOTHING_STORED: Final = {
-    (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, False): PullFrom.MAX_OFFSET,
-    (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, True): PullFrom.ZERO,
+    **{
+        (policy, is_retry): where
+        for policy in (
+            ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+            ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST,
+            ConsumeFromWhere.CONSUME_FROM_MIN_OFFSET,
+            ConsumeFromWhere.CONSUME_FROM_MAX_OFFSET,
+        )
+        for is_retry, where in ((False, PullFrom.MAX_OFFSET), (True, PullFrom.ZERO))
+    },
     (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, False): PullFrom.ZERO,
     (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, True): PullFrom.ZERO,
     (ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, False): PullFrom.TIMESTAMP,

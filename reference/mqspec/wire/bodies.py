@@ -15,10 +15,12 @@ import json
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from struct import Struct
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from mqspec.core.group import ConsumeFromWhere, ConsumeType, MessageModel
 from mqspec.core.record import Bad, Blank, Record, decode_record
 from mqspec.core.types import MessageQueue
 
@@ -156,9 +158,9 @@ class ConsumerData:
     """One consumer group of a client (ConsumerData.java)."""
 
     group_name: str
-    consume_type: str = "CONSUME_PASSIVELY"
-    message_model: str = "CLUSTERING"
-    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
+    message_model: MessageModel = MessageModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
     subscription_data_set: tuple[SubscriptionData, ...] = ()
     unit_mode: bool = False
 
@@ -276,6 +278,12 @@ def _build(kind: Any, data: Any) -> Any:
         return kind(
             **{name: _build(_hints(kind)[name], item) for name, item in found if item is not None}
         )
+    if type(data) is int and issubclass(kind, StrEnum):
+        # Java's ordinal, which clients in C++ write (GROUP-058): the members stand in its order.
+        members = tuple(kind)
+        if not 0 <= data < len(members):
+            raise BodyError(f"{kind.__name__} has no member {data}")
+        return members[data]
     return kind(data)
 
 
