@@ -16,6 +16,7 @@ from mqspec.nameserver import NameServer
 from mqspec.nameserver.config import NamesrvConfig
 from mqspec.store.message_store import StoreConfig
 from mqspec.tls import Tls
+from mqspec.trace import Trace
 
 BROKER_PORT_STEP: Final = 10  # a real broker also takes the ports 2 below and 1 above its own
 BROKERS_MAX: Final = len(ascii_lowercase)
@@ -38,6 +39,7 @@ class ClusterConfig:
     broker_config: BrokerConfig = field(default_factory=BrokerConfig)  # but for name and host
     store_config: StoreConfig = field(default_factory=StoreConfig)
     tls: Tls = field(default_factory=Tls)  # of the nameserver and the brokers
+    trace: Trace | None = None  # where the brokers write what they do
 
 
 class Cluster:
@@ -88,4 +90,5 @@ class Cluster:
             config.broker_port and config.broker_port + i * BROKER_PORT_STEP,
             config.store_config,
             config.tls,
+            config.trace,
         )

@@ -51,6 +51,7 @@ from mqspec.store.message_store import (
     StoreConfig,
 )
 from mqspec.tls import Tls
+from mqspec.trace import Trace
 from mqspec.transport import Answer, Connection, Handler, Server, refuse
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -77,8 +78,10 @@ class Broker:
         port: int = 0,
         store_config: StoreConfig | None = None,
         tls: Tls | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self.config = config or BrokerConfig()
+        self.trace = trace
         self.metadata = MetadataState()
         self.groups = GroupState()
         self.offsets = OffsetState()
@@ -100,6 +103,8 @@ class Broker:
         self.store = MessageStore(root, self.store_config, clock_ms)
         self.store.on_arrival = self._arrived
         self.store.settle = self._settle_soon
+        if trace:
+            self.store.on_step = partial(trace.step, self.config.broker_name, "Log")
         self._group_commit = GroupCommit(self.store)
         self._reputs = False  # whether a reput is about to be done
         self.store_host: Host
@@ -238,6 +243,7 @@ class Broker:
     def carry_groups(self, step: Step) -> Step:
         """Apply changes of the members, tell the members, and close whom the core closes."""
         events.membership(self, step)
+        self._note("Group", step)
         apply(self.groups, step.changes)
         for send in step.sends:
             assert isinstance(send.channel, Connection)
@@ -252,7 +258,14 @@ class Broker:
 
     def carry_offsets(self, step: Step) -> Step:
         """Apply changes of consumer offsets; they reach the disk within 5 s."""
+        self._note("OffsetCommit", step)
         apply(self.offsets, step.changes)
+        return step
+
+    def carry_locks(self, step: Step) -> Step:
+        """Apply changes of locks."""
+        self._note("Lock", step)
+        apply(self.locks, step.changes)
         return step
 
     def carry_assignment(self, step: Step) -> Step:
@@ -281,6 +294,13 @@ class Broker:
         return answer(put.status)
 
     # Inside
+
+    def _note(self, module: str, step: Step) -> None:
+        if self.trace:
+            self.trace.step(self.config.broker_name, module, step)
+
+    def _note_offsets(self, where: str, offsets: OffsetState) -> None:
+        self._note("OffsetCommit", Step((Change(where, None, offsets.offset_table),)))
 
     async def _answer_flushed(
         self, position: int, answer: Callable[[PutStatus], RemotingCommand]
@@ -350,6 +370,7 @@ class Broker:
     def _load(self) -> None:
         self.metadata = self._files.load_metadata()
         self.offsets = self._files.load_offsets()
+        self._note_offsets("offset_table", self.offsets)
         self.assignment = self._files.load_assignment()
         self.delay = self._files.load_delay()
         self.transactions = transactions.load(self)
@@ -421,9 +442,14 @@ class Broker:
 
     async def _persist_offsets(self) -> None:
         offsets = deepcopy(self.offsets)
+        if self.trace:
+            self.trace.read(
+                self.config.broker_name, "OffsetCommit", "offset_table", None, offsets.offset_table
+            )
         if await self._is_log_on_disk():  # no offset is, before its checkpoint (POP-002)
             # Also when nothing changed: what is written twice is in the .bak too.
             self._files.persist_offsets(offsets, clock_ms())
+            self._note_offsets("offset_file", offsets)
         apply(self.pop_order, pop.auto_clean(self).changes)
         self._files.persist_pop_order(self.pop_order)
 

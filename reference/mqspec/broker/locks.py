@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mqspec.core.lock import LockBatch, try_lock_batch, unlock_batch
-from mqspec.core.step import apply
 from mqspec.service import clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BodyError, LockBatchBody, dumps, from_body, to_plain
@@ -19,13 +18,13 @@ def lock_batch_mq(broker: Broker, _: Connection, request: RemotingCommand) -> Re
     """41. What was refused is missing from the answer, whose code is 0 all the same."""
     max_live_time_ms = broker.config.rebalance_lock_max_live_time_ms
     step = try_lock_batch(broker.locks, _batch(request), clock_ms(), max_live_time_ms)
-    apply(broker.locks, step.changes)
+    broker.carry_locks(step)
     return request.response(body=dumps({"lockOKMQSet": to_plain(step.result)}))
 
 
 def unlock_batch_mq(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """42. The answer is 0, whoever holds the queues."""
-    apply(broker.locks, unlock_batch(broker.locks, _batch(request)).changes)
+    broker.carry_locks(unlock_batch(broker.locks, _batch(request)))
     return request.response()
 
 

@@ -29,13 +29,17 @@ def query_consumer_offset(
     topic, queue_id = text(request, "topic"), integer(request, "queueId")
     store = broker.store
     is_young = store.min_offset(topic, queue_id) == 0 < store.max_offset(topic, queue_id)
+    # A group that is not named is one that nobody has: "null" would be a name.
+    key = OffsetKey(topic, request.ext_fields.get("consumerGroup", ""), queue_id)
     answer = offset_commit.query_consumer_offset(
         broker.offsets,
-        # A group that is not named is one that nobody has: "null" would be a name.
-        OffsetKey(topic, request.ext_fields.get("consumerGroup", ""), queue_id),
+        key,
         set_zero_if_not_found=boolean(request, "setZeroIfNotFound", default=True),
         queue_is_young=is_young,
     )
+    if broker.trace:
+        name = broker.config.broker_name
+        broker.trace.read(name, "OffsetCommit", "offset_table", key, answer.offset)
     return _answered(request, answer)
 
 

@@ -32,6 +32,7 @@ from mqspec.core.offset_commit import (
     FLOW_CONTROL_DELAY_MS,
     ProcessQueue,
     Pulled,
+    UpdateConsumerOffset,
     correct_tags_offset,
     drop,
     held,
@@ -52,6 +53,7 @@ from mqspec.core.push_consumer import (
     PullStatus,
 )
 from mqspec.core.rebalance import FIRST_PULL_DELAY_MS
+from mqspec.core.step import Step
 from mqspec.core.types import ClientId, Group, MessageQueue
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
@@ -222,6 +224,7 @@ class PushConsumer(GroupMember):
             commit_offset = pull_commit_offset(self.state, mq)
         if commit_offset is not None:
             flags |= PullSysFlag.COMMIT_OFFSET
+            self.note(Step(sends=(UpdateConsumerOffset(self.group, mq, commit_offset),)))
             self.record(EventKind.COMMIT, Outcome.UNKNOWN, value=commit_offset, **self.at(mq))
         request = PullRequest(
             self.group,

@@ -38,6 +38,7 @@ from mqspec.nameserver.config import NamesrvConfig
 from mqspec.options import Option, Value, build, options
 from mqspec.store.message_store import StoreConfig
 from mqspec.tls import Tls, TlsMode, server_context
+from mqspec.trace import Trace
 
 C = TypeVar("C")
 
@@ -56,6 +57,7 @@ class ServeConfig:
     metrics_port: int | None = None  # of Prometheus, at http://127.0.0.1:PORT/metrics
     log_level: LogLevel = LogLevel.WARNING
     log_format: LogFormat = LogFormat.TEXT
+    trace: Path | None = None  # a file, for what the brokers do, step by step
     tls_mode: TlsMode = TlsMode.PERMISSIVE
     tls_certificate: Path | None = None  # a PEM file
     tls_key: Path | None = None  # where it is not in the certificate's file
@@ -161,6 +163,7 @@ def run(args: argparse.Namespace) -> int:
             if serve.tls_certificate
             else None,
         ),
+        trace=Trace(serve.trace) if serve.trace else None,
     )
     start_logging(serve.log_level, serve.log_format)
     asyncio.run(_serve(config, serve.metrics_port))

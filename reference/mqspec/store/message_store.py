@@ -35,7 +35,7 @@ from mqspec.core.log import (
 from mqspec.core.record import Record, encode_record, offset_message_id, place
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
-from mqspec.core.step import apply
+from mqspec.core.step import Step, apply
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.consume_queue import ConsumeQueue
@@ -120,7 +120,8 @@ class Arrival(NamedTuple):
 class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
-    `on_arrival` is called with each message as it becomes visible. `settle` is called after
+    `on_arrival` is called with each message as it becomes visible, `on_step` with each step of
+    the log before it is carried out. `settle` is called after
     each put, to dispatch it and, with synchronous flush, to have it on disk first, now or soon;
     what it returns is how the put ended.
     """
@@ -135,6 +136,7 @@ class MessageStore:
         self.root = root
         self._disk = disk
         self.on_arrival: Callable[[Arrival], None] = lambda _: None
+        self.on_step: Callable[[Step], None] | None = None
         self.settle: Callable[[], PutStatus] = self._settle
         self._config = config
         self._clock_ms = clock_ms
@@ -241,6 +243,8 @@ class MessageStore:
         except OSError as error:
             _log.error("the log cannot grow: %s", error)
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
+        if self.on_step:
+            self.on_step(step)
         apply(self._state, step.changes)
         self._pending.extend(dispatches)
         self._written_at = now
@@ -263,6 +267,8 @@ class MessageStore:
                 return
             self._is_dispatch_stuck = False
             self._pending.popleft()
+            if self.on_step:
+                self.on_step(step)
             apply(self._state, step.changes)
             self._dispatched_at = dispatch.store_timestamp
             if step.result:
