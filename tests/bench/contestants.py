@@ -1,0 +1,110 @@
+"""The servers that are measured: `mqspec serve`, and Apache RocketMQ 5.3.3."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mqconform.apache import Apache
+from mqconform.cluster import Cluster
+
+_SERVER_JVM: Final = ("-Xms768m", "-Xmx768m", "-XX:MaxDirectMemorySize=512m", "-XX:-UsePerfData")
+
+
+class Contestant(NamedTuple):
+    """A nameserver with one broker, running."""
+
+    name: str
+    nameserver: str  # host:port
+    broker: str
+    pids: Sequence[int]  # the broker's last
+    started_s: float  # from the start of the process to its first route
+
+    def resume(self) -> None:
+        for pid in self.pids:
+            os.kill(pid, signal.SIGCONT)
+
+    def pause(self) -> None:
+        """Until `resume`: what waits is not to take the time of what is measured."""
+        for pid in self.pids:
+            os.kill(pid, signal.SIGSTOP)
+
+    @property
+    def resident_mib(self) -> float:
+        """Of its processes together."""
+        return sum(int(_ps("rss", pid)) for pid in self.pids) / 1024
+
+    @property
+    def cpu_s(self) -> float:
+        """What its processes took so far, in user and system mode; to 10 ms."""
+        return sum(map(_cpu_s, self.pids))
+
+
+@contextlib.contextmanager
+def apache(home: Path) -> Iterator[Contestant]:
+    """The real one."""
+    begin = time.monotonic()
+    with Apache(home, brokers=1, jvm=_SERVER_JVM) as running:
+        cluster = Cluster(running.nameserver)
+        cluster.wait(1)
+        try:
+            took = time.monotonic() - begin
+            (broker,) = cluster.brokers.values()
+            address = str(running.nameserver)
+            yield Contestant("apache", address, str(broker), running.pids, took)
+        finally:
+            _resume(running.pids)
+
+
+@contextlib.contextmanager
+def reference(home: Path) -> Iterator[Contestant]:
+    """`mqspec serve`, on a store that is there or not."""
+    options = ["--store", str(home), "--nameserver-port", "0", "--broker-port", "0"]
+    options += ["--log-level", "error"]  # a part of it that was paused warns of the other
+    begin = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-m", "mqspec.cli", "serve", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said: dict[str, str] = {}
+            for line in process.stdout:
+                words = line.split()
+                said[words[0]] = words[-1]
+                if words == ["ready"]:
+                    break
+            took = time.monotonic() - begin
+            address = said["nameserver"]
+            yield Contestant("reference", address, said["broker"], [process.pid], took)
+        finally:
+            _resume([process.pid])
+            process.terminate()
+
+
+def _resume(pids: Sequence[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _ps(what: str, pid: int) -> str:
+    command = ["ps", "-o", f"{what}=", "-p", str(pid)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _cpu_s(pid: int) -> float:
+    stat = Path(f"/proc/{pid}/stat")  # ps of Linux rounds to seconds
+    if stat.exists():
+        user, system = stat.read_text().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    minutes, _, seconds = _ps("time", pid).rpartition(":")
+    return 60 * int(minutes) + float(seconds)

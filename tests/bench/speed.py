@@ -1,0 +1,105 @@
+"""The reference beside Apache RocketMQ 5.3.3, in turn, with the real client.
+
+A figure alone says more about the machine than about the broker, so what counts is the ratio
+reference / Apache of medians, both measured within the same minutes. While one of the two is
+measured, the other is stopped (SIGSTOP), since an idle Apache broker takes a third of a core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from contestants import Contestant, apache, reference
+from figures import Figure, Part
+
+from mqspec import toolchain
+
+HERE: Final = Path(__file__).parent
+BODY_BYTES: Final = 128
+LEAST: Final = {"sync1": 1.0, "sync16": 1.0, "async": 1.0, "batch": 1.0, "consume": 0.7}
+# Of --messages: what a round of each work takes part in, so that each takes seconds.
+SHARES: Final = {"sync1": 0.25, "sync16": 0.5, "async": 1.0, "batch": 2.0, "consume": 0.0}
+START_S_MOST: Final = 1.0
+
+
+def speed(home: Path, rounds: int, messages: int) -> Part:
+    """Both are started, and measured after one round to warm up."""
+    with contextlib.ExitStack() as stack:
+        client = _client(home)
+        contestants, idle_mib = [], {}
+        for starts in (apache, reference):
+            contestant = stack.enter_context(starts(home / starts.__name__))
+            idle_mib[contestant.name] = memory = contestant.resident_mib
+            contestant.pause()
+            print(f"{contestant.name}: up in {contestant.started_s:.2f} s, {memory:.0f} MiB idle")
+            contestants.append(contestant)
+        rates = _measure(contestants, client, rounds, messages)
+    a, r = contestants
+    figures = [
+        Figure(f"{work}, of Apache's", _ratio(rates, r, a, work), least=least)
+        for work, least in LEAST.items()
+    ]
+    figures += (
+        Figure("start, s", r.started_s, most=START_S_MOST),
+        Figure("idle memory, of Apache's", idle_mib[r.name] / idle_mib[a.name], most=1.0),
+    )
+    return Part(
+        tuple(figures),
+        {
+            "messages_per_s": rates,
+            "start_s": {one.name: one.started_s for one in contestants},
+            "idle_mib": idle_mib,
+        },
+    )
+
+
+def _ratio(
+    rates: dict[str, dict[str, list[float]]], one: Contestant, other: Contestant, work: str
+) -> float:
+    return median(rates[one.name][work]) / median(rates[other.name][work])
+
+
+def _measure(
+    contestants: Sequence[Contestant], client: Sequence[str], rounds: int, messages: int
+) -> dict[str, dict[str, list[float]]]:
+    """Messages a second: by contestant, by work, one a round. Round 0 only warms up."""
+    rates: dict[str, dict[str, list[float]]] = {
+        one.name: {work: [] for work in LEAST} for one in contestants
+    }
+    work = [f"{name}={int(messages * share)}" for name, share in SHARES.items()]
+    for number in range(rounds + 1):
+        for one in contestants:
+            one.resume()
+            command = [*client, "Bench", one.nameserver, f"Round{number}", str(BODY_BYTES), *work]
+            done = subprocess.run(command, capture_output=True, text=True)
+            one.pause()
+            if done.returncode:
+                sys.exit(f"bench: {one.name}: {done.stderr.strip() or done.stdout.strip()}")
+            # The client's library prints warnings of its own.
+            words = (line.split() for line in done.stdout.splitlines())
+            lines = {word[0]: word[1] for word in words if word and word[0] in LEAST}
+            print(f"round {number} {one.name}: " + " ".join(map(" ".join, lines.items())))
+            if number:
+                for name in LEAST:
+                    rates[one.name][name].append(float(lines[name]))
+    return rates
+
+
+def _client(home: Path) -> list[str]:
+    """How to start a class of tests/bench/java on the real client."""
+    classes = home / "classes"
+    jars = os.pathsep.join(map(str, toolchain.classpath("apache")))
+    (compiler,) = toolchain.classpath("ecj")
+    java = str(toolchain.java())
+    options = ["-source", "17", "-target", "17", "-nowarn", "-d", str(classes), "-cp", jars]
+    sources = sorted(map(str, (HERE / "java").glob("*.java")))
+    subprocess.run([java, "-jar", str(compiler), *options, *sources], check=True)
+    path = os.pathsep.join((str(classes), jars))
+    return [java, "-Xmx384m", f"-Duser.home={home}", "-cp", path]
