@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 from mqdocs import docstrings
-from mqdocs.catalogue import DefectsDirective, ModelsDirective
+from mqdocs.catalogue import DefectsDirective, FigureRole, ModelsDirective
 from mqdocs.diagram import SequenceDirective
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.matrix import EvidenceMatrixDirective
@@ -37,6 +37,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         app.add_object_type(name, name)
     for name, directive in _DIRECTIVES.items():
         app.add_directive(name, directive)
+    app.add_role("figure", FigureRole())
     app.add_config_value("mqspec_report", "../.mqspec/verify/report.json", "env", str)
     app.connect("builder-inited", read_rules)
     app.connect("autodoc-process-docstring", docstrings.link)

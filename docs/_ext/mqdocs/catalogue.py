@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from docutils import nodes
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from mqcheck.manifest import MODELS, Break, Model, models, read_manifest
 from mqdocs.markup import anchored, fields, joined, linked, reference, table, text
 from mqrules import Defect, defects
+
+_FIGURE = re.compile(r"(?P<model>\w+)\.(?P<constant>\w+)(?:\*(?P<factor>\d+))?")
 
 
 class ModelsDirective(SphinxDirective):
@@ -95,6 +99,22 @@ class DefectsDirective(SphinxDirective):
                 pairs.append((name, [nodes.literal("", value)]))
         about = nodes.paragraph("", "", *linked(f"{defect.title}.", docname))
         return anchored(defect.id, anchor, about, fields(pairs))
+
+
+class FigureRole(SphinxRole):
+    """A number that a model computes: `MODEL.CONSTANT`, perhaps `*FACTOR` for its unit.
+
+    It is read from the configuration, whose properties fail where it is another.
+    """
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        found = _FIGURE.fullmatch(self.text)
+        model = models().get(found["model"]) if found else None
+        if not found or not model or found["constant"] not in model.config.sizes:
+            problem = self.inliner.reporter.error(f"no figure {self.text}", line=self.lineno)
+            return [self.inliner.problematic(self.rawtext, self.rawtext, problem)], [problem]
+        figure = model.config.sizes[found["constant"]] * int(found["factor"] or 1)
+        return [nodes.Text(f"{figure:,}")], []
 
 
 def _violated(broken: Break) -> str:
