@@ -38,7 +38,7 @@ def message(key: str, queue_id: int = 0, topic: str = "T", pad: int = 0) -> Reco
 
 def key_of(record: Record) -> str:
     """The key that `message` gave it."""
-    return record.body.decode().rstrip(".")
+    return record.body.partition(b".")[0].decode()
 
 
 def new_store(root: Path, config: StoreConfig = SMALL, clock: Clock | None = None) -> MessageStore:
@@ -113,7 +113,7 @@ def contents(root: Path, config: StoreConfig = SMALL) -> Contents:
     """Read the files from the first segment to the first bytes that are no record."""
     segments = sorted((root / "commitlog").glob("*"))
     data = b"".join(path.read_bytes() for path in segments)
-    end = start = begin = int(segments[0].name) if segments else 0
+    end = start = int(segments[0].name) if segments else 0
     log: list[Record] = []
     while True:
         match decode_record(data, end - start):
@@ -124,14 +124,20 @@ def contents(root: Path, config: StoreConfig = SMALL) -> Contents:
                 end += size
             case _:
                 break
+    return Contents(log, units(root, start), end)
+
+
+def units(root: Path, begin: int) -> dict[tuple[str, int], dict[int, tuple[int, int, int]]]:
+    """What ConsumeQueues hold, blanks left out: units by queue offset, of records at `begin`
+    or behind it."""
     queues: dict[tuple[str, int], dict[int, tuple[int, int, int]]] = {}
     for path in sorted((root / "consumequeue").glob("*/*/*")):
         queue = (path.parent.parent.name, int(path.parent.name))
-        units = UNIT.iter_unpack(path.read_bytes())
-        for offset, unit in enumerate(units, int(path.name) // UNIT.size):
+        found = UNIT.iter_unpack(path.read_bytes())
+        for offset, unit in enumerate(found, int(path.name) // UNIT.size):
             if unit[1] > 0 and unit != BLANK_UNIT and unit[0] >= begin:
                 queues.setdefault(queue, {})[offset] = unit
-    return Contents(log, queues, end)
+    return queues
 
 
 def violations(found: Contents) -> set[str]:

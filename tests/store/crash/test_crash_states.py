@@ -19,6 +19,7 @@ from store_images import (
     key_of,
     keys,
     message,
+    units,
     violations,
     write_image,
 )
@@ -27,7 +28,6 @@ from mqrules import UserError
 from mqspec.store import ConfigFile, MessageStore, PutStatus, StoreConfig
 
 QUEUES = 2
-LIVES = 2  # each begins with what a crash of the one before left
 ACTIONS = 16  # of a life
 OFFSETS = Path("config", "consumerOffset.json")
 MEMORY = Path("/dev/shm")
@@ -62,9 +62,29 @@ class Explored:
     """What a walk through crash states met."""
 
     states: set[int] = field(default_factory=set)  # hashes of distinct ones
-    consume_queue_ahead: int = 0
+    consume_queue_ahead: list[tuple[Image, Wanted]] = field(default_factory=list)
     in_recovery: int = 0
     failures: list[str] = field(default_factory=list)
+
+    def check_all(self, scratch: Path, life: Life, name: str) -> list[tuple[Image, Wanted]]:
+        """Recover each new state that a life's crashes left. Returns those that held."""
+        held = []
+        for left, wanted, recovering in life.crashes:
+            state = hash(frozenset(left.items()))
+            if state in self.states:
+                continue
+            self.states.add(state)
+            self.in_recovery += recovering
+            root = scratch / f"left{len(self.states)}"
+            try:
+                again = len(self.states) % 4 == 0
+                if check(root, left, wanted, life.config, again):
+                    self.consume_queue_ahead.append((left, wanted))
+                held.append((left, wanted))
+            except (AssertionError, UserError) as error:
+                self.failures.append(f"{name}: {error!r}")
+            shutil.rmtree(root, ignore_errors=True)
+        return held
 
 
 class Life:
@@ -81,12 +101,12 @@ class Life:
         self.root = write_image(root, image)
         self.image = image
 
-    def run(self, lies: frozenset[str]) -> None:
+    def run(self, actions: int = ACTIONS, lies: frozenset[str] = frozenset()) -> None:
         self.disk = RecordingDisk(self.root, self.image, lies)
         self.disk.moment = self._sample
         self._open()
         offsets = ConfigFile(self.root / OFFSETS, self.disk)
-        for _ in range(ACTIONS):
+        for _ in range(actions):
             match self.random.choices("pbgfaocrd", (50, 10, 10, 5, 10, 8, 3, 4, 4))[0]:
                 case "p":
                     self._put(1)
@@ -115,6 +135,7 @@ class Life:
                     self._acknowledge()
                     self._open()
         self.store.close()
+        shutil.rmtree(self.root)
 
     def _open(self) -> None:
         self.recovering = True
@@ -159,6 +180,8 @@ class Life:
 
     def _fates(self) -> Iterator[Fate]:
         chance = self.random.random()
+        if self.recovering:
+            yield self.random.choice(FATES)
         if chance < 0.7:
             yield Chance(self.random, self.random.choice((0.2, 0.5, 0.9)), chance)
         if chance < 0.5:
@@ -169,8 +192,7 @@ def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig, again: 
     """Recover a crash state, and see that nothing is missing and the store goes on, `again`
     after another start, too. Returns whether a ConsumeQueue was ahead of the log."""
     write_image(root, image)
-    left = contents(root, config)
-    ahead = any(unit[0] >= left.end for units in left.queues.values() for unit in units.values())
+    left = units(root, 0)
     store = MessageStore(root, config, Clock(10**9))
     store.open()
     found = contents(root, config)
@@ -195,7 +217,7 @@ def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig, again: 
         store.close()
     table = ConfigFile(root / OFFSETS).load().get("offsetTable", {"T@G": {"0": 0}})
     assert wanted.persisted <= table["T@G"]["0"] <= wanted.persisting, "RECOV-020"
-    return ahead
+    return any(unit[0] >= found.end for queue in left.values() for unit in queue.values())
 
 
 def serves(store: MessageStore, found: Contents) -> dict[int, list[str]]:
@@ -211,70 +233,89 @@ def serves(store: MessageStore, found: Contents) -> dict[int, list[str]]:
     return expected
 
 
+def config_of(sync_flush: bool, pool: bool = False) -> StoreConfig:
+    """Files so small that a life has many."""
+    return StoreConfig(8192, 26, sync_flush, 16, 256, transient_store_pool_enable=pool)
+
+
 def explore(
     scratch: Path, seeds: range, sync_flush: bool, lies: frozenset[str] = frozenset()
 ) -> Explored:
-    """Lives of stores, one a seed and its successors, and each crash that was sampled."""
+    """Two lives of a store, one a seed: the second begins with what a crash of the first left.
+    And each crash that was sampled."""
     explored = Explored()
     for seed in seeds:
-        pool = not sync_flush and seed % 2 == 1
-        config = StoreConfig(8192, 26, sync_flush, 16, 256, transient_store_pool_enable=pool)
         random = Random(seed)
-        image: Image = {}
-        wanted = Wanted()
-        for number in range(LIVES):
-            life = Life(scratch / f"life{number}", image, wanted, config, random)
-            life.run(lies)
-            survived = []
-            for left, then, recovering in life.crashes:
-                state = hash(frozenset(left.items()))
-                if state in explored.states:
-                    continue
-                explored.states.add(state)
-                explored.in_recovery += recovering
-                root = scratch / f"left{len(explored.states)}"
-                try:
-                    again = len(explored.states) % 4 == 0
-                    explored.consume_queue_ahead += check(root, left, then, config, again)
-                    survived.append((left, then))
-                except (AssertionError, UserError) as error:
-                    explored.failures.append(f"seed {seed}, life {number}: {error!r}")
-                shutil.rmtree(root, ignore_errors=True)
-            shutil.rmtree(life.root)
-            if not survived:
-                break
-            image, wanted = random.choice(survived)
+        config = config_of(sync_flush, pool=not sync_flush and seed % 2 == 1)
+        first = Life(scratch / "life", {}, Wanted(), config, random)
+        first.run(lies=lies)
+        held = explored.check_all(scratch, first, f"seed {seed}, first life")
+        if held:
+            second = Life(scratch / "life", *random.choice(held), config, random)
+            second.run(lies=lies)
+            explored.check_all(scratch, second, f"seed {seed}, second life")
     return explored
 
 
-# Distinct states at least: 5,000 with those of three sets of seeds.
-SYNC_STATES, ASYNC_STATES = 1_150, 1_550
+def go_on_with_sync_flush(
+    scratch: Path, before: Explored, lives: int, lies: frozenset[str] = frozenset()
+) -> Explored:
+    """Short lives of stores whose ConsumeQueues are ahead of the log."""
+    explored, random = Explored(), Random(0)
+    for image, wanted in random.sample(before.consume_queue_ahead, lives):
+        life = Life(scratch / "life", image, wanted, config_of(sync_flush=True), random)
+        life.run(actions=2, lies=lies)
+        explored.check_all(scratch, life, "synchronous flush after asynchronous")
+    return explored
 
 
-@pytest.mark.parametrize("first", [0, 10, 20])
-def test_with_sync_flush_no_crash_takes_what_was_acknowledged(scratch: Path, first: int) -> None:
-    explored = explore(scratch, range(first, first + 5), sync_flush=True)
+# Distinct states at least: with synchronous flush 5,000 in the tests together.
+SEEDS, SYNC_STATES = (range(5), range(10, 15), range(20, 25)), 1_220
+SYNC_AFTER_ASYNC_STATES, ASYNC_STATES = 1_340, 700
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_with_sync_flush_no_crash_takes_what_was_acknowledged(scratch: Path, seeds: range) -> None:
+    explored = explore(scratch, seeds, sync_flush=True)
     assert not explored.failures
     assert len(explored.states) >= SYNC_STATES
     assert explored.in_recovery > 0
 
 
 def test_a_consume_queue_ahead_of_the_log_is_cut_back(scratch: Path) -> None:
-    """With asynchronous flush, where what was flushed counts as acknowledged."""
-    explored = explore(scratch, range(100, 107), sync_flush=False)
+    """A broker with asynchronous flush, where what was flushed counts as acknowledged, leaves
+    ConsumeQueues ahead of the log. One with synchronous flush goes on there, and crashes again:
+    while it recovers, and later. By itself it dispatches what is on disk already."""
+    before = explore(scratch, range(100, 103), sync_flush=False)
+    assert not before.failures
+    assert len(before.states) >= ASYNC_STATES
+    assert len(before.consume_queue_ahead) >= 50
+    explored = go_on_with_sync_flush(scratch, before, 32)
     assert not explored.failures
-    assert len(explored.states) >= ASYNC_STATES
-    assert explored.consume_queue_ahead >= 100
+    assert len(explored.consume_queue_ahead) >= 150
     assert explored.in_recovery > 0
+    assert len(explored.states) >= SYNC_AFTER_ASYNC_STATES
+    assert len(explored.states) + len(SEEDS) * SYNC_STATES >= 5_000
 
 
 @pytest.mark.parametrize(
     ("lie", "rule"),
-    [("sync", "RECOV-002"), ("sync_directory", "RECOV-002"), ("write", "RECOV-020")],
+    [
+        ("sync", "RECOV-002"),
+        ("sync_directory", "RECOV-002"),
+        ("write", "RECOV-020"),
+    ],
 )
 def test_a_sync_that_is_left_out_is_found(scratch: Path, lie: str, rule: str) -> None:
     explored = explore(scratch, range(1), sync_flush=True, lies=frozenset({lie}))
     assert any(rule in failure for failure in explored.failures)
+
+
+def test_old_units_that_are_left_are_found(scratch: Path) -> None:
+    """Where what recovery cuts off a ConsumeQueue is not on disk, old units come back."""
+    before = explore(scratch, range(100, 101), sync_flush=False)
+    explored = go_on_with_sync_flush(scratch, before, 2, frozenset({"clear"}))
+    assert any("RECOV-003" in failure for failure in explored.failures)
 
 
 def test_a_kill_loses_nothing(scratch: Path) -> None:
