@@ -1,9 +1,11 @@
 """Twins: a module of TLA+ and the core module of the same name have the same names.
 
 Each variable and each action of NAME.tla is, in snake case, a field or a function of
-`mqspec.core.name`, or of the twin of a module that NAME.tla builds on. What the core does not
+`mqspec.core.name`, of the core modules that its header calls its twin where that is not the one
+of its name alone, or of the twin of a module that NAME.tla builds on. What the core does not
 have, because it is the environment, a file or a ghost, the module's header names after the
-words `Not in the core` or `Ghosts`.
+words `Not in the core` or `Ghosts`. A module whose header has the words `No twin in the core`
+stands alone.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ from mqcheck.replay import snake_case
 
 _COMMENT = re.compile(r"\(\*.*?\*\)|\\\*[^\n]*", re.DOTALL)
 _HEADER = re.compile(r"MODULE \w+ -+\n((?:\(\*[^\n]*\*\)\n)+)")
+_TWIN_OF = re.compile(r"Twin of ((?:(?:and )?mqspec/core/\w+\.py,? ?)+)")
+_CORE = re.compile(r"mqspec/core/(\w+)\.py")
+_ALONE = "No twin in the core"
 _EXEMPT = re.compile(r"\b(?:Not in the core|Ghosts)\b.*", re.DOTALL)
 _BUILDS_ON = re.compile(r"(?:EXTENDS|INSTANCE) +([\w, ]+)")
 _VARIABLES = re.compile(r"^VARIABLES?\b(.*?)\n *\n", re.DOTALL | re.MULTILINE)
@@ -33,6 +38,7 @@ class Twin:
     """One module, as far as its twin has to follow it."""
 
     name: str
+    cores: tuple[str, ...]  # modules of mqspec.core
     variables: tuple[str, ...]
     actions: tuple[str, ...]
     builds_on: tuple[str, ...]
@@ -40,12 +46,15 @@ class Twin:
 
     def unmatched(self) -> list[str]:
         """The variables and actions that neither the core has nor the header accounts for."""
+        if not self.cores:
+            return []
         names, exempt = set(self._core_names()), self._exempt()
         wanted = (*self.variables, *self.actions)
         return [n for n in wanted if snake_case(n) not in names and n not in exempt]
 
     def _core_names(self) -> Iterator[str]:
-        yield from _names(_core(self.name))
+        for core in self.cores:
+            yield from _names(import_module(f"mqspec.core.{core}"))
         for twin in self._bases():
             yield from twin._core_names()
 
@@ -78,6 +87,7 @@ def read_twin(name: str, text: str) -> Twin:
     exempt = _EXEMPT.search(header[1])
     return Twin(
         name,
+        cores(name, text),
         tuple(re.findall(r"\w+", variables[1])),
         actions,
         tuple(word for words in builds_on for word in re.findall(r"\w+", words)),
@@ -85,14 +95,20 @@ def read_twin(name: str, text: str) -> Twin:
     )
 
 
+def cores(name: str, text: str) -> tuple[str, ...]:
+    """The modules of mqspec.core whose twin a module of TLA+ is."""
+    header = _HEADER.search(text)
+    prose = " ".join(re.findall(r"[^\s()*]+", header[1])) if header else ""
+    if _ALONE in prose:
+        return ()
+    named = _TWIN_OF.search(prose)
+    return tuple(_CORE.findall(named[1])) if named else (snake_case(name),)
+
+
 def _definitions(code: str) -> dict[str, str]:
     found = list(_DEFINITION.finditer(code))
     ends = [match.start() for match in found[1:]] + [len(code)]
     return {m[1]: code[m.end() : end] for m, end in zip(found, ends, strict=True)}
-
-
-def _core(name: str) -> ModuleType:
-    return import_module(f"mqspec.core.{snake_case(name)}")
 
 
 def _names(core: ModuleType) -> Iterator[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
 
 from mqcheck.manifest import TLA
-from mqcheck.twins import Twin, read_twin, twins
+from mqcheck.replay import snake_case
+from mqcheck.twins import Twin, cores, read_twin, twins
 
 
 @pytest.mark.parametrize("twin", twins(), ids=lambda twin: twin.name)
@@ -26,6 +28,19 @@ def test_what_a_module_is_read_as() -> None:
     assert "GroupTypeOK" not in twin.actions
     assert {"notices", "LoseNotice"} <= twin.exempt
     assert "RegisterConsumer" not in twin.exempt
+
+
+def test_a_module_may_be_the_twin_of_two() -> None:
+    header = "---- MODULE OneTwo ----\n(* {}  *)\n"
+    both = header.format("Twin of mqspec/core/one.py and *)\n(* mqspec/core/two.py.  Not of three.")
+    assert cores("OneTwo", both) == ("one", "two")
+    assert cores("OneTwo", header.format("Twin of nothing.")) == ("one_two",)
+
+
+def test_what_stands_alone_has_no_core_module() -> None:
+    alone = {twin.name for twin in twins() if not twin.cores}
+    assert alone <= {"Replication", "RaftLog"}
+    assert not [name for name in alone if find_spec(f"mqspec.core.{snake_case(name)}")]
 
 
 def test_a_name_that_neither_the_core_nor_the_header_has_is_found() -> None:

@@ -15,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import mqspec.core
 from mqcheck.manifest import TLA
+from mqcheck.twins import cores
 from mqdocs.markup import anchored, joined, paragraph, reference, rule_ids
 from mqdocs.tla import Module, Part, parse, snake_case
 
@@ -31,14 +32,14 @@ class ModuleDirective(SphinxDirective):
         path = TLA / f"{name}.tla"
         if not path.is_file():
             raise self.error(f"no module {name}: there are {', '.join(module_names())}")
-        twin = CORE / f"{snake_case(name)}.py"
         whole = path.read_text(encoding="utf-8")
         module = parse(whole)
         self.env.note_dependency(path)
         pairs: list[tuple[Part, str]] = []
-        if twin.is_file():
-            self.env.note_dependency(twin)
-            pairs = twins(module, twin.read_text(encoding="utf-8"))
+        for twin in (CORE / f"{core}.py" for core in cores(name, whole)):
+            if twin.is_file():
+                self.env.note_dependency(twin)
+                pairs += twins(module, twin.read_text(encoding="utf-8"))
         paired = {part.name for part, _ in pairs}
         full = anchored("The whole module", f"tla-{name}", self._code(whole, "tlaplus", lines=True))
         self._note(name, f"tla-{name}")
