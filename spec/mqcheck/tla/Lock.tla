@@ -175,6 +175,14 @@ OneListener == Cardinality(Listening) <= 1
 OneBelief == Cardinality(Believing) <= 1
 
 (***************************************************************************)
+(* A member takes what it is granted at once, and unlocks what it gives    *)
+(* up: while the lock is fresh at the broker, its holder believes in it.   *)
+(***************************************************************************)
+HolderBelieves ==
+    \A m \in Members \ crashed :
+        Holds(m) /\ mqLockTable.age <= BeliefTime => m \in Believing
+
+(***************************************************************************)
 (* The lock of a member that is gone is free again, or somebody else's.    *)
 (***************************************************************************)
 SilentHolderLosesIt ==

@@ -359,9 +359,20 @@ DroppedNeverCommits ==
     [][\A commit \in network' \ network : Holds(commit.member, commit.queue)]_vars
 
 (***************************************************************************)
-(* The three together, so that the graph is walked once.                   *)
+(* OFFSET-022.  What a broker has stored of a queue is changed by a commit *)
+(* of that queue, and by a start that loads the file.                      *)
 (***************************************************************************)
-OwnersKeepOrder == RepeatsInWindow /\ OwnProgressNeverGoesBack /\ DroppedNeverCommits
+OnlyCommitsAreStored ==
+    [][\A q \in Queues : offsetTable'[q] # offsetTable[q] =>
+        \/ brokerCrashes' # brokerCrashes
+        \/ \E commit \in network \ network' :
+            commit.queue = q /\ commit.offset = offsetTable'[q]]_vars
+
+(***************************************************************************)
+(* The four together, so that the graph is walked once.                    *)
+(***************************************************************************)
+OwnersKeepOrder ==
+    RepeatsInWindow /\ OwnProgressNeverGoesBack /\ DroppedNeverCommits /\ OnlyCommitsAreStored
 
 (***************************************************************************)
 (* OFFSET-007.                                                             *)

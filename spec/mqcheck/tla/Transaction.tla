@@ -275,6 +275,22 @@ OpMessagesAreKept ==
     /\ \A i \in 1 .. disk.op : \A o \in opQueue[i] : o < disk.half
 
 (***************************************************************************)
+(* A half whose end is noted is not checked (TX-014); a check that counts  *)
+(* is a check that is sent (TX-008).  Together, so that the graph is       *)
+(* walked once.                                                            *)
+(***************************************************************************)
+EndedIsNotChecked ==
+    [][Len(halfQueue') > Len(halfQueue) /\ halfOffset' > halfOffset =>
+            halfOffset \notin opBatch \cup UNION {opQueue[i] : i \in DOMAIN opQueue}
+      ]_transactionVars
+
+CountedIsAsked ==
+    [][Len(halfQueue') > Len(halfQueue) /\ halfOffset' > halfOffset =>
+            Len(halfQueue) \in asked']_transactionVars
+
+ChecksAreInOrder == EndedIsNotChecked /\ CountedIsAsked
+
+(***************************************************************************)
 (* A transaction is published once only.  Never promised (TX-017).         *)
 (***************************************************************************)
 NoRepeat == \A t \in Transactions : topic[t] <= 1
