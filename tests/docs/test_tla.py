@@ -8,6 +8,7 @@ import pytest
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String
 
 from mqcheck.manifest import MODELS, TLA
+from mqcheck.twins import cores
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.tla import parse, snake_case
 from mqdocs.twin import CORE, module_names, twins
@@ -97,9 +98,10 @@ def test_names_in_python_spelling(name: str, twin: str) -> None:
 
 @pytest.mark.parametrize("name", module_names())
 def test_every_module_has_a_page_with_its_twins(name: str) -> None:
-    module = parse((TLA / f"{name}.tla").read_text())
-    pairs = twins(module, (CORE / f"{snake_case(name)}.py").read_text())
-    assert pairs, f"no action of {name} has a twin"
+    text = (TLA / f"{name}.tla").read_text()
+    for core in cores(name, text):
+        pairs = twins(parse(text), (CORE / f"{core}.py").read_text())
+        assert pairs, f"no action of {name} has a twin in {core}"
     assert (
         Path(__file__).parents[2] / f"docs/specs/{snake_case(name).replace('_', '-')}.md"
     ).exists()
