@@ -35,7 +35,7 @@ def test_a_send_to_a_new_topic_creates_it() -> None:
 
 
 def test_a_topic_comes_to_be_even_if_its_queue_does_not() -> None:
-    step = check_send(state_with(), CONFIG, replace(SEND, queue_id=4), NOW_MS)
+    step = check_send(state_with(), CONFIG, SEND._replace(queue_id=4), NOW_MS)
     assert refusal_of(step).code == ResponseCode.INVALID_PARAMETER
     assert step.changes
 
@@ -43,20 +43,20 @@ def test_a_topic_comes_to_be_even_if_its_queue_does_not() -> None:
 def test_the_permission_to_write_is_not_checked() -> None:
     state = state_with(TopicConfig("T", 1, 1, perm=0), TopicConfig("R", 1, 1, perm=Perm.READ))
     for topic in ("T", "R"):
-        assert check_send(state, CONFIG, replace(SEND, topic=topic), NOW_MS) == Step(result=0)
+        assert check_send(state, CONFIG, SEND._replace(topic=topic), NOW_MS) == Step(result=0)
 
 
 @pytest.mark.parametrize(("queue_id", "accepted"), [(5, True), (7, True), (8, False)])
 def test_a_queue_may_lie_beyond_the_write_queues(queue_id: int, accepted: bool) -> None:
     state = state_with(TopicConfig("T", read_queue_nums=8, write_queue_nums=2))
-    result = check_send(state, CONFIG, replace(SEND, queue_id=queue_id), NOW_MS).result
+    result = check_send(state, CONFIG, SEND._replace(queue_id=queue_id), NOW_MS).result
     assert (result == queue_id) is accepted
 
 
 def test_the_broker_picks_a_write_queue_where_the_producer_does_not() -> None:
     state = state_with(TopicConfig("T", read_queue_nums=8, write_queue_nums=3))
     picked = {
-        check_send(state, CONFIG, replace(SEND, queue_id=-1, random=r), NOW_MS).result
+        check_send(state, CONFIG, SEND._replace(queue_id=-1, random=r), NOW_MS).result
         for r in range(10)
     }
     assert picked == {0, 1, 2}
@@ -65,46 +65,46 @@ def test_the_broker_picks_a_write_queue_where_the_producer_does_not() -> None:
 @pytest.mark.parametrize(
     ("send", "code", "remark"),
     [
-        (replace(SEND, topic="a b"), ResponseCode.INVALID_PARAMETER, "illegal characters"),
+        (SEND._replace(topic="a b"), ResponseCode.INVALID_PARAMETER, "illegal characters"),
         (
-            replace(SEND, topic="SCHEDULE_TOPIC_XXXX"),
+            SEND._replace(topic="SCHEDULE_TOPIC_XXXX"),
             ResponseCode.NO_PERMISSION,
             "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden.",
         ),
         (
-            replace(SEND, default_topic="nosuch"),
+            SEND._replace(default_topic="nosuch"),
             ResponseCode.TOPIC_NOT_EXIST,
             "topic[T] not exist, apply first please!\nSee ",
         ),
         (
-            replace(SEND, queue_id=4),
+            SEND._replace(queue_id=4),
             ResponseCode.INVALID_PARAMETER,
             "request queueId[4] is illegal, TopicConfig [topicName=T, readQueueNums=4, "
             "writeQueueNums=4, perm=RW-, topicFilterType=SINGLE_TAG, topicSysFlag=0, "
             "order=false, attributes={}] Producer: 127.0.0.1:5000",
         ),
         (
-            replace(SEND, topic="%RETRY%g", is_batch=True),
+            SEND._replace(topic="%RETRY%g", is_batch=True),
             ResponseCode.MESSAGE_ILLEGAL,
             "batch request does not support retry group %RETRY%g",
         ),
         (
-            replace(SEND, properties="DELAY\x013\x02", is_batch=True),
+            SEND._replace(properties="DELAY\x013\x02", is_batch=True),
             ResponseCode.MESSAGE_ILLEGAL,
             "the message is illegal",
         ),
         (
-            replace(SEND, sys_flag=SysFlag.PREPARED, is_batch=True),
+            SEND._replace(sys_flag=SysFlag.PREPARED, is_batch=True),
             ResponseCode.MESSAGE_ILLEGAL,
             "the message is illegal",
         ),
         (
-            replace(SEND, body_bytes=4 * 1024 * 1024 + 1, is_batch=True),
+            SEND._replace(body_bytes=4 * 1024 * 1024 + 1, is_batch=True),
             ResponseCode.SYSTEM_ERROR,
             "message body size exceeded",
         ),
         (
-            replace(SEND, properties="DELAY\x01soon\x02"),
+            SEND._replace(properties="DELAY\x01soon\x02"),
             ResponseCode.SYSTEM_ERROR,
             "DELAY is not a number",
         ),
@@ -118,7 +118,7 @@ def test_a_refused_send(send: Send, code: ResponseCode, remark: str) -> None:
 
 
 def test_a_broker_may_take_no_half_messages() -> None:
-    half = replace(SEND, properties="TRAN_MSG\x01true\x02")
+    half = SEND._replace(properties="TRAN_MSG\x01true\x02")
     assert check_send(state_with(TopicConfig("T")), CONFIG, half, NOW_MS).result == 0
     config = replace(CONFIG, reject_transaction_message=True)
     refusal = refusal_of(check_send(state_with(), config, half, NOW_MS))
@@ -127,7 +127,7 @@ def test_a_broker_may_take_no_half_messages() -> None:
 
 def test_a_retry_topic_belongs_to_a_group() -> None:
     state = state_with()
-    send = replace(SEND, topic="%RETRY%g")
+    send = SEND._replace(topic="%RETRY%g")
     step = check_send(state, CONFIG, send, NOW_MS)
     apply(state, step.changes)
     assert step.result == 0

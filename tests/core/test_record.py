@@ -19,6 +19,7 @@ from mqspec.core.record import (
     encode_blank,
     encode_properties,
     encode_record,
+    find_property,
     place,
     string_hash,
     tags_code,
@@ -160,3 +161,24 @@ def test_no_tags_have_code_0() -> None:
 def test_the_message_id_names_store_and_offset() -> None:
     record = replace(RECORD, physical_offset=255)
     assert record.message_id == "7F000001" + "00002A9F" + "00000000000000FF"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "A\x011",
+        "A\x011\x02",
+        "XA\x010\x02A\x011\x02B\x012",
+        "B\x01A\x012\x02A\x011",
+        "A\x01\x02",
+    ],
+)
+def test_one_property_is_found_as_all_are_read(text: str) -> None:
+    for name in ("A", "B", "XA", "C"):
+        assert find_property(text, name) == decode_properties(text).get(name, "")
+
+
+def test_of_a_property_that_is_there_twice_the_last_one_counts() -> None:
+    assert find_property("A\x011\x02A\x012\x02A\x01", "A") == "2"
+    assert decode_properties("A\x011\x02A\x012\x02A\x01") == {"A": "2"}

@@ -92,7 +92,7 @@ def _send(
         is_batch=boolean(request, names.batch),
         sys_flag=integer(request, names.sys_flag),
         body_bytes=len(request.body),
-        random=random.randrange(1 << 31),
+        random=random.getrandbits(31),
     )
     # All is read before anything is done: no topic comes to be for what cannot be read.
     flag = integer(request, names.flag)
@@ -112,7 +112,9 @@ def _send(
     unique_key = "" if is_batch else broker.next_unique_key()
     stamped = [
         stamp_properties(
-            f"{message.properties.decode(errors='replace')}\x02{send.properties}",
+            f"{message.properties.decode(errors='replace')}\x02{send.properties}"
+            if is_batch
+            else send.properties,
             cluster,
             unique_key,
         )

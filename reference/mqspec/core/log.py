@@ -28,7 +28,7 @@ from mqspec.core.record import (
     V1_TOPIC_BYTES_MAX,
     Record,
     SysFlag,
-    decode_properties,
+    find_property,
     tags_code,
 )
 from mqspec.core.step import REMOVED, Change, Step
@@ -53,6 +53,7 @@ _DELAY = re.compile(r"(\d+)([smhd])")
 
 
 TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
+_DISPATCHED = ("TAGS", "DELAY", "UNIQ_KEY", "KEYS")  # the properties that a dispatch looks at
 _NOT_INDEXED = (int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
 
 
@@ -271,7 +272,8 @@ def dispatch_at(
     delay_levels: Sequence[int] = DELAY_LEVELS_MS,
 ) -> Dispatch:
     """The dispatch of a record that got a place."""
-    properties = decode_properties(record.properties)
+    text = record.properties.decode(errors="replace")
+    properties = {name: value for name in _DISPATCHED if (value := find_property(text, name))}
     code = unit_tags_code(record.topic, properties, store_timestamp, delay_levels)
     return Dispatch(
         (record.topic, record.queue_id),

@@ -1,4 +1,5 @@
-"""Publish: what a broker checks before it stores a message, and what it adds to it.
+"""Publish: what a broker checks before it stores a message, and what it adds to it. Twin of
+Publish.tla, with the producer.
 
 A send is answered when its message is stored; until then the producer knows nothing, and it
 sends again to another queue where the answer does not come. What the broker does not check
@@ -10,7 +11,6 @@ Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3),
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mqspec.core.delay import LEVEL, delay_level
@@ -29,12 +29,13 @@ from mqspec.core.metadata import (
     create_topic_in_send,
     find_subscription_group,
 )
-from mqspec.core.record import decode_properties, encode_properties
+from mqspec.core.record import decode_properties, encode_properties, find_property
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.step import Step
 from mqspec.core.types import Topic
 
 REGION: Final = "DefaultRegion"
+_POP_CK: Final = "POP_CK\x01"
 
 _ILLEGAL = Refusal(
     ResponseCode.MESSAGE_ILLEGAL,
@@ -73,8 +74,7 @@ PUT_CODES: Final = {
 """How a put that stored its message is answered: a code that is not 0 is no failure."""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """A producer's message, or batch of messages, for one topic."""
 
     topic: Topic
@@ -169,11 +169,18 @@ class Stamped(NamedTuple):
 
 
 def stamp_properties(properties: str, cluster: str, unique_key: str = "") -> Stamped:
-    """A message's properties with what the broker adds. A producer's own UNIQ_KEY stays; one
-    that is needed and not there is `unique_key`, if that is given."""
-    values = decode_properties(properties)
-    values.pop("POP_CK", None)  # only this broker may make one
+    """A message's properties with what the broker adds, at their end: of a property that is
+    there twice, the last one counts. A producer's own UNIQ_KEY stays; one that is needed and
+    not there is `unique_key`, if that is given."""
+    if _POP_CK in properties:  # only this broker may make one
+        kept = decode_properties(properties)
+        kept.pop("POP_CK", None)
+        properties = encode_properties(kept)
+    added = f"MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02CLUSTER\x01{cluster}\x02"
     if unique_key:
-        unique_key = values.setdefault("UNIQ_KEY", unique_key)
-    values |= {"MSG_REGION": REGION, "TRACE_ON": "true", "CLUSTER": cluster}
-    return Stamped(encode_properties(values), unique_key)
+        if own := find_property(properties, "UNIQ_KEY"):
+            unique_key = own
+        else:
+            added = f"UNIQ_KEY\x01{unique_key}\x02{added}"
+    between = "" if properties.endswith("\x02") or not properties else "\x02"
+    return Stamped(f"{properties}{between}{added}", unique_key)

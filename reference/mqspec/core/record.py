@@ -85,6 +85,7 @@ _PLACE = Struct(">qq")  # queueOffset, physicalOffset
 _PLACE_AT = 20
 _SYS_FLAG_AT = 36
 
+_FEW_UNITS = 12  # of a text: so few are hashed faster one by one
 _POWERS_OF_31 = tuple(pow(31, n, 1 << 32) for n in range(256))
 
 _NAME_VALUE = "\x01"
@@ -383,6 +384,19 @@ def decode_properties(text: str | bytes) -> dict[str, str]:
     return found
 
 
+def find_property(text: str, name: str) -> str:
+    """The value of one property, as `decode_properties` gives it, without reading the others;
+    empty where it is not there."""
+    head, end = f"{name}{_NAME_VALUE}", len(text)
+    while (at := text.rfind(head, 0, end)) >= 0:
+        begin = at + len(head)
+        value, _, _ = text[begin:].partition(_PROPERTY)
+        if value and (at == 0 or text[at - 1] == _PROPERTY):
+            return value
+        end = at
+    return ""
+
+
 def string_hash(text: str, before: int = 0) -> int:
     """Java's String.hashCode: over UTF-16 code units, in 32 signed bits. `before` is the hash
     of what stands before the text, if anything does."""
@@ -393,10 +407,15 @@ def string_hash(text: str, before: int = 0) -> int:
         data = text.encode("utf-16-be", "surrogatepass")
         units = struct.unpack(f">{len(data) // 2}H", data)
     code = before
-    for at in range(0, len(units), len(_POWERS_OF_31)):
-        # A polynomial of some hundred units at a time: most of its work is done in C.
-        block = units[at : at + len(_POWERS_OF_31)]
-        code = code * pow(31, len(block), 1 << 32) + sum(map(mul, reversed(block), _POWERS_OF_31))
+    if len(units) <= _FEW_UNITS:
+        for unit in units:
+            code = code * 31 + unit
+    else:
+        for at in range(0, len(units), len(_POWERS_OF_31)):
+            # A polynomial of some hundred units at a time: most of its work is done in C.
+            block = units[at : at + len(_POWERS_OF_31)]
+            code *= pow(31, len(block), 1 << 32)
+            code += sum(map(mul, reversed(block), _POWERS_OF_31))
     code &= 0xFFFFFFFF
     return code - (1 << 32) if code >> 31 else code
 

@@ -59,7 +59,8 @@ class IndexFile:
         """Make a file without entries."""
         disk.create(path, size.file_bytes).close()
         made = cls(path, size, disk)
-        made._write_header(header)
+        made.header = header
+        made.write_header()
         return made
 
     @property
@@ -67,16 +68,19 @@ class IndexFile:
         return self.header.index_count >= self._size.max_index_num
 
     def put_key(self, hash_: int, position: int, store_timestamp: int) -> None:
-        """Add an entry to a file that is not full."""
+        """Add an entry to a file that is not full. `write_header` is to follow."""
         slot_at = self._slot_at(hash_)
         number = self.header.index_count
-        header, entry = index.put_key(
+        self.header, entry = index.put_key(
             self.header, self._slot(slot_at), hash_, position, store_timestamp
         )
         at = self._entry_at(number)
         self._map[at : at + ENTRY_BYTES] = _ENTRY.pack(*entry)
         self._map[slot_at : slot_at + SLOT_BYTES] = _SLOT.pack(number)
-        self._write_header(header)
+
+    def write_header(self) -> None:
+        """Write what entries were added."""
+        self._map[:HEADER_BYTES] = _HEADER.pack(*self.header)
 
     def select_phy_offset(self, hash_: int, begin_ms: int, end_ms: int) -> Iterable[int]:
         """Positions of records whose key has the hash and that were stored in a time, the
@@ -113,10 +117,6 @@ class IndexFile:
     def _entry(self, number: int) -> IndexEntry:
         at = self._entry_at(number)
         return IndexEntry(*_ENTRY.unpack(self._map[at : at + ENTRY_BYTES]))
-
-    def _write_header(self, header: IndexHeader) -> None:
-        self._map[:HEADER_BYTES] = _HEADER.pack(*header)
-        self.header = header
 
 
 class QueryOffsetResult(NamedTuple):
@@ -172,11 +172,15 @@ class IndexService:
         """Index a record, unless it was indexed."""
         topic, _ = dispatch.queue
         position = dispatch.unit.position
-        if index.is_indexed_already(self._last().header, position):
+        file = self._last()
+        if index.is_indexed_already(file.header, position):
             return
         for key in dispatch.keys:
-            hash_ = index.key_hash(topic, key)
-            self._last().put_key(hash_, position, dispatch.store_timestamp)
+            if file.is_full:
+                file.write_header()
+                file = self._last()
+            file.put_key(index.key_hash(topic, key), position, dispatch.store_timestamp)
+        file.write_header()
 
     def query_offset(
         self, topic: Topic, key: str, max_count: int, begin_ms: int, end_ms: int
