@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -394,6 +395,21 @@ def test_the_command_says_what_is_wrong_and_where(root: Path) -> None:
     assert finding["rule"] == "RECOV-003"
     assert finding["file"] == f"consumequeue/T/1/{FIRST}"
     assert (finding["position"], finding["queue"], finding["queue_offset"]) == (position, "T/1", 3)
+
+
+def test_delay_levels_of_the_broker_s_own_are_given(tmp_path: Path) -> None:
+    """A unit of a delayed message holds when it is due, and no file says by which levels."""
+    store = new_store(tmp_path / "store", replace(SMALL, message_delay_level="7s 8s"))
+    store.open()
+    store.put(Record("SCHEDULE_TOPIC_XXXX", b"later", b"DELAY\x012\x02", queue_id=1))
+    store.close()
+    assert run(str(store.root), "--message-delay-level", "7s 8s").returncode == 0
+    usual = run(str(store.root))
+    assert usual.returncode == 1
+    assert "tags code" in usual.stdout
+    wrong = run(str(store.root), "--message-delay-level", "soon")
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("mqspec: messageDelayLevel: 'soon' is not a list of delays")
 
 
 def test_the_command_refuses_what_is_no_store(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
   mqspec store check DIR          what is inconsistent, where, and what a start would do
   mqspec store check DIR --json   the same for programs
 
+A broker whose messageDelayLevel is its own: --message-delay-level '1s 5s 10m'
+
 It only reads: a broker may be running on the store. Exit code 1 where something is found.
 """
 
@@ -17,8 +19,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from mqspec.core.log import TopicQueue
+from mqspec.core.log import DELAY_LEVELS, TopicQueue
 from mqspec.store.check import CheckReport, Finding, Recovery, check
+from mqspec.store.message_store import delay_levels_of
 
 HELP = "check the store of a broker"
 
@@ -32,10 +35,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     checking = actions.add_parser("check", help="what is inconsistent, where, and what to expect")
     checking.add_argument("directory", type=Path, metavar="DIR", help="the store, on this machine")
     checking.add_argument("--json", action="store_true", help="all of it, for programs")
+    checking.add_argument(
+        "--message-delay-level",
+        default=DELAY_LEVELS,
+        metavar="LEVELS",
+        help="messageDelayLevel of the broker, which no file of the store tells",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Check."""
+    levels = delay_levels_of(args.message_delay_level)
     console = Console(stderr=True)
     progress = Progress(console=console, transient=True, disable=not console.is_terminal)
     with progress:
@@ -43,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         report = check(
             args.directory,
             lambda done, total: progress.update(task, completed=done, total=total),
+            levels,
         )
     if args.json:
         print(json.dumps(_plain(report), indent=2, ensure_ascii=False))

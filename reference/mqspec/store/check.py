@@ -13,7 +13,7 @@ from __future__ import annotations
 import mmap
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,16 @@ from typing import Any
 from mqrules import UserError
 from mqspec.core import index
 from mqspec.core.index import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexEntry, IndexHeader
-from mqspec.core.log import EMPTY, UNIT_BYTES, Dispatch, Span, TopicQueue, Unit, dispatch_of
+from mqspec.core.log import (
+    DELAY_LEVELS_MS,
+    EMPTY,
+    UNIT_BYTES,
+    Dispatch,
+    Span,
+    TopicQueue,
+    Unit,
+    dispatch_of,
+)
 from mqspec.core.record import Blank, Record, body_crc, decode_record
 from mqspec.core.recovery import BLANK_UNIT, Checkpoint, Files, RecoveryState, recover
 from mqspec.store.checkpoint import CHECKPOINT_BYTES, read_checkpoint
@@ -85,13 +94,21 @@ class CheckReport:
     recovery: Recovery
 
 
-def check(root: Path, progress: Progress = lambda done, total: None) -> CheckReport:
-    """Check the store in a directory. Raises UserError where it is none."""
+def check(
+    root: Path,
+    progress: Progress = lambda done, total: None,
+    delay_levels: Sequence[int] = DELAY_LEVELS_MS,
+) -> CheckReport:
+    """Check the store in a directory. Raises UserError where it is none.
+
+    `delay_levels` are those, ms, of the broker that wrote it: units of delayed messages hold
+    when they are due.
+    """
     StoreDirectory(root).check()
     if not (root / "commitlog").is_dir():
         raise UserError(str(root), "not a store: it has no commitlog", "name a broker's store")
     with ExitStack() as closing:
-        checked = _Check(root, closing, progress)
+        checked = _Check(root, closing, progress, delay_levels)
         findings = tuple(checked.findings())
         return CheckReport(
             str(root),
@@ -156,8 +173,11 @@ class _Queue:
 
 
 class _Check:
-    def __init__(self, root: Path, closing: ExitStack, progress: Progress) -> None:
+    def __init__(
+        self, root: Path, closing: ExitStack, progress: Progress, delay_levels: Sequence[int]
+    ) -> None:
         self.root = root
+        self._delay_levels = delay_levels
         self.running = is_in_use(root)
         self.unclean = (root / "abort").exists() and not self.running
         self.records = 0
@@ -271,7 +291,7 @@ class _Check:
     def _check_record(self, record: Record, view: memoryview, at: int) -> Iterator[Finding]:
         self.records += 1
         self._last_timestamp = max(self._last_timestamp, record.store_timestamp)
-        dispatch = dispatch_of(record)
+        dispatch = dispatch_of(record, self._delay_levels)
         # The CRC stands behind size and magic.
         if record.body and body_crc(record.body) != int.from_bytes(view[at + 8 : at + 12], "big"):
             yield self._of_record("damaged bodies", "LOG-011", "its CRC is wrong", dispatch)
@@ -332,7 +352,7 @@ class _Check:
         record = self._record_at(unit.position)
         if record is None:
             return *elsewhere, "no record begins there"
-        dispatch = dispatch_of(record)
+        dispatch = dispatch_of(record, self._delay_levels)
         if (dispatch.queue, dispatch.queue_offset) == (queue, queue_offset):
             which = "size" if dispatch.unit.size != unit.size else "tags code"
             return *elsewhere, f"its {which} is not that of the record there"
@@ -403,7 +423,7 @@ class _Check:
         if record is None:
             running = self.running and position >= self._log_end
             return "" if running else f"no record begins at {position}"
-        keys = dispatch_of(record).keys
+        keys = dispatch_of(record, self._delay_levels).keys
         if entry.key_hash in {index.key_hash(record.topic, key) for key in keys}:
             return ""
         return f"the record at {position} has no key of this hash"
@@ -449,7 +469,12 @@ class _Check:
             return Recovery(refused=str(refusal))
 
     def _recovery(self) -> Recovery:
-        log = CommitLog(self.root / "commitlog", self._log.file_size or 1, _READ_ONLY)
+        log = CommitLog(
+            self.root / "commitlog",
+            self._log.file_size or 1,
+            _READ_ONLY,
+            delay_levels=self._delay_levels,
+        )
         self._closing.callback(log.close)
         log.check()
         queues: dict[TopicQueue, ConsumeQueue] = {}

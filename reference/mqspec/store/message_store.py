@@ -141,7 +141,7 @@ class MessageStore:
         self._config = config
         self._clock_ms = clock_ms
         self._directory = StoreDirectory(root, disk)
-        self.delay_levels = _delay_levels(config)
+        self.delay_levels = delay_levels_of(config.message_delay_level)
         self._commit_log = CommitLog(
             root / "commitlog",
             config.segment_size,
@@ -601,8 +601,9 @@ class MessageStore:
         return PutStatus.PUT_OK
 
 
-def _delay_levels(config: StoreConfig) -> tuple[int, ...]:
+def delay_levels_of(text: str) -> tuple[int, ...]:
+    """The levels of a messageDelayLevel, ms. Raises UserError."""
     try:
-        return log.parse_delay_levels(config.message_delay_level)
+        return log.parse_delay_levels(text)
     except ValueError as error:
         raise UserError("messageDelayLevel", str(error), "write it like '1s 5s 10m'") from None
