@@ -9,8 +9,9 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import case
-from mqconform.connection import eventually
-from mqconform.frame import Frame
+from mqconform.connection import Connection, eventually
+from mqconform.frame import Frame, frame, json_header
+from mqconform.records import parse_records
 from mqconform.requests import Request, Subscription
 from mqconform.scene import Scene, done
 from mqconform.stage import Restart
@@ -235,6 +236,45 @@ def test_who_produces(scene: Scene) -> None:
     assert scene.broker.call(request).code == 1
     done(producer.call(requests.producer_heartbeat("one", group)))
     assert connections(scene.broker.call(request)) == [("one", "JAVA", 479)]
+
+
+def asked_through_the_broker(scene: Scene, request: Request, member: Connection) -> Frame:
+    """What of the request reaches the member. Its answer, of a code of its own, comes back."""
+    opaque = scene.broker.ask(request)
+    asked = member.notice()
+    assert (asked.code, asked.flag) == (request.code, 0)
+    member.write(frame(json_header(7, {}, asked.opaque, flag=1), b'{"said":"this"}'))
+    answer = scene.broker.answer(opaque)
+    assert (answer.code, answer.json()) == (7, {"said": "this"})
+    return asked
+
+
+@case("ADMIN-018", party="broker")
+def test_a_member_is_asked_what_it_does(scene: Scene) -> None:
+    group, member = scene.name("G"), scene.connect()
+    about = {"consumerGroup": group, "clientId": "one"}
+    request = Request(requests.GET_CONSUMER_RUNNING_INFO, about)
+    assert scene.broker.call(request).code == 1
+    done(member.call(requests.heartbeat("one", group)))
+    member.notice()  # of its own joining
+    asked = asked_through_the_broker(scene, request, member)
+    assert asked.fields.items() >= about.items()
+
+
+@case("ADMIN-019", party="broker")
+def test_a_member_is_asked_to_consume_a_message(scene: Scene) -> None:
+    topic, group, member = scene.topic(), scene.name("G"), scene.connect()
+    message_id = scene.send(topic).fields["msgId"]
+    about = {"consumerGroup": group, "clientId": "one", "msgId": message_id}
+    request = Request(requests.CONSUME_MESSAGE_DIRECTLY, about)
+    assert scene.broker.call(request).code == 1
+    done(member.call(requests.heartbeat("one", group)))
+    member.notice()
+    asked = asked_through_the_broker(scene, request, member)
+    assert asked.fields.items() >= {**about, "brokerName": scene.broker_names[0]}.items()
+    (record,) = parse_records(asked.body)
+    assert (record.topic, record.body) == (topic, b"hello")
+    assert record.physical_offset == int(message_id[-16:], 16)
 
 
 # The broker itself
