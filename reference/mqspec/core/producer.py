@@ -1,7 +1,8 @@
 """The producer's side of a send: which queue, when to try another one, which broker to avoid.
+Twin of Publish.tla, with publish.
 
-A send is tried on up to three queues. Where an answer does not come, the message may be stored
-and is sent again all the same: that is one way in which it is stored twice.
+A send is tried on up to three queues (SEND-027). Where an answer does not come, the message may
+be stored and is sent again all the same: that is one way in which it is stored twice (SEND-026).
 
 Facts: client/impl/producer/{DefaultMQProducerImpl,TopicPublishInfo}.java,
 client/producer/{DefaultMQProducer,MessageBatch}.java, client/Validators.java,
@@ -145,7 +146,8 @@ def select_one_message_queue(
     last_broker: BrokerName | None,
     now_ms: int | None = None,
 ) -> Step:
-    """Whose turn it is, of the queues of one topic, which are at least one. Result: the queue.
+    """Publish!SelectOneMessageQueue. Whose turn it is, of the queues of one topic, which are at
+    least one. Result: the queue.
 
     After a failure it is one of another broker, if there is any. With latency-fault avoidance,
     where `now_ms` is given, one of a broker that is available goes first, then one of a broker
@@ -181,7 +183,8 @@ def select_one_message_queue(
 def update_fault_item(
     broker: BrokerName, latency_ms: int, now_ms: int, *, isolation: bool = False
 ) -> Step:
-    """A send to the broker ended after so many ms; with `isolation` it failed there."""
+    """Publish!UpdateFaultItem. A send to the broker ended after so many ms; with `isolation` it
+    failed there."""
     counted = _ISOLATION_LATENCY_MS if isolation else latency_ms
     item = FaultItem(latency_ms, now_ms + not_available_duration(counted), not isolation)
     return Step((Change("fault_item_table", broker, item),))
