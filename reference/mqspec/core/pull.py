@@ -88,8 +88,8 @@ class Pull:
 def check_pull(
     state: MetadataState, groups: GroupState, config: BrokerConfig, event: Pull, now_ms: int
 ) -> Step:
-    """Pull!CheckPull. Whether the queue may be read, and what of it is wanted; on the way the
-    group may come to be. Result: the SubscriptionData to filter by, or a Refusal.
+    """Subscription!CheckPull. Whether the queue may be read, and what of it is wanted; on the
+    way the group may come to be. Result: the SubscriptionData to filter by, or a Refusal.
 
     In the order of 5.3.3.
     """

@@ -76,7 +76,8 @@ def subscribe_queues(topic: Topic, route: TopicRouteData) -> tuple[MessageQueue,
 
 
 def is_wanted(subscription: SubscriptionData, tags: str | None) -> bool:
-    """Whether the subscription names exactly this tag, which the broker knows by hash only."""
+    """Subscription!IsWanted. Whether the subscription names exactly this tag, which the broker
+    knows by hash only (SUBS-015)."""
     return not subscription.tags_set or tags in subscription.tags_set
 
 

@@ -1,9 +1,10 @@
-"""Subscription: which messages of a topic a group wants, as the broker understands it.
+"""Subscription: which messages of a topic a group wants, as the broker understands it. Twin of
+Subscription.tla, with the parts of group, pull and push_consumer that have to do with it.
 
 By tags, the broker filters by the Java hash of a message's tag only, so that it may let a message
-through whose tag merely collides; the client compares the text. By SQL92, the broker looks at
-the properties of each message, and the client at nothing; an expression that cannot be read
-keeps nothing off where a pull carries it (SUBS-012).
+through whose tag merely collides; the client compares the text (SUBS-015). By SQL92, the broker
+looks at the properties of each message, and the client at nothing; an expression that cannot be
+read keeps nothing off where a pull carries it (SUBS-012).
 
 Facts: FilterAPI.java, ExpressionMessageFilter.java, ConsumerFilterManager.java (5.3.3), and what
 5.3.3 answered over the wire.
@@ -55,7 +56,8 @@ def build_subscription_data(
 
 
 def is_matched_by_consume_queue(subscription: SubscriptionData, tags_code: int | None) -> bool:
-    """Whether a message with this tags code may be wanted; None: nobody knows its tag."""
+    """Subscription!IsMatchedByConsumeQueue. Whether a message with this tags code may be wanted;
+    None: nobody knows its tag."""
     return (
         tags_code is None
         or subscription.expression_type != TAG
