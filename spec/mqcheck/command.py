@@ -5,6 +5,8 @@ mqspec check MC_OffsetCommit          one model
 mqspec check MC_OffsetCommit --trace NoRepeat   and its counterexample, step by step
 mqspec check MC_LostProgress --trace NoRepeat --scenario FILE   and as data
 mqspec check mine/MyModel.cfg         a model of your own, beside MyModel.tla
+mqspec check run.jsonl                whether what `mqspec serve --trace run.jsonl` wrote is allowed
+mqspec check run.jsonl --edits        and whether it would be, were it anything else
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ from rich.text import Text
 from mqcheck.cache import Cache
 from mqcheck.config import read_config
 from mqcheck.manifest import TLA, Model, Tier, models
-from mqcheck.replay import ReplayError, replay, world_of
-from mqcheck.runner import Check, Result, never_taken, plan, run_check, run_checks
+from mqcheck.replay import ReplayError, replay
+from mqcheck.runner import Batch, Check, Result, batches, never_taken, plan, run_batches, run_check
 from mqcheck.scenario import scenario_of, write_scenario
 from mqcheck.tlc import Counterexample, Exit, run_tlc
+from mqcheck.trace_report import check_trace_file
+from mqcheck.worlds import world_of
 from mqrules import UserError, write_evidence
 
 HELP = "check the TLA+ models with TLC"
@@ -34,12 +38,19 @@ CACHE = Path(".mqspec/check")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="a name, or a path to a .cfg")
+    parser.add_argument(
+        "models", nargs="*", metavar="MODEL", help="a name, or a path to a .cfg or .jsonl"
+    )
     parser.add_argument("--tier", choices=list(Tier), default=Tier.QUICK, help="default: quick")
     parser.add_argument("--list", action="store_true", help="list the models and what they check")
     parser.add_argument("--trace", metavar="PROPERTY", help="show the counterexample to it")
     parser.add_argument(
         "--scenario", type=Path, metavar="FILE", help="with --trace: write it there as JSON"
+    )
+    parser.add_argument(
+        "--edits",
+        action="store_true",
+        help="of a .jsonl: leave out, swap and alter each event; at least 95%% must be refused",
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="TLC runs at once")
     parser.add_argument(
@@ -52,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
     console = Console(highlight=False)
     if len(args.models) == 1 and args.models[0].endswith(".cfg"):
         return _run_file(Path(args.models[0]), console)
+    if len(args.models) == 1 and args.models[0].endswith(".jsonl"):
+        return check_trace_file(Path(args.models[0]), console, is_edited=args.edits)
     chosen = _choose(args)
     if args.list:
         for model in chosen:
@@ -61,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
         return _show_trace(chosen, args.trace, args.scenario, console)
     if args.scenario:
         raise UserError("--scenario", "of which property", "add --trace PROPERTY")
-    checks = [check for model in chosen for check in plan(model)]
-    results = _run_checks(checks, args.jobs, None if args.fresh else Cache(CACHE), console)
+    asked = [batch for model in chosen for batch in batches(model)]
+    results = _run_batches(asked, args.jobs, None if args.fresh else Cache(CACHE), console)
     if args.evidence:
         write_evidence(args.evidence, (e for result in results for e in result.evidence()))
     failed = sum(1 for result in results if result.problem)
@@ -72,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
         console.print(f"[red]FAILED[/] {action} is taken in no model", soft_wrap=True)
     cached = sum(1 for result in results if result.run.cached)
     known = f", {cached} known from before" if cached else ""
-    console.print(f"{len(chosen)} models, {len(results)} runs of TLC{known}, {failed} failed")
+    told = f"{_many(chosen, 'model')}, {_many(results, 'check')} in {_many(asked, 'run')} of TLC"
+    console.print(f"{told}{known}, {failed} failed")
     replays = [answer for result in results for answer in _replay(result)]
     differing = [answer for answer in replays if answer]
     for answer in differing:
@@ -81,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failed or empty or differing else 0
 
 
-def _run_checks(
-    checks: Sequence[Check], jobs: int, cache: Cache | None, console: Console
+def _run_batches(
+    asked: Sequence[Batch], jobs: int, cache: Cache | None, console: Console
 ) -> list[Result]:
     columns = (
         TextColumn("{task.fields[runs]} of {task.fields[total_runs]} runs"),
@@ -92,15 +106,16 @@ def _run_checks(
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as progress:
-        total = sum(check.states for check in checks)
-        task = progress.add_task("", total=total, runs=0, total_runs=len(checks))
+        total = sum(batch.states for batch in asked)
+        task = progress.add_task("", total=total, runs=0, total_runs=len(asked))
 
-        def report(result: Result) -> None:
-            console.print(_line(result), soft_wrap=True)
+        def report(batch: Batch, results: Sequence[Result]) -> None:
+            for result in results:
+                console.print(_line(result), soft_wrap=True)
             runs = progress.tasks[task].fields["runs"] + 1
-            progress.update(task, advance=result.check.states, runs=runs)
+            progress.update(task, advance=batch.states, runs=runs)
 
-        return run_checks(checks, jobs, cache, report)
+        return run_batches(asked, jobs, cache, report)
 
 
 class _Speed(ProgressColumn):
@@ -134,6 +149,10 @@ def _choose(args: argparse.Namespace) -> list[Model]:
         return [known[name] for name in args.models]
     tiers = {Tier.QUICK, Tier(args.tier)}
     return [model for model in known.values() if args.list or model.tier in tiers]
+
+
+def _many(items: Sequence[object], name: str) -> str:
+    return f"{len(items)} {name}{'' if len(items) == 1 else 's'}"
 
 
 def _line(result: Result) -> str:

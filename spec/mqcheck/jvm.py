@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,11 +19,14 @@ from typing import Any
 from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
+from mqcheck.watch import MODULE
 from mqspec import toolchain
 
 # Small models: the quick compiler and collector take half the time of the thorough ones.
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 THOROUGH = ("-XX:+UseParallelGC",)
+TRACES = ("-XX:+UseSerialGC", "-Xss64m")  # TLA+'s parser goes deep into a long sequence
+_EXPRESSION_COUNTERS = ("tlc2.tool.impl.Spec", "tlc2.value.impl.Value")
 
 
 class Jvm:
@@ -43,20 +47,33 @@ class Jvm:
         self._tlc_jar = toolchain.tlc_jar()
 
     def run_tlc(
-        self, module: Path, config: str, library: Sequence[Path], options: Sequence[str]
+        self,
+        module: Path,
+        extension: str,
+        config: str,
+        library: Sequence[Path],
+        options: Sequence[str],
     ) -> tuple[int, str]:
-        """The exit code and the output of `tlc2.TLC -tool` on `module` with a configuration."""
+        """The exit code and the output of `tlc2.TLC -tool` with a configuration.
+
+        It is run on `module`, or on the text of a module that extends it.
+        """
         # TLC looks for a configuration beside the module or in the working folder only.
         (self._folder / "run.cfg").write_text(config, encoding="utf-8")
         output = self._folder / "output"
         arguments = ["-tool", "-workers", "1", "-metadir", str(self._folder / "states")]
-        arguments += [*options, "-config", "run.cfg", module.stem]
+        name = module.stem
+        if extension:
+            name = MODULE
+            (self._folder / f"{MODULE}.tla").write_text(extension, encoding="utf-8")
+        arguments += [*options, "-config", "run.cfg", name]
         folders = os.pathsep.join(map(str, (module.parent.resolve(), *library)))
         java = self._gateway.jvm.java
         java.lang.System.setProperty("TLA-Library", folders)
         stream = java.io.PrintStream(str(output))
         java.lang.System.setOut(stream)
         loader = self._class_loader()
+        self._count_actions_only(loader)
         try:
             code = self._process_tlc(loader, arguments)
         except Py4JJavaError as error:
@@ -91,6 +108,17 @@ class Jvm:
         code: int = translate.invoke(None, self._objects(said))
         return code
 
+    def _count_actions_only(self, loader: Any) -> None:
+        """With -coverage, have TLC count for each action, and not for each expression.
+
+        Counting expressions takes as long as the search itself. These classes look whether
+        there is coverage when they are loaded; the ones that count for actions do so later.
+        """
+        for name in _EXPRESSION_COUNTERS:
+            # A TLC that has no such class counts as it likes.
+            with suppress(Py4JJavaError):
+                self._gateway.jvm.java.lang.Class.forName(name, True, loader)
+
     def _class_loader(self) -> Any:
         java = self._gateway.jvm.java
         url = java.io.File(str(self._tlc_jar)).toURI().toURL()
@@ -110,12 +138,13 @@ class Jvm:
         return array
 
 
-_idle: dict[tuple[str, ...], list[Jvm]] = {QUICK: [], THOROUGH: []}
+_idle: dict[tuple[str, ...], list[Jvm]] = {QUICK: [], THOROUGH: [], TRACES: []}
 _lock = Lock()
 
 
 def run_tlc_in_jvm(
     module: Path,
+    extension: str,
     config: str,
     library: Sequence[Path],
     options: Sequence[str],
@@ -126,7 +155,7 @@ def run_tlc_in_jvm(
         jvm = _idle[java_options].pop() if _idle[java_options] else None
     jvm = jvm or Jvm(java_options)
     try:
-        result = jvm.run_tlc(module, config, library, options)
+        result = jvm.run_tlc(module, extension, config, library, options)
     except (Py4JError, OSError):
         jvm.close()  # it died, of too little memory say: nobody should get it again
         raise

@@ -1,10 +1,13 @@
-"""Running models: the plan of TLC runs for each, and the comparison with the manifest.
+"""Running models: what each asks of TLC, and the comparison with the manifest.
 
-TLC is run once for each property that must break, alone and with one worker (exit 12 or
-13; for an invariant the length of the shortest counterexample is compared); once for each
-temporal property that must hold; and once with all holding invariants, to the end, with
-the counts compared. Nothing here can weaken a model: a run checks what the configuration
+A model asks whether each property that must break does, alone and with one worker (exit 12
+or 13; for an invariant the length of the shortest counterexample is compared); whether each
+temporal property that must hold does; and whether all holding invariants do, to the end, with
+the counts compared. Nothing here can weaken a model: a check asks what the configuration
 names, and the manifest must name the same.
+
+One run of TLC answers most of what a model asks. Where its answer is not the one that the
+manifest expects, each check has a run of its own, and what that says is reported.
 """
 
 from __future__ import annotations
@@ -72,10 +75,22 @@ class Result:
                 )
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Checks of one model that one run of TLC answers."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def states(self) -> int:
+        """How many states TLC is expected to generate; 0 where it stops when it likes."""
+        return max(check.states for check in self.checks)
+
+
 def plan(model: Model) -> Iterator[Check]:
     """The runs of TLC that a model asks for."""
     config = model.config
-    invariants = frozenset(config.invariants) & model.holds.keys()
+    invariants = frozenset(config.invariants).intersection(model.holds)
     if invariants:
         yield Check(model, invariants, Exit.HOLDS, counts=model.counts)
     for name in config.temporal:
@@ -86,6 +101,57 @@ def plan(model: Model) -> Iterator[Check]:
     for name, broken in model.breaks.items():
         if name in config.invariants:
             yield Check(model, frozenset({name}), Exit.SAFETY, depth=broken.depth)
+
+
+def batches(model: Model) -> Iterator[Batch]:
+    """What a model asks for, in as few runs as tell the same.
+
+    A liveness property that must break ends a run, and TLC does not say which it was, so that
+    each has its own.
+    """
+    checks = list(plan(model))
+    if together := tuple(check for check in checks if check.exit is not Exit.LIVENESS):
+        yield Batch(together)
+    yield from (Batch((check,)) for check in checks if check.exit is Exit.LIVENESS)
+
+
+def run_batch(batch: Batch, cache: Cache | None = None) -> list[Result]:
+    """Run TLC for the checks of a batch and compare. Raises UserError where TLC itself fails."""
+    if len(batch.checks) > 1:
+        try:
+            results = _run_together(batch, cache)
+        except UserError:
+            results = []  # it may be one of the questions that TLC fails at
+        if results and not any(result.problem for result in results):
+            return results
+    return [run_check(check, cache) for check in batch.checks]
+
+
+def _run_together(batch: Batch, cache: Cache | None) -> list[Result]:
+    model = batch.checks[0].model
+    asked = frozenset().union(*(check.properties for check in batch.checks))
+    broken = [name for name in model.config.invariants if name in model.breaks]
+    run = run_tlc(
+        model.module,
+        model.config.text(asked.difference(broken)),
+        model.name,
+        library=(TLA, MODELS),
+        watch=[name for name in broken if name in asked],
+        thorough=model.tier is Tier.FULL,
+        coverage=any(check.counts for check in batch.checks),
+        cache=cache,
+    )
+    parts = [(check, _part(check, run)) for check in batch.checks]
+    return [Result(check, part, compare(check, part)) for check, part in parts]
+
+
+def _part(check: Check, run: TlcRun) -> TlcRun:
+    """What a run of this check alone would have said."""
+    if check.exit is not Exit.SAFETY:
+        return run
+    (name,) = check.properties
+    found = run.violated.get(name)
+    return replace(run, exit=Exit.SAFETY if found else run.exit, counterexample=found)
 
 
 def run_check(check: Check, cache: Cache | None = None) -> Result:
@@ -111,15 +177,12 @@ def compare(check: Check, run: TlcRun) -> str:
         wanted = "should hold" if check.exit is Exit.HOLDS else "should be violated"
         return f"{names} {wanted}, {said}"
     found = Counts(run.distinct, run.generated, run.depth)
-    if check.counts and run.depth == 0:
-        # TLC prints no depth when it checks a temporal property.
-        found = replace(found, depth=check.counts.depth)
     if check.counts and found != check.counts:
         return f"{names}: found {_shown(found)}, the manifest says {_shown(check.counts)}"
     if check.counts:
         return _compare_actions(run.taken, frozenset(check.model.untaken))
-    if check.depth is not None and run.counterexample is not None:
-        depth = len(run.counterexample.steps)
+    if check.depth is not None:
+        depth = len(run.counterexample.steps) if run.counterexample else 0
         if depth != check.depth:
             return f"{names}: counterexample of {depth} states, the manifest says {check.depth}"
     return ""
@@ -143,31 +206,34 @@ def never_taken(results: Iterable[Result]) -> list[str]:
     return sorted(told - {action for run in runs for action in run.taken if run.taken[action]})
 
 
-def run_checks(
-    checks: Sequence[Check], jobs: int, cache: Cache | None, report: Callable[[Result], None]
+def run_batches(
+    asked: Sequence[Batch],
+    jobs: int,
+    cache: Cache | None,
+    report: Callable[[Batch, Sequence[Result]], None],
 ) -> list[Result]:
-    """Run checks, `jobs` at a time, the largest first; `report` is told of each, once it and all
-    before it have ended. The results are in the order of the checks.
+    """Run batches, `jobs` at a time, the largest first; `report` is told of each, once it and
+    all before it have ended. The results are in the order of the batches.
 
     A model that TLC refuses stops the rest: nothing is worth reading until it is mended.
     """
-    results: dict[int, Result] = {}
+    results: dict[int, list[Result]] = {}
     reported = 0
     with ThreadPoolExecutor(jobs) as pool:
-        places = sorted(range(len(checks)), key=lambda place: -checks[place].states)
-        futures: dict[Future[Result], int] = {
-            pool.submit(run_check, checks[place], cache): place for place in places
+        places = sorted(range(len(asked)), key=lambda place: -asked[place].states)
+        futures: dict[Future[list[Result]], int] = {
+            pool.submit(run_batch, asked[place], cache): place for place in places
         }
         try:
             for future in as_completed(futures):
                 results[futures[future]] = future.result()
                 while reported in results:
-                    report(results[reported])
+                    report(asked[reported], results[reported])
                     reported += 1
         except UserError:
             pool.shutdown(cancel_futures=True)
             raise
-    return [results[place] for place in sorted(results)]
+    return [result for place in sorted(results) for result in results[place]]
 
 
 def _shown(counts: Counts) -> str:

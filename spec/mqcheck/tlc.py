@@ -11,18 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
 
 from py4j.protocol import Py4JError
 
 from mqcheck.cache import Cache, key_of
 from mqcheck.jvm import QUICK, THOROUGH, run_tlc_in_jvm
 from mqcheck.values import parse_state
+from mqcheck.watch import INVARIANT, MARK, OPTIONS, watch_module
 from mqrules import UserError
 from mqrules.scenario import Step
 
 _MESSAGE = re.compile(r"@!@!@STARTMSG (\d+):(\d) @!@!@\n(.*?)@!@!@ENDMSG \1 @!@!@", re.DOTALL)
-_STATE = re.compile(r"\d+: <(?P<action>\w+)[^>]*>\s*\n(?P<state>.*)", re.DOTALL)
+_FIRST_VIOLATIONS = re.compile(rf'<<\s*"{MARK}",\s*\{{(?P<places>[\d,\s]*)\}}\s*>>')
+_STATE = re.compile(r"(?P<number>\d+): <(?P<action>\w+)[^>]*>\s*\n(?P<state>.*)", re.DOTALL)
 _BACK = re.compile(r"(\d+)")
 _COUNTS = re.compile(r"(\d+) states generated, (\d+) distinct states found")
 # The parser of TLA+ frames nothing: what was expected, or a place and what is wrong there.
@@ -34,7 +35,7 @@ _ACTION_TAKEN = re.compile(r"<(?P<action>\w+) .*: \d+:(?P<times>\d+)$")
 _DEPTH = re.compile(r"search is (\d+)")
 
 # Message codes of TLC, see tlc2.output.EC.
-_STATE_PRINTED, _STUTTERING, _BACK_TO_STATE = 2217, 2218, 2122
+_STATE_PRINTED, _STUTTERING, _BACK_TO_STATE, _VIOLATED_AT_FIRST = 2217, 2218, 2122, 2107
 _STATISTICS, _SEARCH_DEPTH, _ACTION_COVERAGE = 2199, 2194, 2772
 _SEVERITY_ERROR = 1
 _COVERAGE = ("-coverage", "60")  # at the end, and each hour before
@@ -52,7 +53,7 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """A behaviour that violates a property: its steps, and for liveness how it ends."""
+    """A behaviour that violates properties: its steps, and for liveness how it ends."""
 
     steps: tuple[Step, ...]  # the first is the initial state, action `Init`
     loop: int | None = None  # index of the step to which a lasso goes back
@@ -68,6 +69,7 @@ class TlcRun:
     distinct: int
     depth: int
     counterexample: Counterexample | None
+    violated: Mapping[str, Counterexample] = field(default_factory=dict)  # of those watched
     taken: Mapping[str, int] = field(default_factory=dict)  # how often, of each action: coverage
     cached: bool = False  # said by an earlier run of the same
 
@@ -78,44 +80,57 @@ def run_tlc(
     name: str,
     library: Sequence[Path],
     *,
+    watch: Sequence[str] = (),
     thorough: bool = False,
     coverage: bool = False,
     cache: Cache | None = None,
 ) -> TlcRun:
     """Run TLC on `module` with the text of a configuration, called `name` in errors.
 
-    `library` holds the folders of other modules; `thorough` is for large models; `coverage`
-    also tells how often each action is taken; what an earlier run of the same said is taken
-    from the cache. Raises UserError where TLC itself fails: a syntax error, an unknown
-    property.
+    `library` holds the folders of other modules; `watch` names invariants that do not stand in
+    the configuration, each of which may be violated without ending the run; `thorough` is for
+    large models; `coverage` also tells how often each action is taken; what an earlier run of
+    the same said is taken from the cache. Raises UserError where TLC itself fails: a syntax
+    error, an unknown property.
     """
-    options = _COVERAGE if coverage else ()
-    key = key_of(module, config, library, options) if cache else ""
+    options: tuple[str, ...] = _COVERAGE if coverage else ()
+    extension = ""
+    if watch:
+        extension = watch_module(module.stem, watch)
+        config += f"INVARIANT {INVARIANT}\n"
+        options += OPTIONS
+    key = key_of(module, config + extension, library, options) if cache else ""
     if cache and (kept := cache.get(key)):
-        return replace(parse_output(kept[1], kept[0], name), cached=True)
+        return replace(parse_output(kept[1], kept[0], name, watch), cached=True)
     try:
         java_options = THOROUGH if thorough else QUICK
-        code, output = run_tlc_in_jvm(module, config, library, options, java_options)
+        code, output = run_tlc_in_jvm(module, extension, config, library, options, java_options)
     except (Py4JError, OSError) as error:
         raise UserError(name, f"Java ended under TLC: {error}", "look at its memory") from None
-    run = parse_output(output, code, name)
+    run = parse_output(output, code, name, watch)
     if cache:
         cache.keep(key, code, output)
     return run
 
 
-def parse_output(output: str, code: int, where: str) -> TlcRun:
-    """Read the output of `tlc2.TLC -tool`."""
+def parse_output(output: str, code: int, where: str, watch: Sequence[str] = ()) -> TlcRun:
+    """Read the output of `tlc2.TLC -tool`, in which `watch` was watched."""
     messages = [(int(m[1]), int(m[2]), m[3].strip()) for m in _MESSAGE.finditer(output)]
     if code not in list(Exit):
         raise UserError(where, f"TLC failed ({code}): {_reason(messages, output)}", "correct it")
-    steps: list[Step] = []
+    behaviours: list[list[Step]] = []
     loop, stutters, generated, distinct, depth = None, False, 0, 0, 0
     taken: dict[str, int] = {}
     for message, _, text in messages:
         match message:
+            case _ if message == _VIOLATED_AT_FIRST:
+                behaviours.append([Step("Init", state=parse_state(text.partition("\n")[2]))])
             case _ if message == _STATE_PRINTED and (found := _STATE.match(text)):
-                steps.append(_step(found["action"], parse_state(found["state"]), steps))
+                first = int(found["number"]) == 1
+                behaviours += [[]] if first else []
+                # TLC calls the action of the first state `<Initial predicate>`.
+                action = "Init" if first else found["action"]
+                behaviours[-1].append(Step(action, state=parse_state(found["state"])))
             case _ if message == _STUTTERING:
                 stutters = True
             case _ if message == _BACK_TO_STATE and (back := _BACK.match(text)):
@@ -126,13 +141,15 @@ def parse_output(output: str, code: int, where: str) -> TlcRun:
                 taken[of["action"]] = taken.get(of["action"], 0) + int(of["times"])
             case _ if message == _SEARCH_DEPTH and (reached := _DEPTH.search(text)):
                 depth = int(reached[1])
-    counterexample = Counterexample(tuple(steps), loop, stutters) if steps else None
-    return TlcRun(Exit(code), generated, distinct, depth, counterexample, taken)
-
-
-def _step(action: str, state: dict[str, Any], before: list[Step]) -> Step:
-    # TLC calls the first state `<Initial predicate>`.
-    return Step("Init" if not before else action, state=state)
+    marks = [m["places"].split(",") for m in _FIRST_VIOLATIONS.finditer(output)]
+    violated = {
+        watch[int(place) - 1]: Counterexample(tuple(steps))
+        for places, steps in zip(marks, behaviours, strict=False)
+        for place in places
+    }
+    rest = behaviours[len(marks) :]
+    counterexample = Counterexample(tuple(rest[0]), loop, stutters) if rest else None
+    return TlcRun(Exit(code), generated, distinct, depth, counterexample, violated, taken)
 
 
 def _reason(messages: list[tuple[int, int, str]], output: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 from mqcheck import manifest
 from mqcheck.config import read_config
 from mqcheck.manifest import Break, Counts, Model, Tier, check_model
-from mqcheck.runner import compare, never_taken, plan, run_check
+from mqcheck.runner import batches, compare, never_taken, plan, run_batch, run_check
+from mqcheck.tlc import Exit
 from mqrules import Kind, Level, UserError, Verdict, rules
 
 MODULE = """
@@ -67,6 +68,53 @@ def problems(model: Model) -> dict[str, str]:
 
 def test_a_model_that_is_as_the_manifest_says_passes_in_one_run_a_question() -> None:
     assert problems(MODEL) == {"TypeOK": "", "Full": "", "Never": "", "Below": ""}
+
+
+def many(model: Model, tmp_path: Path) -> Model:
+    """A model with more to break: in the first state, and two in one state."""
+    breaks = {"NotNone": Break((), 1), "NotTwo": Break((), 3), "NotTwoNorThree": Break((), 3)}
+    text = "NotNone == count # 0\nNotTwo == count # 2\nNotTwoNorThree == count < 2\nFull =="
+    (tmp_path / "Counter.tla").write_text(MODULE.replace("Full ==", text))
+    names = "TypeOK " + " ".join(breaks)
+    (tmp_path / "MC_Counter.cfg").write_text(CONFIG.replace("TypeOK", names))
+    return replace(model, breaks={**model.breaks, **breaks})
+
+
+def test_one_run_says_what_a_run_for_each_check_says(tmp_path: Path) -> None:
+    model = many(MODEL, tmp_path)
+    together, alone = batches(model)
+    assert (len(together.checks), len(alone.checks)) == (6, 1)
+    for result in [*run_batch(together), *run_batch(alone)]:
+        said = run_check(result.check)
+        assert (result.problem, said.problem) == ("", "")
+        assert result.run.exit == said.run.exit
+        assert result.check.exit is Exit.LIVENESS or result.counterexample == said.counterexample
+        assert not result.check.counts or result.run.taken == said.run.taken
+
+
+def test_what_one_run_finds_wrong_is_told_of_each_check_alone(tmp_path: Path) -> None:
+    model = many(MODEL, tmp_path)
+    wrong = replace(
+        model,
+        holds={"NotTwo": (), "Full": (), "Never": ()},
+        breaks={"TypeOK": Break((), 1), "NotNone": Break((), 1), "Below": Break((), 3)},
+    )
+    (batch,) = batches(wrong)
+    assert {r.check.properties: r.problem for r in run_batch(batch)} == {
+        frozenset({"NotTwo"}): "NotTwo should hold, TLC says safety",
+        frozenset({"Full"}): "",
+        frozenset({"Never"}): "Never should hold, TLC says liveness",
+        frozenset({"TypeOK"}): "TypeOK should be violated, it holds",
+        frozenset({"NotNone"}): "",
+        frozenset({"Below"}): "Below: counterexample of 4 states, the manifest says 3",
+    }
+
+
+def test_a_model_that_tlc_cannot_extend_is_asked_alone(tmp_path: Path) -> None:
+    text = MODULE.replace("TypeOK ==", "Print(x) == x\nTypeOK ==")  # a name of the module TLC
+    (tmp_path / "Counter.tla").write_text(text)
+    (together, _) = batches(MODEL)
+    assert [result.problem for result in run_batch(together)] == ["", "", ""]
 
 
 def test_evidence_carries_rule_bounds_and_counts() -> None:

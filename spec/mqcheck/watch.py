@@ -1,0 +1,50 @@
+"""Many questions in one run of TLC: which invariants are violated, and each by which behaviour.
+
+TLC stops at the first violation, and with `-continue` it reports every violating state, but
+of one invariant only. So the model is extended by an invariant that is false in a state
+exactly where one of the watched is violated for the first time; it prints which. With one
+worker TLC goes breadth first: the behaviour that it then prints is a shortest one for each of
+them, as it would be in a run of each alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+MODULE = "MqcheckWatch"
+INVARIANT = "MqcheckFirstViolations"
+MARK = "mqcheck violated"
+OPTIONS = ("-continue",)
+
+_FIRST_REGISTER = 1000  # of TLCSet; a model may use those below
+_TEXT = """\
+---- MODULE {module} ----
+EXTENDS {extends}, TLC
+MqcheckRegister(i) == {register} + i
+MqcheckViolated(i) == CASE {cases}
+ASSUME \\A i \\in 1..{count} : TLCSet(MqcheckRegister(i), FALSE)
+{invariant} ==
+    LET new == {{i \\in 1..{count} : ~TLCGet(MqcheckRegister(i)) /\\ MqcheckViolated(i)}}
+    IN  \\/ new = {{}}
+        \\/ /\\ PrintT(<<"{mark}", new>>)
+           /\\ \\A i \\in new : TLCSet(MqcheckRegister(i), TRUE)
+           /\\ FALSE
+====
+"""
+
+
+def watch_module(extends: str, invariants: Sequence[str]) -> str:
+    """The text of a module that extends another and watches some of its invariants.
+
+    What it prints names them by their places, from 1.
+    """
+    cases = " [] ".join(f"i = {i} -> ~{name}" for i, name in enumerate(invariants, start=1))
+    return _TEXT.format(
+        module=MODULE,
+        extends=extends,
+        register=_FIRST_REGISTER,
+        cases=cases,
+        count=len(invariants),
+        invariant=INVARIANT,
+        mark=MARK,
+    )
