@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from mqconform.cluster import READY_S, listens
+from mqconform.connection import eventually
 from mqconform.target import Address, Secured, Target, free_ports
+from mqrules import UserError
 from mqspec import toolchain
 
 VERSION: Final = "5.3.3"
@@ -115,6 +118,7 @@ class Apache:
 
     def start(self) -> None:
         self._brokers[0].start()
+        self._brokers[0].wait_until_it_listens()
 
     @property
     def pids(self) -> list[int]:
@@ -139,7 +143,7 @@ class Apache:
 
     def _broker(self, name: str, port: int, ha_port: int) -> _Java:
         config = self._config(name, port, ha_port, self.nameserver)
-        return _Java(self.home / name, "broker.BrokerStartup", config, self._jvm)
+        return _Java(self.home / name, "broker.BrokerStartup", config, self._jvm, port)
 
     def _config(self, name: str, port: int, ha_port: int, nameserver: Address) -> str:
         store = self.home / name / "store"
@@ -151,8 +155,11 @@ class Apache:
 class _Java:
     """One Java process of Apache RocketMQ."""
 
-    def __init__(self, home: Path, main_class: str, config: str, jvm: Sequence[str]) -> None:
+    def __init__(
+        self, home: Path, main_class: str, config: str, jvm: Sequence[str], port: int = 0
+    ) -> None:
         self._home, self._main, self._jvm = home, f"org.apache.rocketmq.{main_class}", jvm
+        self._address = Address("127.0.0.1", port)
         self.process: subprocess.Popen[bytes] | None = None
         (home / "conf").mkdir(parents=True)
         (home / "conf" / "this.conf").write_text(config, encoding="utf-8")
@@ -171,6 +178,16 @@ class _Java:
                 stdout=output,
                 stderr=output,
             )
+
+    def wait_until_it_listens(self) -> None:
+        """Raises UserError where it ends, or does nothing for long."""
+
+        def is_over() -> bool:
+            return (self.process and self.process.poll() is not None) or listens(self._address)
+
+        eventually(is_over, READY_S)
+        if not listens(self._address):
+            raise UserError(str(self._home), "the broker does not start", "see its out.log")
 
     def stop(self) -> None:
         if self.process:

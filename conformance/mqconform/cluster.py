@@ -33,7 +33,7 @@ class Cluster:
         except (OSError, AssertionError, ValueError) as error:
             what = f"no nameserver there: {error}"
             raise UserError(str(self.nameserver), what, "give a nameserver's address") from None
-        self.brokers = {name: address for name, address in found.items() if _listens(address)}
+        self.brokers = {name: address for name, address in found.items() if listens(address)}
         if not self.brokers:
             what = "no broker is registered there that can be reached"
             raise UserError(str(self.nameserver), what, "start a broker that names it")
@@ -70,7 +70,8 @@ def _stores(address: Address) -> bool:
         return connection.call(requests.send(requests.DEFAULT_TOPIC)).code == 0
 
 
-def _listens(address: Address) -> bool:
+def listens(address: Address) -> bool:
+    """Whether somebody does there."""
     try:
         Connection(address, Transcript()).close()
     except OSError:

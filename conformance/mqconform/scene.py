@@ -197,7 +197,7 @@ class Scene:
 
         def damaged() -> None:
             damage()
-            if kind is Restart.DAMAGE:
+            if kind in (Restart.DAMAGE, Restart.RUIN):
                 self.recorder.store_damaged()
 
         self._connections.close()

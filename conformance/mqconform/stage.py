@@ -25,6 +25,7 @@ class Restart(Enum):
     CLEAN = "clean"  # stopped as an operator would
     KILL = "kill"  # SIGKILL
     DAMAGE = "damage"  # SIGKILL, and files are damaged before the start
+    RUIN = "ruin"  # the same, so that some brokers do not start: nothing comes after it
 
 
 class Stage:

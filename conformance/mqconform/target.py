@@ -45,7 +45,8 @@ class Lifecycle(Protocol):
         """End it without a word (SIGKILL)."""
 
     def start(self) -> None:
-        """Start it again; it may still be getting ready when this returns."""
+        """Start it again; it may still be getting ready when this returns. Raises UserError
+        where it ends instead."""
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,24 @@ def test_a_torn_offsets_file_is_replaced_by_its_backup(scene: Scene) -> None:
     assert scene.committed(group, topic) == 42
 
 
+@case("RECOV-022", party="broker", claims="restart store", after=STORED)
+def test_two_torn_offsets_files_keep_no_message_back(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for n in range(3):
+        scene.send(topic, f"message {n}".encode())
+    before = scene.read_all(topic, group)
+    scene.broker.call(requests.commit_offset(group, topic, 3))
+    assert eventually(lambda: stored(offsets_file(scene), group, topic) == 3, PERSISTED_S)
+
+    def damage() -> None:
+        for file in (offsets_file(scene), backup_file(scene)):
+            file.write_bytes(b'{"offsetTable":{"T@')
+
+    scene.restart(Restart.RUIN, damage)
+    assert scene.read_all(topic, group) == before
+    assert scene.committed(group, topic) is None
+
+
 @case("RECOV-001", "RECOV-015", party="store", claims="restart store", after=STORED)
 def test_a_torn_record_is_cut_off_and_its_offset_used_again(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
