@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from dataclasses import replace
 
 import pytest
 
 from mqspec.core.log import PutStatus
-from mqspec.core.metadata import BrokerConfig
-from mqspec.core.record import Record, decode_properties, encode_properties
+from mqspec.core.metadata import BrokerConfig, MetadataState, TopicConfig
+from mqspec.core.record import NOWHERE, Record, decode_properties, encode_properties
+from mqspec.core.response import Refusal
 from mqspec.core.step import apply
 from mqspec.core.timer import (
     TIMER_TOPIC,
+    Recall,
     TimerState,
     delivered_copies,
     dequeue,
     enqueue,
     recall_handle,
+    recall_message,
+    recalled_key,
     recover,
     schedule_timer,
 )
@@ -162,3 +166,47 @@ def test_a_recall_handle_names_the_message() -> None:
     retried = schedule_timer(CONFIG, replace(message(TIMER_DELAY_SEC=3), topic="%RETRY%g"), NOW_MS)
     assert isinstance(retried, Record)
     assert recall_handle("broker-a", retried) is None
+
+
+def recalled(handle: str, topic: str = "T", *, enabled: bool = True) -> Record | Refusal:
+    metadata = MetadataState({"T": TopicConfig("T", 4, 4)})
+    config = replace(CONFIG, recall_message_enable=enabled)
+    return recall_message(metadata, config, Recall(topic, handle, "P", NOWHERE, NOWHERE), NOW_MS)
+
+
+def test_a_recalled_message_is_not_delivered() -> None:
+    gone = scheduled(TIMER_DELAY_SEC=3)
+    handle = recall_handle("broker-a", gone)
+    assert handle is not None
+    assert recalled_key(handle) == "k"
+    recall = recalled(handle)
+    assert isinstance(recall, Record)
+    waits = schedule_timer(CONFIG, recall, NOW_MS)
+    assert isinstance(waits, Record)
+    slots = {decode_properties(one.properties)["TIMER_OUT_MS"] for one in (gone, waits)}
+    assert len(slots) == 1
+    assert delivered_copies([gone, waits], 9) == []
+
+
+def test_recalls_that_are_refused() -> None:
+    def handle(*words: object) -> str:
+        return urlsafe_b64encode(" ".join(map(str, words)).encode()).decode()
+
+    soon = NOW_MS + 1000
+    good = handle("v1", "T", "broker-a", soon, "k")
+    assert isinstance(recalled(good), Record)
+    codes = {
+        **dict.fromkeys(("", "?", "é", "bm8="), 604),
+        handle("v2", "T", "broker-a", soon, "k"): 604,
+        handle("v1", "T", "broker-a", soon): 604,
+        handle("v1", "U", "broker-a", soon, "k"): 604,
+        handle("v1", "T", "broker-b", soon, "k"): 604,
+        handle("v1", "T", "broker-a", NOW_MS, "k"): 604,
+        handle("v1", "T", "broker-a", NOW_MS + MAX_MS, "k"): 604,
+        handle("v1", "T", "broker-a", "soon", "k"): 604,
+    }
+    found = {handle: recalled(handle) for handle in codes}
+    assert {handle: getattr(one, "code", 0) for handle, one in found.items()} == codes
+    for refused, code in ((recalled(good, "U"), 17), (recalled(good, enabled=False), 16)):
+        assert isinstance(refused, Refusal)
+        assert refused.code == code

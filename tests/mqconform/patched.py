@@ -20,6 +20,7 @@ from mqconform.target import Address, Target, parse_address
 from mqrules import Deviation
 from mqspec.cluster import Cluster as ReferenceCluster
 from mqspec.cluster import ClusterConfig
+from mqspec.core.metadata import BrokerConfig
 
 
 @contextmanager
@@ -31,7 +32,9 @@ def reference(store: Path) -> Iterator[Address]:
     async def serve() -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         stopping.set_result(lambda: loop.call_soon_threadsafe(stopped.set))
-        async with ReferenceCluster(ClusterConfig(store=store, brokers=2)) as cluster:
+        broker = BrokerConfig(transaction_check_interval=2000)  # ms, instead of 30 s
+        config = ClusterConfig(store=store, brokers=2, broker_config=broker)
+        async with ReferenceCluster(config) as cluster:
             address.set_result(parse_address(cluster.nameserver.address))
             await stopped.wait()
 

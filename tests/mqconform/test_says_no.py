@@ -36,6 +36,7 @@ COMMIT = offset_commit.update_consumer_offset
 MEMBERS = group.consumer_id_list
 JOIN = group.register_consumer
 PREPARE = transaction.prepare
+CHECK = transaction.check
 DELIVER = delay.deliver
 GET = MessageStore.get
 ON_CHANNEL = route.brokers_of_channel
@@ -88,6 +89,19 @@ def delayed_half(message: Any) -> Any:
     return delay.schedule_message(DELAY_LEVELS_MS, PREPARE(message))
 
 
+def unflagged(state: Any, config: Any, event: Any) -> Step:
+    """A broker that appends a half again without its flag, as Apache does (the defect
+    CheckedHalfLosesFlag)."""
+    step = CHECK(state, config, event)
+    sends = (
+        send._replace(message=replace(send.message, flag=0))
+        if isinstance(send, transaction.PutBack)
+        else send
+        for send in step.sends
+    )
+    return step._replace(sends=tuple(sends))
+
+
 def at_once(state: Any, event: delay.TimeUp, delay_ms: int) -> Step:
     """A broker that does not wait until a delayed message is due."""
     return DELIVER(state, event._replace(now_ms=event.deliver_at), delay_ms)
@@ -99,6 +113,12 @@ WRONG = {
         delayed_half,
         "half_with_a_delay or committed_message_is",
         {"a_half_with_a_delay_is_delivered"},
+    ),
+    "halves_lose_their_flag": Wrong(
+        CHECK,
+        unflagged,
+        "half_without_an_end or half_that_was_checked_back",
+        {"a_half_that_was_checked_back_is_delivered_as_it_was_sent"},
     ),
     "delayed_messages_come_at_once": Wrong(
         DELIVER,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 
 import pytest
@@ -13,11 +13,13 @@ from mqconform.case import case
 from mqconform.connection import eventually
 from mqconform.frame import Frame
 from mqconform.records import Record
+from mqconform.requests import Request
 from mqconform.scene import Scene, done
 from mqconform.stage import Restart
 
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 FAR_MS = 3_600_000
+RECALLED = "test_a_message_is_recalled"
 
 
 def now_ms() -> int:
@@ -146,3 +148,79 @@ def test_timer_messages_survive_a_kill(scene: Scene) -> None:
     scene.restart(Restart.KILL)
     assert eventually(lambda: scene.max_offset(topic) >= 2)
     assert {r.properties["TIMER_DELAY_SEC"] for r in scene.read_all(topic, group)} == {"1", "6"}
+
+
+def recall(topic: str, handle: str) -> Request:
+    fields = {"producerGroup": "P", "topic": topic, "recallHandle": handle}
+    return Request(requests.RECALL_MESSAGE, fields)
+
+
+def handle_of(*words: object) -> str:
+    return urlsafe_b64encode(" ".join(map(str, words)).encode()).decode()
+
+
+@case("TIMER-009", "TIMER-011", party="broker")
+def test_a_message_is_recalled(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    second = (now_ms() + 8000) // 1000 * 1000
+    gone, stays, last = (
+        done(send_timed(scene, topic, {"TIMER_DELIVER_MS": second + ms})) for ms in (500, 500, 2000)
+    )
+    request = recall(topic, gone.fields["recallHandle"])
+    assert scene.broker.call(request).code == 16
+    done(scene.broker.call(requests.update_broker_config(recallMessageEnable=True)))
+    key = urlsafe_b64decode(gone.fields["recallHandle"]).decode().split(" ")[-1]
+    assert done(scene.broker.call(request)).fields["msgId"] == key
+    assert eventually(lambda: scene.max_offset(topic) >= 2)
+    keys = [record.properties["UNIQ_KEY"] for record in scene.read_all(topic, group)]
+    others = (urlsafe_b64decode(one.fields["recallHandle"]).decode() for one in (stays, last))
+    assert keys == [other.split(" ")[-1] for other in others]
+
+
+@case("TIMER-010", party="broker", after=RECALLED)
+def test_a_recall_is_a_message_itself(scene: Scene) -> None:
+    topic, second = scene.topic(), (now_ms() + FAR_MS) // 1000 * 1000
+    before = scene.max_offset(TIMER_TOPIC)
+    handle = handle_of("v1", topic, scene.broker_names[0], second + 1, "nobody")
+    assert done(scene.broker.call(recall(topic, handle))).fields["msgId"] == "nobody"
+
+    def found() -> list[Record]:
+        group, end = scene.group(), scene.max_offset(TIMER_TOPIC)
+        records = [
+            record
+            for offset in range(before, end)
+            for record in scene.pull(requests.pull(TIMER_TOPIC, group, offset))[:1]
+        ]
+        return [record for record in records if record.properties["REAL_TOPIC"] == topic]
+
+    assert eventually(lambda: bool(found()))
+    (record,) = found()
+    assert record.body == b"0"
+    expected = {
+        "TAGS": "_RECALL_TAG_",
+        "UNIQ_KEY": "nobody",
+        "TIMER_DEL_UNIQKEY": f"{topic}+nobody",
+        "TIMER_DELIVER_MS": str(second + 1),
+        "TIMER_OUT_MS": str(second),
+        "PGROUP": "P",
+    }
+    assert record.properties.items() >= expected.items()
+
+
+@case("TIMER-011", party="broker", after=RECALLED)
+def test_a_recall_that_cannot_be_is_refused(scene: Scene) -> None:
+    topic, broker, soon = scene.topic(), scene.broker_names[0], now_ms() + FAR_MS
+    nowhere = scene.name("T")
+    good = handle_of("v1", nowhere, broker, soon, "k")
+    assert scene.broker.call(recall(nowhere, good)).code == 17
+    for handle in (
+        *("", "?", "bm8="),
+        handle_of("v2", topic, broker, soon, "k"),
+        handle_of("v1", topic, broker, soon),
+        handle_of("v1", nowhere, broker, soon, "k"),
+        handle_of("v1", topic, "another", soon, "k"),
+        handle_of("v1", topic, broker, now_ms() - 1000, "k"),
+        handle_of("v1", topic, broker, now_ms() + 345_600_000, "k"),
+        handle_of("v1", topic, broker, "soon", "k"),
+    ):
+        assert scene.broker.call(recall(topic, handle)).code == 604, handle

@@ -1,4 +1,5 @@
-"""The clock of timer messages (TimerMessageStore.java, 5.3.3)."""
+"""Timer messages: their clock, and 370 (TimerMessageStore.java, RecallMessageProcessor.java,
+5.3.3)."""
 
 from __future__ import annotations
 
@@ -7,19 +8,49 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from mqspec.core import timer
-from mqspec.core.publish import PUT_CODES
-from mqspec.core.record import Record
+from mqspec.core.log import PutStatus
+from mqspec.core.publish import PUT_CODES, REGION
+from mqspec.core.record import Host, Record
+from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import apply
 from mqspec.core.timer import TIMER_TOPIC, TimerState
-from mqspec.service import clock_ms
+from mqspec.service import Served, clock_ms
+from mqspec.store.message_store import PutResult
 from mqspec.store.timer_check import read_timer_check, write_timer_check
+from mqspec.transport import Connection
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.headers import text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from mqspec.broker.broker import Broker
 
+_ALWAYS: Final = {"MSG_REGION": REGION}  # in each answer to 370, refusals too
 _AT_A_TIME: Final = 100  # messages before others get their turn
+
+
+def recall_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+    """370. The answer has the UNIQ_KEY of the message, whether it waits or not."""
+    handle = request.ext_fields.get("recallHandle", "")
+    address, _, port = connection.peer.rpartition(":")
+    event = timer.Recall(
+        text(request, "topic"),
+        handle,
+        request.ext_fields.get("producerGroup", ""),
+        Host.parse(address, int(port)),
+        broker.store_host,
+    )
+    recall = timer.recall_message(broker.metadata, broker.config, event, clock_ms())
+    if isinstance(recall, Refusal):
+        return request.response(recall.code, recall.remark, _ALWAYS)
+    placed = broker.schedule(recall)
+    put = PutResult(placed) if isinstance(placed, PutStatus) else broker.store.put(placed)
+    if put.status not in PUT_CODES:
+        remark = "recall failed, execute error"
+        return request.response(ResponseCode.SYSTEM_ERROR, remark, _ALWAYS)
+    fields = _ALWAYS | {"msgId": timer.recalled_key(handle)}
+    return broker.when_stored(recall, put, lambda _: request.response(ext_fields=fields))
 
 
 def load(broker: Broker) -> TimerState:

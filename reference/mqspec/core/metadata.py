@@ -125,6 +125,7 @@ class BrokerConfig:
     flush_delay_offset_interval: int = 10_000  # ms
     timer_wheel_enable: bool = True
     timer_max_delay_sec: int = 3 * 86_400
+    recall_message_enable: bool = False
     reject_transaction_message: bool = False
     transaction_time_out: int = 6000  # ms: a younger half is not checked back
     transaction_check_interval: int = 30_000  # ms

@@ -16,17 +16,19 @@ answered and stored.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
+import binascii
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqspec.core.delay import REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES, delay_level
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
-from mqspec.core.metadata import BrokerConfig
-from mqspec.core.record import Record, decode_properties, encode_properties
+from mqspec.core.metadata import BrokerConfig, MetadataState
+from mqspec.core.record import Host, Record, decode_properties, encode_properties
+from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import REMOVED, Change, Step
-from mqspec.core.types import BrokerName
+from mqspec.core.types import BrokerName, Group, Topic
 
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 PRECISION_MS: Final = 1000  # timerPrecisionMs: how long a slot is
@@ -39,6 +41,10 @@ DELETE_KEY: Final = "TIMER_DEL_UNIQKEY"  # the message that is not to be deliver
 ENQUEUE_MS: Final = "TIMER_ENQUEUE_MS"
 DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"
 _UNIQUE_KEY = "UNIQ_KEY"
+_HANDLE_VERSION = "v1"
+_HANDLE_WORDS = 5
+_RECALL = {"TAGS": "_RECALL_TAG_"}
+_RECALL_BODY = b"0"
 _MARK: Final = b"TIMER_D"  # in the names of all three properties that ask for a time
 
 
@@ -50,6 +56,16 @@ class TimerState:
     read_time: int = 0  # slots before it are delivered
     queue_offset: int = 0  # messages of the timer queue before it are in the wheel
     wheel: dict[int, tuple[int, ...]] = field(default_factory=dict)  # slot: queue offsets
+
+
+class Recall(NamedTuple):
+    """A producer does not want a message any more that waits for its time."""
+
+    topic: Topic
+    recall_handle: str  # what `recall_handle` said when it was sent
+    producer_group: Group
+    born_host: Host
+    store_host: Host
 
 
 # Actions
@@ -85,6 +101,53 @@ def schedule_timer(config: BrokerConfig, message: Record, now_ms: int) -> Record
         REAL_QUEUE_ID: str(message.queue_id),
     }
     return replace(message, topic=TIMER_TOPIC, queue_id=0, properties=_encoded(properties))
+
+
+def recall_message(
+    metadata: MetadataState, config: BrokerConfig, event: Recall, now_ms: int
+) -> Record | Refusal:
+    """What is stored to take a message out of its slot: one for the same slot that names it
+    (TIMER-006). That the message is, and still waits, is not asked (TIMER-010)."""
+    if not config.recall_message_enable:
+        return Refusal(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
+    if event.topic not in metadata.topic_config_table:
+        remark = f"recall failed, the topic[{event.topic}] not exist"
+        return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
+    words = _handle_words(event.recall_handle)
+    if words is None:
+        return Refusal(ResponseCode.ILLEGAL_OPERATION, "recall handle is invalid")
+    topic, broker, time, key = words
+    if topic != event.topic:
+        return Refusal(ResponseCode.ILLEGAL_OPERATION, "recall failed, topic not match")
+    if broker != config.broker_name:
+        remark = "recall failed, broker service not available"
+        return Refusal(ResponseCode.ILLEGAL_OPERATION, remark)
+    left_ms = int(time) - now_ms if time.isdecimal() else -1
+    if not 0 < left_ms < 1000 * config.timer_max_delay_sec:
+        return Refusal(ResponseCode.ILLEGAL_OPERATION, "recall failed, timestamp invalid")
+    properties = _RECALL | {
+        DELETE_KEY: f"{topic}+{key}",
+        _UNIQUE_KEY: key,
+        DELIVER_MS: time,
+        "BORN_TIMESTAMP": str(now_ms),
+        "TRACE_CONTEXT": "",
+        "PGROUP": event.producer_group,
+    }
+    return Record(
+        topic=topic,
+        body=_RECALL_BODY,
+        properties=_encoded(properties),
+        born_timestamp=now_ms,
+        born_host=event.born_host,
+        store_host=event.store_host,
+    )
+
+
+def recalled_key(recall_handle: str) -> str:
+    """The UNIQ_KEY of the message that a good handle names."""
+    words = _handle_words(recall_handle)
+    assert words
+    return words[-1]
 
 
 def enqueue(state: TimerState, queue_offset: int, message: Record | None) -> Step:
@@ -161,8 +224,21 @@ def recall_handle(broker: BrokerName, message: Record) -> str | None:
     if topic.startswith(RETRY_TOPIC_PREFIX):
         return None
     time = str(int(properties[OUT_MS]) + 1)
-    words = ("v1", topic, broker, time, properties.get(_UNIQUE_KEY, ""))
+    words = (_HANDLE_VERSION, topic, broker, time, properties.get(_UNIQUE_KEY, ""))
     return urlsafe_b64encode(" ".join(words).encode()).decode()
+
+
+def _handle_words(handle: str) -> tuple[str, str, str, str] | None:
+    """Topic, broker name, time and UNIQ_KEY; None: it is no handle."""
+    try:
+        text = b64decode(handle + "=" * (-len(handle) % 4), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        return None
+    version, *words = text.decode(errors="replace").split(" ")
+    if version != _HANDLE_VERSION or 1 + len(words) < _HANDLE_WORDS:
+        return None
+    topic, broker, time, key = words[: _HANDLE_WORDS - 1]
+    return topic, broker, time, key
 
 
 def _deliver_at(properties: Mapping[str, str], now_ms: int) -> int | None:

@@ -1,0 +1,111 @@
+"""Request-reply: what a consumer says to a message reaches the producer that waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mqconform import requests
+from mqconform.case import case
+from mqconform.connection import Connection, eventually
+from mqconform.frame import Frame, frame, json_header
+from mqconform.requests import Request
+from mqconform.scene import Scene, done
+
+PUSHED = "test_a_reply_is_pushed_to_the_requester[v2]"
+
+
+def reply(topic: str, client_id: str | None, *, v1: bool = False) -> Request:
+    """SEND_REPLY_MESSAGE or SEND_REPLY_MESSAGE_V2."""
+    properties = {"CORRELATION_ID": "c", "MSG_TYPE": "reply"}
+    if client_id is not None:
+        properties["REPLY_TO_CLIENT"] = client_id
+    sent = requests.send(topic, b"reply", properties=properties).having(h=7, g=1_700_000_000_000)
+    if v1:
+        return replace(requests.send_v1(sent), code=requests.SEND_REPLY_MESSAGE)
+    return replace(sent, code=requests.SEND_REPLY_MESSAGE_V2)
+
+
+def requester(scene: Scene) -> tuple[Connection, str]:
+    """A producer that is connected, and its client id."""
+    connection, client_id = scene.connect(), scene.name("C")
+    done(connection.call(requests.producer_heartbeat(client_id, scene.name("P"))))
+    return connection, client_id
+
+
+def take(connection: Connection, code: int = 0) -> Frame:
+    """The push, which is answered with a code."""
+    push = connection.notice()
+    assert (push.code, push.flag) == (requests.PUSH_REPLY_MESSAGE_TO_CLIENT, 0)
+    connection.write(frame(json_header(code, {}, push.opaque, flag=1)))
+    return push
+
+
+@case("REPLY-001", "REPLY-002", party="broker")
+@pytest.mark.parametrize("v1", [False, True], ids=["v2", "v1"])
+def test_a_reply_is_pushed_to_the_requester(scene: Scene, v1: bool) -> None:
+    topic = scene.topic()
+    connection, client_id = requester(scene)
+    opaque = scene.broker.ask(reply(topic, client_id, v1=v1))
+    push = take(connection)
+    assert push.body == b"reply"
+    words = dict(word.split("\x01") for word in push.fields["properties"].split("\x02") if word)
+    assert words.pop("PUSH_REPLY_TIME").isdecimal()
+    assert words == {"CORRELATION_ID": "c", "MSG_TYPE": "reply", "REPLY_TO_CLIENT": client_id}
+    expected = {
+        "topic": topic,
+        "producerGroup": "conformance",
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "4",
+        "queueId": "0",
+        "sysFlag": "0",
+        "bornTimestamp": "1700000000000",
+        "flag": "7",
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+    }
+    assert push.fields.items() >= expected.items()
+    assert push.fields["storeTimestamp"].isdecimal()
+    for name in ("bornHost", "storeHost"):
+        assert push.fields[name].count(":") == 1
+    assert done(scene.broker.answer(opaque)).fields["queueId"] == "0"
+
+
+@case("REPLY-003", party="broker", after=PUSHED)
+def test_a_reply_is_stored_as_it_was_sent(scene: Scene) -> None:
+    topic = scene.topic()
+    connection, client_id = requester(scene)
+    for offset in range(2):
+        opaque = scene.broker.ask(reply(topic, client_id))
+        take(connection)
+        answer = done(scene.broker.answer(opaque))
+        assert answer.number("queueOffset") == offset
+    assert eventually(lambda: scene.max_offset(topic) == 2)
+    *_, record = scene.read_all(topic, scene.group())
+    assert int(answer.fields["msgId"][-16:], 16) == record.physical_offset
+    assert (record.body, record.flag, record.born_timestamp) == (b"reply", 7, 1_700_000_000_000)
+    properties = {"CORRELATION_ID": "c", "MSG_TYPE": "reply", "REPLY_TO_CLIENT": client_id}
+    assert record.properties == properties
+
+
+@case("REPLY-004", party="broker", after=PUSHED)
+def test_a_reply_that_nobody_takes_fails_and_is_stored(scene: Scene) -> None:
+    topic = scene.topic()
+    assert scene.broker.call(reply(topic, None)).code == 1
+    assert scene.broker.call(reply(topic, scene.name("C"))).code == 1
+    connection, client_id = requester(scene)
+    opaque = scene.broker.ask(reply(topic, client_id))
+    take(connection, code=1)
+    assert scene.broker.answer(opaque).code == 1
+    assert eventually(lambda: scene.max_offset(topic) == 3)
+
+
+@case("REPLY-005", party="broker", after=PUSHED)
+def test_a_reply_is_checked_as_a_send(scene: Scene) -> None:
+    connection, client_id = requester(scene)
+    unknown = reply(scene.name("T"), client_id).having(c="NoDefault")
+    assert scene.broker.call(unknown).code == 17
+    assert scene.broker.call(reply("not allowed!", client_id)).code == 29
+    assert scene.broker.call(reply(scene.topic(), client_id).having(e=8)).code == 29
+    assert connection.is_quiet()

@@ -1,0 +1,54 @@
+"""Request-reply: a producer waits for what a consumer of its message says to it.
+
+The request is an ordinary message, which names its producer's client id and a correlation id.
+The consumer sends its reply to the broker that it got the request from, and the broker pushes
+it to the requester over the requester's own connection. The reply is stored too, in a topic of
+the cluster which nobody reads: a requester that is gone does not get it later.
+
+Facts: ReplyMessageProcessor.java (5.3.3), and what 5.3.3 answered.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mqspec.core.group import Channel, GroupState
+from mqspec.core.record import decode_properties, encode_properties
+from mqspec.core.response import Refusal, ResponseCode
+
+REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"  # the requester's client id
+PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"  # ms
+
+
+def find_requester(state: GroupState, properties: str) -> Channel | Refusal:
+    """Who waits for a reply with these properties: the connection over which a producer of that
+    client id last said that it is there."""
+    client_id = decode_properties(properties.encode()).get(REPLY_TO_CLIENT)
+    if client_id is None:
+        return failed(f"reply message properties[{REPLY_TO_CLIENT}] is null")
+    channels = [
+        (info.last_update_ms, channel)
+        for members in state.producer_table.values()
+        for channel, info in members.items()
+        if info.client_id == client_id
+    ]
+    if not channels:
+        return failed(f"push reply message fail, channel of <{client_id}> not found.")
+    return max(channels, key=lambda found: found[0])[1]
+
+
+def not_taken(properties: str) -> Refusal:
+    """The requester is there, and did not take its reply."""
+    client_id = decode_properties(properties.encode()).get(REPLY_TO_CLIENT)
+    return failed(f"push reply message to {client_id}fail.")
+
+
+def pushed_properties(properties: str, now_ms: int) -> str:
+    """Of a reply, as it is pushed."""
+    return encode_properties(
+        {**decode_properties(properties.encode()), PUSH_REPLY_TIME: str(now_ms)}
+    )
+
+
+def failed(remark: str) -> Refusal:
+    return Refusal(ResponseCode.SYSTEM_ERROR, remark)
