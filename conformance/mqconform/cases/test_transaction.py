@@ -160,6 +160,18 @@ def test_a_half_without_an_end_is_checked_back(scene: Scene) -> None:
     assert eventually(lambda: scene.max_offset(half.topic) == 1)
 
 
+@case("TX-018", party="broker", after=CHECKED)
+def test_a_half_that_was_checked_back_is_delivered_as_it_was_sent(scene: Scene) -> None:
+    producer, group = scene.connect(), scene.name("P")
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    half = send_half(scene, {"KEYS": "k"}, group=group, age_ms=LONG_AGO_MS)
+    notice, _ = check_back(producer)
+    done(scene.broker.call(asked(scene, notice, half).end(COMMIT, from_check=True)))
+    assert eventually(lambda: scene.max_offset(half.topic) == 1)
+    (record,) = scene.read_all(half.topic, scene.group())
+    assert (record.body, record.properties["KEYS"], record.flag) == (b"half", "k", 7)
+
+
 @case("TX-005", party="broker", after=CHECKED)
 def test_a_commit_of_the_older_copy_counts_too(scene: Scene) -> None:
     producer, group = scene.connect(), scene.name("P")
