@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mqcheck.manifest import Model
-from mqcheck.replay import replay, world_of
+from mqcheck.replay import replay
 from mqcheck.tlc import Counterexample
+from mqcheck.worlds import world_of
 from mqrules import UserError
 from mqrules.scenario import Scenario, Step
 from mqrules.schema import encode

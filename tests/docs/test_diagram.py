@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from mqcheck.manifest import Model, models
-from mqcheck.replay import world_of
 from mqcheck.runner import plan, run_check
 from mqcheck.scenario import plain, scenario_of
+from mqcheck.worlds import world_of
 from mqdocs.diagram import Drawn, Picture, diagram_of, read
 from mqdocs.sequence import Diagram, Row, draw
 from mqdocs.tla import snake_case

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from mqcheck.manifest import models
-from mqcheck.replay import OffsetCommitWorld, world_of
 from mqcheck.scenario import plain, scenario_of, write_scenario
 from mqcheck.tlc import Counterexample
 from mqcheck.values import FrozenDict, ModelValue
+from mqcheck.worlds import OffsetCommitWorld, world_of
 from mqrules import Scenario, UserError
 from mqrules.scenario import Step
 from mqrules.schema import decode

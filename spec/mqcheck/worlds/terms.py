@@ -1,0 +1,33 @@
+"""What worlds are told in: the names of the reference's core, and values as TLC prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from mqcheck.values import FrozenDict, ModelValue
+from mqspec.core.offset_commit import OffsetKey
+from mqspec.core.types import MessageQueue
+
+GROUP, TOPIC, BROKER = "group", "topic", "broker"
+NONE = ModelValue("None")
+
+
+def message_queue(number: int) -> MessageQueue:
+    """A queue of a model with one topic and one broker."""
+    return MessageQueue(TOPIC, BROKER, number)
+
+
+def offset_key(number: int) -> OffsetKey:
+    """What a broker keeps the group's offset of a queue by."""
+    return OffsetKey(TOPIC, GROUP, number)
+
+
+def function(domain: Iterable[Any], value: Callable[[Any], object]) -> FrozenDict:
+    """[x \\in domain |-> value(x)]"""
+    return FrozenDict({x: value(x) for x in domain})
+
+
+def records(triples: Iterable[tuple[str, int, int]]) -> frozenset[FrozenDict]:
+    """A set of records of a member, a queue and an offset."""
+    return frozenset(FrozenDict({"member": m, "queue": q, "offset": o}) for m, q, o in triples)

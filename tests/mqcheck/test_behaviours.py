@@ -1,0 +1,71 @@
+"""Behaviours that TLC makes drive the core: every step of small graphs, random ones of large."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqcheck.behaviours import parse_graph, simulate, state_graph, take_every_edge
+from mqcheck.manifest import Model, models
+from mqcheck.replay import ReplayError, World, replay
+from mqcheck.worlds import world_of
+from mqrules import UserError
+from mqspec.core import group, offset_commit
+from mqspec.core.step import Step
+
+SMALL = ["MC_LostProgress", "MC_Rebalance__TwoMembersOneId", "MC_Rebalance__MixedStrategies"]
+LARGE = ["MC_OffsetCommit", "MC_Crashes", "MC_Rebalance", "MC_Notices"]
+
+
+def world(model: Model) -> World:
+    found = world_of(model)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_core_takes_every_step_of_a_small_graph(name: str) -> None:
+    model = models()[name]
+    graph = state_graph(model)
+    assert len(graph.states) == model.counts.distinct
+    assert take_every_edge(world(model), graph) == len(graph.edges) >= len(graph.states) - 1
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_the_core_takes_random_behaviours_of_a_large_model(name: str) -> None:
+    model = models()[name]
+    behaviours = simulate(model, count=10, depth=25, seed=7)
+    assert len(behaviours) == 10
+    for steps in behaviours:
+        taken = replay(world(model), steps)
+        assert len(taken) == len(steps) - 1
+        assert all(step.action for step in taken)
+
+
+def test_simulation_is_the_same_for_the_same_seed() -> None:
+    model = models()["MC_Rebalance"]
+    assert simulate(model, 3, 10, seed=1) == simulate(model, 3, 10, seed=1)
+    assert simulate(model, 3, 10, seed=1) != simulate(model, 3, 10, seed=2)
+
+
+def test_a_core_that_forgets_to_remove_a_member_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = models()["MC_Rebalance__MixedStrategies"]
+    monkeypatch.setattr(group, "close_channel", lambda *_: Step())
+    with pytest.raises(ReplayError, match="no CloseChannel leads the reference"):
+        take_every_edge(world(model), state_graph(model))
+
+
+def test_a_core_that_commits_the_largest_offset_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def commits_largest(state: offset_commit.ConsumerState, event: offset_commit.Consumed) -> Step:
+        held = state.process_queue_table[event.mq]
+        return offset_commit.update_offset(state, event.mq, held.next_offset, increase_only=True)
+
+    model = models()["MC_LostProgress"]
+    monkeypatch.setattr(offset_commit, "process_consume_result", commits_largest)
+    with pytest.raises(ReplayError):
+        take_every_edge(world(model), state_graph(model))
+
+
+def test_a_graph_with_two_beginnings_is_refused() -> None:
+    text = '1 [label="/\\\\ x = 0",style = filled]\n2 [label="/\\\\ x = 1",style = filled]\n'
+    with pytest.raises(UserError, match="2 initial states"):
+        parse_graph(text, "M")
