@@ -1,4 +1,5 @@
-"""Orderly consumption: one message after the other, under a lock that expires.
+"""Orderly consumption: one message after the other, under a lock that expires. Twin of
+ConsumeOrderly.tla, with offset_commit.
 
 A member asks the broker to lock a queue (request 41) for 60 s, renews that every 20 s, and
 believes in it for 30 s. While it believes, it takes messages out of the process queue, lets
@@ -32,7 +33,7 @@ MAX_RECONSUME_TIMES: Final = (1 << 31) - 1  # unless configured: an orderly queu
 
 
 def is_locked(queue: ProcessQueue, now_ms: int) -> bool:
-    """Whether the member believes that the queue is locked for it."""
+    """Whether the member believes that the queue is locked for it (LOCK-021)."""
     return queue.locked and now_ms - queue.last_lock_ms <= REBALANCE_LOCK_MAX_LIVE_TIME_MS
 
 
@@ -59,7 +60,8 @@ def refuse_lock(state: ConsumerState, mqs: Collection[MessageQueue]) -> Step:
 
 
 def take_messages(state: ConsumerState, mq: MessageQueue, generation: int, count: int) -> Step:
-    """The first `count` messages go to the listener. Result: their offsets."""
+    """ConsumeOrderly!TakeMessages. The first `count` messages go to the listener (LOCK-022).
+    Result: their offsets."""
     queue = held(state, mq, generation)
     if queue is None or not queue.msg_tree_map:
         return Step(result=())
@@ -73,8 +75,8 @@ def take_messages(state: ConsumerState, mq: MessageQueue, generation: int, count
 
 
 def commit(state: ConsumerState, mq: MessageQueue, generation: int, size_bytes: int) -> Step:
-    """The messages taken, `size_bytes` of bodies, are finished: progress is the one after the
-    last of them, even where that is less than it was."""
+    """ConsumeOrderly!Commit. The messages taken, `size_bytes` of bodies, are finished: progress
+    is the one after the last of them, even where that is less than it was (LOCK-023)."""
     queue = held(state, mq, generation)
     if queue is None or not queue.consuming_msg_orderly_tree_map:
         return Step()
@@ -87,7 +89,7 @@ def commit(state: ConsumerState, mq: MessageQueue, generation: int, size_bytes: 
 
 
 def make_message_to_consume_again(state: ConsumerState, mq: MessageQueue, generation: int) -> Step:
-    """The messages taken go back, to be taken again."""
+    """ConsumeOrderly!MakeMessageToConsumeAgain. The messages taken go back, to be taken again."""
     queue = held(state, mq, generation)
     if queue is None:
         return Step()
