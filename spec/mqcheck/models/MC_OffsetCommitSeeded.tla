@@ -91,6 +91,22 @@ QueryAndDelete(q) ==
 QueryDeletes ==
     Init /\ [][Next \/ \E q \in Queues : QueryAndDelete(q)]_vars /\ Fairness
 
+(***************************************************************************)
+(* The file of offsets was damaged while the broker was down: what it      *)
+(* loads is any offset at all.                                             *)
+(***************************************************************************)
+LoadDamaged(q, o) ==
+    /\ brokerCrashes < MaxBrokerCrashes
+    /\ brokerCrashes' = brokerCrashes + 1
+    /\ offsetTable' = [offsetTable EXCEPT ![q] = o]
+    /\ UNCHANGED <<processQueueTable, offsetStore, offsetFile, network, orphans, crashed, moves,
+                   maxOffset, begun, consumed>>
+
+FileIsDamaged ==
+    /\ Init
+    /\ [][Next \/ \E q \in Queues, o \in Progress : LoadDamaged(q, o)]_vars
+    /\ Fairness
+
 -----------------------------------------------------------------------------
 (***************************************************************************)
 (* Progress is the largest message that is not finished, not the smallest: *)

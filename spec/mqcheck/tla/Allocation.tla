@@ -284,6 +284,13 @@ MachineRoomTakesListed ==
 ConfigIsVerbatim ==
     Settled => \A m \in Using("CONFIG") : owned[m] = config[cid[m]]
 
+\* The assumption under which ALLOC-013 holds: walks round the ring meet each member first of
+\* all equally often.
+BalancedIfSpread ==
+    LET First(q) == Head(SelectSeq(config[q], LAMBDA id : id \in {cid[m] : m \in Members}))
+        Meets(m) == Cardinality({q \in Queues : First(q) = cid[m]})
+    IN  (Settled /\ \A m, o \in Members : Meets(m) - Meets(o) <= 1) => Balanced
+
 \* The assumption under which ALLOC-021 holds of rooms.
 CoverIfAllListed ==
     Using("MACHINE_ROOM") # {} /\ config = Queues => Cover
