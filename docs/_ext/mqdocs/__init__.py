@@ -12,6 +12,7 @@ from sphinx.util.typing import ExtensionMetadata
 from mqdocs import docstrings
 from mqdocs.catalogue import DefectsDirective, FigureRole, ModelsDirective
 from mqdocs.diagram import SequenceDirective
+from mqdocs.guarantees import GuaranteesDirective
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.matrix import EvidenceMatrixDirective
 from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_page, read_rules
@@ -23,6 +24,7 @@ _DIRECTIVES = {
     "rule-areas": RuleAreasDirective,
     "defects": DefectsDirective,
     "models": ModelsDirective,
+    "guarantees": GuaranteesDirective,
     "evidence-matrix": EvidenceMatrixDirective,
     "tla-module": ModuleDirective,
     "sequence": SequenceDirective,
