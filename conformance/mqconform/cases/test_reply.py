@@ -27,6 +27,12 @@ def reply(topic: str, client_id: str | None, *, v1: bool = False) -> Request:
     return replace(sent, code=requests.SEND_REPLY_MESSAGE_V2)
 
 
+def stamped(client_id: str) -> dict[str, str]:
+    """The properties of a reply, with what a broker adds."""
+    sent = {"CORRELATION_ID": "c", "MSG_TYPE": "reply", "REPLY_TO_CLIENT": client_id}
+    return {**sent, "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+
+
 def requester(scene: Scene) -> tuple[Connection, str]:
     """A producer that is connected, and its client id."""
     connection, client_id = scene.connect(), scene.name("C")
@@ -52,7 +58,7 @@ def test_a_reply_is_pushed_to_the_requester(scene: Scene, v1: bool) -> None:
     assert push.body == b"reply"
     words = dict(word.split("\x01") for word in push.fields["properties"].split("\x02") if word)
     assert words.pop("PUSH_REPLY_TIME").isdecimal()
-    assert words == {"CORRELATION_ID": "c", "MSG_TYPE": "reply", "REPLY_TO_CLIENT": client_id}
+    assert words == stamped(client_id)
     expected = {
         "topic": topic,
         "producerGroup": "conformance",
@@ -85,8 +91,7 @@ def test_a_reply_is_stored_as_it_was_sent(scene: Scene) -> None:
     *_, record = scene.read_all(topic, scene.group())
     assert int(answer.fields["msgId"][-16:], 16) == record.physical_offset
     assert (record.body, record.flag, record.born_timestamp) == (b"reply", 7, 1_700_000_000_000)
-    properties = {"CORRELATION_ID": "c", "MSG_TYPE": "reply", "REPLY_TO_CLIENT": client_id}
-    assert record.properties == properties
+    assert record.properties == stamped(client_id)
 
 
 @case("REPLY-004", party="broker", after=PUSHED)

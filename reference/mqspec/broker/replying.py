@@ -49,7 +49,7 @@ async def _reply(
         default_topic=request.ext_fields.get(names.default_topic, ""),
         default_topic_queue_nums=integer(request, names.default_topic_queue_nums, 0),
         queue_id=integer(request, names.queue_id),
-        properties=request.ext_fields.get(names.properties, ""),
+        properties=reply.stamp_properties(request.ext_fields.get(names.properties, "")),
         producer=connection.peer,
         sys_flag=integer(request, names.sys_flag),
         body_bytes=len(request.body),

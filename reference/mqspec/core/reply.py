@@ -13,11 +13,18 @@ from __future__ import annotations
 from typing import Final
 
 from mqspec.core.group import Channel, GroupState
+from mqspec.core.publish import REGION
 from mqspec.core.record import decode_properties, encode_properties
 from mqspec.core.response import Refusal, ResponseCode
 
+_ADDED: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"  # the requester's client id
 PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"  # ms
+
+
+def stamp_properties(properties: str) -> str:
+    """Of a reply, with what the broker adds before it pushes and stores it (REPLY-003)."""
+    return encode_properties({**decode_properties(properties.encode()), **_ADDED})
 
 
 def find_requester(state: GroupState, properties: str) -> Channel | Refusal:
