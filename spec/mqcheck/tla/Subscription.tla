@@ -77,7 +77,7 @@ Init ==
     /\ subscribed = Before
     /\ subVersion = [m \in Members |-> 1]
     /\ heartbeat = [m \in Members |-> Nothing]
-    /\ owner \in Members
+    /\ owner = CHOOSE m \in Members : TRUE
     /\ nextOffset = 0
     /\ moves = 0
     /\ heard = 0

@@ -9,8 +9,11 @@ from typing import Any
 from mqcheck.manifest import Model
 from mqcheck.replay import World
 from mqcheck.values import parse_value
+from mqcheck.worlds.consume_orderly import ConsumeOrderlyWorld
+from mqcheck.worlds.long_polling import LongPollingWorld
 from mqcheck.worlds.offset_commit import OffsetCommitWorld
 from mqcheck.worlds.rebalance import RebalanceWorld
+from mqcheck.worlds.subscription import SubscriptionWorld
 from mqspec.core import group, offset_commit, rebalance
 
 REPLAYED: tuple[Callable[..., Any], ...] = (
@@ -35,15 +38,24 @@ REPLAYED: tuple[Callable[..., Any], ...] = (
     rebalance.rebalance_by_topic,
     rebalance.update_process_queue_table,
 )
-"""The functions of the core that replays call."""
+"""The functions of the core that replays of OffsetCommit and Rebalance call."""
 
 # By a constant that only models of its module have.
 _WORLDS: Mapping[str, Callable[[Mapping[str, Any]], World]] = {
     "MaxOffset": OffsetCommitWorld.of,
     "MqAll": RebalanceWorld.of,
+    "CheckInterval": LongPollingWorld.of,
+    "PostsSubscription": SubscriptionWorld.of,
+    "Forever": ConsumeOrderlyWorld.of,
 }
 # A model of a protocol that Apache might have had is not one of the reference.
-_OTHER_PROTOCOLS = {"Handover": "clean", "Epochs": True, "WaitForRelease": True, "KeepsNotice": False}
+_OTHER_PROTOCOLS = {
+    "Handover": "clean",
+    "Epochs": True,
+    "WaitForRelease": True,
+    "KeepsNotice": False,
+    "LooksAgain": True,
+}
 
 _CONSTANT = re.compile(r'(\w+)\s*(?:=|<-)\s*(\{[^}]*\}|"[^"]*"|\w+)')
 
@@ -53,6 +65,8 @@ def world_of(model: Model) -> World | None:
     if model.module.stem.endswith("Seeded"):
         return None  # it has steps that the reference does not
     given = {name: parse_value(value) for name, value in _CONSTANT.findall(model.config.rest)}
+    if given.get("Defect", "none") != "none":
+        return None
     if any(given.get(name) == value for name, value in _OTHER_PROTOCOLS.items()):
         return None
     return next((of(given) for name, of in _WORLDS.items() if name in given), None)

@@ -1,0 +1,99 @@
+"""Every step of small models of what clients and held pulls do, taken by the core; and a core
+that decides otherwise is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+from mqcheck.behaviours import StateGraph, state_graph, take_every_edge
+from mqcheck.manifest import Model, models
+from mqcheck.replay import ReplayError, World
+from mqcheck.worlds import world_of
+from mqspec.core import consume_orderly, group, long_polling, push_consumer, subscription
+from mqspec.core.step import Step
+
+GRAPHS: dict[str, StateGraph] = {}
+
+
+def world(model: Model) -> World:
+    found = world_of(model)
+    assert found is not None
+    return found
+
+
+def graph(model: Model) -> StateGraph:
+    """Drawn once for all tests."""
+    if model.name not in GRAPHS:
+        GRAPHS[model.name] = state_graph(model)
+    return GRAPHS[model.name]
+
+
+@pytest.mark.parametrize("name", ["MC_LongPolling", "MC_ChangedSubscription", "MC_OneByOne"])
+def test_the_core_takes_every_step(name: str) -> None:
+    model = models()[name]
+    drawn = graph(model)
+    assert len(drawn.states) == model.counts.distinct
+    assert take_every_edge(world(model), drawn) == len(drawn.edges) >= len(drawn.states) - 1
+
+
+def _nothing(*_: object, **__: object) -> Step:
+    return Step()
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "function", "broken", "action"),
+    [
+        ("MC_LongPolling", long_polling, "suspend_pull_request", _nothing, "SuspendPullRequest"),
+        (
+            "MC_LongPolling",
+            long_polling,
+            "notify_message_arriving",
+            lambda *_: Step(result=()),
+            "NotifyMessageArriving",
+        ),
+        ("MC_ChangedSubscription", group, "register_consumer", _nothing, "RegisterConsumer"),
+        (
+            "MC_ChangedSubscription",
+            push_consumer,
+            "is_wanted",
+            lambda *_: True,
+            "CheckPull",
+        ),
+        (
+            "MC_ChangedSubscription",
+            subscription,
+            "is_matched_by_consume_queue",
+            lambda *_: False,
+            "CheckPull",
+        ),
+        (
+            "MC_OneByOne",
+            consume_orderly,
+            "make_message_to_consume_again",
+            _nothing,
+            "Suspend",
+        ),
+        ("MC_OneByOne", consume_orderly, "commit", _nothing, "Commit"),
+    ],
+)
+def test_a_core_that_decides_otherwise_is_found(
+    name: str,
+    module: ModuleType,
+    function: str,
+    broken: Callable[..., object],
+    action: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = models()[name]
+    drawn = graph(model)
+    monkeypatch.setattr(module, function, broken)
+    with pytest.raises(ReplayError, match=f"no {action} leads the reference"):
+        take_every_edge(world(model), drawn)
+
+
+@pytest.mark.parametrize("name", ["MC_LooksAgain", "MC_LongPolling__WakesOne"])
+def test_a_protocol_that_the_reference_does_not_have_is_not_replayed(name: str) -> None:
+    assert world_of(models()[name]) is None
