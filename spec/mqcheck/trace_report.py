@@ -10,7 +10,6 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from mqcheck.scenario import plain
 from mqcheck.trace import Event, Line, Trace, read_lines
 from mqcheck.trace_check import Checked, Edit, Refusal, check_traces
 from mqcheck.trace_edits import edits_of
@@ -50,25 +49,27 @@ def _report(module: str, traces: Sequence[Trace], checked: Checked, console: Con
     )
     console.print(f"{said} {len(traces)} traces, {events} events", soft_wrap=True)
     for refusal in checked.refusals:
+        console.print(_where(refusal), soft_wrap=True)
         console.print(_refusal(refusal))
         console.print(_state(refusal.state))
     return refused
 
 
-def _refusal(refusal: Refusal) -> Table:
+def _where(refusal: Refusal) -> str:
     events, length = refusal.trace.events, refusal.length
-    end = "it ends with a commit on its way" if refusal.event is None else "refused"
     line = events[min(length, len(events)) - 1].line
-    title = (
-        f"{refusal.trace.subject}: no behaviour from event {length}, line {line} of the file, on"
-    )
-    table = Table("", "process", "action", "x", "y", "", title=title, title_justify="left")
+    return f"{refusal.trace.subject}: the first {length} events, to line {line} of the file:"
+
+
+def _refusal(refusal: Refusal) -> Table:
+    table = Table("", "process", "action", "x", "y", "")
+    length = refusal.length
     first = max(0, length - _SHOWN)
-    for number, event in enumerate(events[first:length], start=first + 1):
-        mark = end if number == length else ""
-        table.add_row(str(number), *_cells(event), f"[red]{mark}[/]")
+    for number, event in enumerate(refusal.trace.events[first:length], start=first + 1):
+        mark = "[red]no action allows it[/]" if number == length else ""
+        table.add_row(str(number), *_cells(event), mark)
     if refusal.event is None:
-        table.add_row("", "", "", "", "", f"[red]{end}[/]")
+        table.add_row("", "", "", "", "", "[red]it ends, and a commit is on its way[/]")
     return table
 
 
@@ -81,8 +82,19 @@ def _state(state: Mapping[str, Any]) -> Table:
         "variable", "before it", title="what no action goes on from", title_justify="left"
     )
     for name, value in state.items():
-        table.add_row(name, str(plain(value)))
+        table.add_row(name, _shown(value))
     return table
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case Mapping():
+            return "\n".join(f"{key}: {_shown(item)}" for key, item in value.items())
+        case frozenset():
+            return "{" + ", ".join(map(_shown, sorted(value, key=repr))) + "}"
+        case tuple():
+            return " ".join(map(_shown, value))
+    return str(value)
 
 
 def _report_edits(module: str, traces: Sequence[Trace], console: Console) -> int:

@@ -1,0 +1,147 @@
+"""A trace of the reference over TCP: a group whose members come, go and are killed, on a broker
+that is killed and starts again.
+
+`python tests/mqcheck/recorded.py FILE [MESSAGES]` records one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from mqspec.client import ConsumerConfig, ConsumeStatus, Message, MessageExt, Producer, PushConsumer
+from mqspec.client.instance import NOT_ANSWERED
+from mqspec.core.group import ConsumeFromWhere
+from mqspec.trace import Trace
+
+TOPIC, GROUP = "T", "G"
+DEADLINE_S = 60
+
+
+class Served:
+    """`mqspec serve` in a process of its own, which writes a trace and can be killed."""
+
+    def __init__(self, store: Path, trace: Path) -> None:
+        self.nameserver_port, broker_port = _free_ports()
+        self._command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(store)]
+        self._command += ["--nameserver-port", str(self.nameserver_port)]
+        self._command += ["--broker-port", str(broker_port), "--trace", str(trace)]
+
+    async def start(self) -> None:
+        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
+        await asyncio.to_thread(self._ready)
+
+    def _ready(self) -> None:
+        assert self._process.stdout
+        assert any(line == "ready\n" for line in self._process.stdout)
+
+    def end(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+        self._process.wait(DEADLINE_S)
+        assert self._process.stdout
+        self._process.stdout.close()
+
+
+def _free_ports() -> tuple[int, int]:
+    """One for the nameserver; one for a broker, and the one 2 below is free too."""
+    while True:
+        with socket.socket() as one, socket.socket() as two, socket.socket() as three:
+            one.bind(("127.0.0.1", 0))
+            two.bind(("127.0.0.1", 0))
+            port: int = two.getsockname()[1]
+            try:
+                three.bind(("127.0.0.1", port - 2))
+            except OSError:
+                continue
+            return one.getsockname()[1], port
+
+
+async def record(file: Path, store: Path, messages: int) -> None:
+    """Record a trace in `file`, of which there is none yet."""
+    served, chance = Served(store, file), random.Random(5)
+    config = ConsumerConfig(
+        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        persist_consumer_offset_interval_ms=300,
+        persist_first_delay_ms=100,
+        rebalance_min_interval_ms=50,
+        heartbeat_broker_interval_ms=200,
+        poll_name_server_interval_ms=200,
+        first_pull_delay_ms=0,
+        trace=Trace(file),
+    )
+    nameserver = f"127.0.0.1:{served.nameserver_port}"
+    consumed = 0
+
+    async def listener(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        nonlocal consumed
+        await asyncio.sleep(chance.random() / 50)
+        consumed += 1
+        return ConsumeStatus.CONSUME_SUCCESS
+
+    async def send(count: int) -> None:
+        async with Producer(nameserver, "P") as producer:
+            for _ in range(count):
+                await producer.send(Message(TOPIC, b"x"))
+
+    async def until(holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            while not holds():
+                await asyncio.sleep(0.02)
+
+    def member(client_id: str) -> PushConsumer:
+        return PushConsumer(nameserver, GROUP, {TOPIC: "*"}, listener, config, client_id=client_id)
+
+    part = messages // 4
+    await served.start()
+    async with AsyncExitStack() as members:
+        members.callback(served.end, signal.SIGTERM)
+        await send(part)
+        killed = await members.enter_async_context(member("a"))
+        await until(lambda: consumed >= part // 2)
+        await members.enter_async_context(member("b"))
+        await send(part)
+        await killed.kill()
+        await members.enter_async_context(member("c"))
+        await send(part)
+        await until(lambda: _has_persisted(file))
+        await until(lambda: consumed >= 3 * part)
+        served.end(signal.SIGKILL)
+        await served.start()
+        wanted = consumed + messages - 3 * part
+        await _when_served(lambda: send(messages - 3 * part))
+        await until(lambda: consumed >= wanted)
+
+
+async def _when_served(send: Callable[[], Awaitable[None]]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            try:
+                await send()
+            except NOT_ANSWERED:
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+def _has_persisted(file: Path) -> bool:
+    """Whether the broker wrote offsets to its file."""
+    return any(
+        change[0] == "offset_file" and change[2]
+        for line in file.read_text(encoding="utf-8").splitlines()
+        for change in json.loads(line).get("changes", ())
+    )
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        count = int(sys.argv[2]) if len(sys.argv) > 2 else 40
+        asyncio.run(record(Path(sys.argv[1]), Path(folder), count))

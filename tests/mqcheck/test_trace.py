@@ -1,0 +1,123 @@
+"""What the reference did over TCP, as steps of the modules; and that nothing else passes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+from recorded import record
+from rich.console import Console
+
+from mqcheck import trace_report
+from mqcheck.trace import Event, Line, Trace, read_lines
+from mqcheck.trace_check import check_traces
+from mqcheck.trace_edits import edits_of
+from mqcheck.trace_offset_commit import NOBODY, offset_commit_traces
+from mqrules import UserError
+
+DATA = Path(__file__).parent / "data"
+OFFSETS = DATA / "offsets.jsonl"
+CONSOLE = Console(quiet=True)
+
+
+def actions(traces: list[Trace]) -> Counter[str]:
+    return Counter(event.action for trace in traces for event in trace.events)
+
+
+@pytest.fixture(scope="module")
+def recorded() -> list[Trace]:
+    return offset_commit_traces(read_lines(OFFSETS))
+
+
+def test_members_and_a_broker_that_are_killed_do_what_the_module_allows(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    asyncio.run(record(file, tmp_path / "store", messages=24))
+    traces = offset_commit_traces(read_lines(file))
+    seen = actions(traces)
+    assert {"Load", "Persist", "CrashMember", "RemoveUnnecessaryMessageQueue"} <= seen.keys()
+    assert seen["SendMessage"] >= 24
+    assert not check_traces(traces).refusals
+
+
+def test_what_is_left_out_swapped_or_altered_is_refused(recorded: list[Trace]) -> None:
+    edits = edits_of(recorded)
+    checked = check_traces(recorded, edits)
+    assert not checked.refusals
+    survivors = Counter(edit.kind for edit in checked.survivors)
+    assert len(edits) > 1000
+    assert len(checked.survivors) < 0.05 * len(edits)
+    assert survivors.keys() <= {"left out"}
+    for edit in checked.survivors:  # the last that its process told: it may have stopped before
+        event, *rest = recorded[edit.trace].events[edit.at :]
+        assert all(later.process != event.process for later in rest)
+
+
+def test_also_without_their_numbers_most_edits_are_refused(recorded: list[Trace]) -> None:
+    edits = edits_of(recorded)
+    survivors = Counter(e.kind for e in check_traces(recorded, edits, is_numbered=False).survivors)
+    # Steps that do not depend on each other may be swapped, and done by either of two members.
+    assert survivors.keys() <= {"left out", "swapped", "process altered"}
+    assert survivors.total() < 0.1 * len(edits)
+
+
+def altered(lines: list[Line], where: int, old: str, new: str) -> list[Line]:
+    """The lines, one of them with other changes."""
+    text = json.dumps(lines[where].changes)
+    assert old in text
+    changed = msgspec.structs.replace(lines[where], changes=json.loads(text.replace(old, new)))
+    return [*lines[:where], changed, *lines[where + 1 :]]
+
+
+def test_a_refusal_names_the_event_and_the_state_before_it() -> None:
+    lines = read_lines(OFFSETS)
+    stored = [
+        place
+        for place, line in enumerate(lines)
+        if line.process == "broker-a" and any(c[0] == "offset_table" and c[1] for c in line.changes)
+    ]
+    where = stored[len(stored) // 2]
+    offset = lines[where].changes[0][2]
+    traces = offset_commit_traces(altered(lines, where, f", {offset}]", f", {offset + 100}]"))
+    (refusal,) = check_traces(traces).refusals
+    assert refusal.event == refusal.trace.events[refusal.length - 1]
+    assert refusal.event is not None
+    wanted = Event("UpdateConsumerOffset", "broker-a", offset + 100, NOBODY, where + 1)
+    assert refusal.event._replace(number=0) == wanted
+    assert (NOBODY, offset + 100) not in refusal.state["network"]
+
+
+def test_a_refusal_is_shown_with_the_events_before_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = OFFSETS.read_text(encoding="utf-8").splitlines(keepends=True)
+    place = max(i for i, row in enumerate(rows) if '"next_offset":2,' in row)
+    rows[place] = rows[place].replace('"next_offset":2,', '"next_offset":3,')
+    file = tmp_path / "trace.jsonl"
+    file.write_text("".join(rows), encoding="utf-8")
+    assert trace_report.check_trace_file(file, Console(width=120)) == 1
+    said = capsys.readouterr().out
+    assert "1 refused of 5 traces" in said
+    assert f"to line {place + 1} of the file" in said
+    assert "processQueueTable" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "there is nothing in it"),
+        ('{"a":1}\n', "not a line of a trace"),
+        ("no json\n", "not a line of a trace"),
+        ('{"writer":"w","seq":0,"process":"b","module":"Log"}\n{"wri', "the line has no end"),
+        ('{"writer":"w","seq":1,"process":"b","module":"Log"}\n', "line 0 of w is missing"),
+        ('{"writer":"w","seq":0,"process":"b","module":"Log"}\n', "no member of a group is in it"),
+    ],
+)
+def test_a_file_that_is_no_trace_gets_one_line(tmp_path: Path, content: str, why: str) -> None:
+    file = tmp_path / "trace.jsonl"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(UserError, match=why):
+        trace_report.check_trace_file(file, CONSOLE)
