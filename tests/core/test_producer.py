@@ -14,6 +14,7 @@ from mqspec.core.producer import (
     ProducerState,
     check_batch,
     check_message,
+    is_tried_again,
     not_available_duration,
     publish_queues,
     select_by_hash,
@@ -21,6 +22,7 @@ from mqspec.core.producer import (
     update_fault_item,
 )
 from mqspec.core.record import string_hash
+from mqspec.core.response import ResponseCode
 from mqspec.core.route import BrokerData, QueueData, TopicRouteData
 from mqspec.core.step import apply
 from mqspec.core.types import MessageQueue
@@ -170,3 +172,15 @@ def test_what_is_no_batch(batch: list[tuple[str, dict[str, str]]], why: str) -> 
 
 def test_what_is_a_batch() -> None:
     assert check_batch([("T", {"WAIT": "true"}), ("T", {"WAIT": "true", "KEYS": "k"})]) is None
+
+
+def test_what_is_stored_is_not_sent_again_unless_less_safely_and_asked_for() -> None:
+    assert not any(is_tried_again(code) for code in STORED)
+    again = {code for code in STORED if is_tried_again(code, retries_not_store_ok=True)}
+    assert again == STORED - {ResponseCode.SUCCESS}
+
+
+def test_what_is_not_answered_or_refused_for_now_is_sent_again() -> None:
+    assert is_tried_again(None)
+    assert all(is_tried_again(code) for code in RETRY_RESPONSE_CODES)
+    assert not is_tried_again(ResponseCode.MESSAGE_ILLEGAL)

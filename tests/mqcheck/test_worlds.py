@@ -12,7 +12,14 @@ from mqcheck.behaviours import StateGraph, state_graph, take_every_edge
 from mqcheck.manifest import Model, models
 from mqcheck.replay import ReplayError, World
 from mqcheck.worlds import world_of
-from mqspec.core import consume_orderly, group, long_polling, push_consumer, subscription
+from mqspec.core import (
+    consume_orderly,
+    group,
+    long_polling,
+    producer,
+    push_consumer,
+    subscription,
+)
 from mqspec.core.step import Step
 
 GRAPHS: dict[str, StateGraph] = {}
@@ -31,7 +38,16 @@ def graph(model: Model) -> StateGraph:
     return GRAPHS[model.name]
 
 
-@pytest.mark.parametrize("name", ["MC_LongPolling", "MC_ChangedSubscription", "MC_OneByOne"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MC_LongPolling",
+        "MC_ChangedSubscription",
+        "MC_OneByOne",
+        "MC_PublishOrderly",
+        "MC_PublishAvoids",
+    ],
+)
 def test_the_core_takes_every_step(name: str) -> None:
     model = models()[name]
     drawn = graph(model)
@@ -77,6 +93,8 @@ def _nothing(*_: object, **__: object) -> Step:
             "Suspend",
         ),
         ("MC_OneByOne", consume_orderly, "commit", _nothing, "Commit"),
+        ("MC_PublishAvoids", producer, "is_tried_again", lambda *_, **__: False, "LoseAnswer"),
+        ("MC_PublishAvoids", producer, "update_fault_item", _nothing, "LoseAnswer"),
     ],
 )
 def test_a_core_that_decides_otherwise_is_found(

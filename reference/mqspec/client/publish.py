@@ -33,19 +33,18 @@ from mqspec.core.producer import (
     COMPRESS_MSG_BODY_OVER_HOWMUCH,
     DEFAULT_TOPIC_QUEUE_NUMS,
     MAX_MESSAGE_SIZE,
-    RETRY_RESPONSE_CODES,
     RETRY_TIMES_WHEN_SEND_FAILED,
     SEND_MSG_TIMEOUT_MS,
     STORED,
     ProducerState,
     check_batch,
     check_message,
+    is_tried_again,
     publish_queues,
     select_one_message_queue,
     update_fault_item,
 )
 from mqspec.core.record import SysFlag, encode_properties
-from mqspec.core.response import ResponseCode
 from mqspec.core.route import TopicRouteData
 from mqspec.core.step import apply
 from mqspec.core.types import BrokerName, Group, MessageQueue, Topic
@@ -184,18 +183,16 @@ class Publisher:
                 break
             chosen = queue or self._select(queues, last_broker)
             last_broker = chosen.broker_name
+            code: int | None = None
             try:
                 result = await self._try(outgoing, chosen, left_ms)
-            except BrokerError as error:
-                failures.append(error)
-                if error.code not in RETRY_RESPONSE_CODES:
-                    break
+                code = result.status
             except NOT_ANSWERED as error:
                 failures.append(error)
-            else:
-                again = config.retry_another_broker_when_not_store_ok
-                if result.status == ResponseCode.SUCCESS or not again:
-                    break
+                code = error.code if isinstance(error, BrokerError) else None
+            again = config.retry_another_broker_when_not_store_ok
+            if not is_tried_again(code, retries_not_store_ok=again):
+                break
         if result is not None:
             return result
         # One try without an answer leaves it open whether the message is stored.

@@ -180,6 +180,15 @@ def select_one_message_queue(
     return Step((Change("send_which_queue", topic, turn),), result=queues[turn % len(queues)])
 
 
+def is_tried_again(code: int | None, *, retries_not_store_ok: bool = False) -> bool:
+    """Whether another try follows one that was answered with this code, or not at all (None),
+    as long as tries and time are left. With `retries_not_store_ok` a message that is stored less
+    safely than asked is sent again, to be stored there, too (retryAnotherBrokerWhenNotStoreOK)."""
+    if code in STORED:
+        return retries_not_store_ok and code != ResponseCode.SUCCESS
+    return code is None or code in RETRY_RESPONSE_CODES
+
+
 def update_fault_item(
     broker: BrokerName, latency_ms: int, now_ms: int, *, isolation: bool = False
 ) -> Step:

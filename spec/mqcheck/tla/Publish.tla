@@ -66,19 +66,21 @@ Queues == DOMAIN QueueBrokers
 Brokers == {QueueBrokers[q] : q \in Queues}
 BrokerOf(q) == IF q = Nowhere THEN "none" ELSE QueueBrokers[q]
 
+Requests == [message : Messages, try : 1..MaxTries, queue : Queues]
+
 \* Stored; stored less safely than asked; refused, to be tried again; refused for good.
 Codes == {"ok", "not store ok", "try again", "refused"}
-IsEnd == {"ok", "refused", "unknown"}
+Ends == {"ok", "refused", "unknown"}
 Copies(m) == Cardinality({<<q, i>> \in Queues \X (1..Cardinality(Messages) * MaxTries) :
                             i \in DOMAIN stored[q] /\ stored[q][i] = m})
 
 TypeOK ==
     /\ sendWhichQueue \in Queues
     /\ faultItemTable \in [Brokers -> [available : BOOLEAN, reachable : BOOLEAN]]
-    /\ requests \subseteq [message : Messages, try : 1..MaxTries, queue : Queues]
+    /\ requests \subseteq Requests
     /\ answer \in [Messages -> Codes \cup {"none"}]
     /\ stored \in [Queues -> Seq(Messages)]
-    /\ outcome \in [Messages -> IsEnd \cup {"new", "to try", "waits", "sent"}]
+    /\ outcome \in [Messages -> Ends \cup {"new", "to try", "waits", "sent"}]
     /\ tries \in [Messages -> 0..MaxTries]
     /\ tried \in [Messages -> Queues \cup {Nowhere}]
     /\ lost \in [Messages -> 0..MaxTries]
@@ -137,7 +139,7 @@ Chosen(m) ==
 MayTry(m) ==
     /\ \/ outcome[m] \in {"new", "to try"}
        \/ outcome[m] = "sent" /\ tries[m] < MaxTries /\ Defect = "OnewayTriesAgain"
-    /\ Mode = "orderly" => \A n \in Messages : n < m => outcome[n] \in IsEnd
+    /\ Mode = "orderly" => \A n \in Messages : n < m => outcome[n] \in Ends
 
 SelectOneMessageQueue(m) ==
     /\ MayTry(m)
@@ -247,7 +249,7 @@ Elapse(b) ==
 -----------------------------------------------------------------------------
 Next ==
     \/ \E m \in Messages : SelectOneMessageQueue(m) \/ Receive(m) \/ LoseAnswer(m)
-    \/ \E r \in requests, code \in Codes : CheckSend(r, code)
+    \/ \E r \in Requests, code \in Codes : CheckSend(r, code)
     \/ \E b \in Brokers : Elapse(b)
 
 (***************************************************************************)
@@ -346,5 +348,5 @@ OnewayIsStored ==
 (***************************************************************************)
 (* Every send that waits for its answer ends (SEND-031).                   *)
 (***************************************************************************)
-SendsEnd == \A m \in Messages : outcome[m] = "waits" ~> outcome[m] \in IsEnd
+SendsEnd == \A m \in Messages : outcome[m] = "waits" ~> outcome[m] \in Ends
 =============================================================================

@@ -12,6 +12,7 @@ from mqcheck.values import parse_value
 from mqcheck.worlds.consume_orderly import ConsumeOrderlyWorld
 from mqcheck.worlds.long_polling import LongPollingWorld
 from mqcheck.worlds.offset_commit import OffsetCommitWorld
+from mqcheck.worlds.publish import PublishWorld
 from mqcheck.worlds.rebalance import RebalanceWorld
 from mqcheck.worlds.subscription import SubscriptionWorld
 from mqspec.core import group, offset_commit, rebalance
@@ -45,6 +46,7 @@ _WORLDS: Mapping[str, Callable[[Mapping[str, Any]], World]] = {
     "MaxOffset": OffsetCommitWorld.of,
     "MqAll": RebalanceWorld.of,
     "CheckInterval": LongPollingWorld.of,
+    "RetriesNotStoreOk": PublishWorld.of,
     "PostsSubscription": SubscriptionWorld.of,
     "Forever": ConsumeOrderlyWorld.of,
 }
