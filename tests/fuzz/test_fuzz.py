@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import resource
 import struct
 import time
@@ -11,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile_frames import REAL, Hostile
+from hostile_frames import NAMES, NUMBERS, REAL, WORDS, Hostile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from siege import Besieged, Healthy, besieged, siege
+from siege import Besieged, Healthy, attack, besieged, siege
 
 from mqspec.transport import connect
 from mqspec.wire.codec import (
@@ -26,11 +27,24 @@ from mqspec.wire.codec import (
     Serializer,
     encode,
 )
+from mqspec.wire.codes import RequestCode
 
 DECODED = 40_000
 BESIEGED_BY = 8_000
 IDLE = 2_000
 MIB = 1 << 20
+BODIES = tuple(
+    json.dumps(body).encode()
+    for body in (
+        {},
+        [],
+        {"clientID": "C", "consumerDataSet": [{"groupName": "G", "consumeType": 1}]},
+        {"clientID": 1, "producerDataSet": [{"groupName": None}]},
+        {"consumerGroup": "G", "clientId": "C", "mqSet": [{"topic": "T", "queueId": -1}]},
+        {"topic": "T", "consumerGroup": "G", "mode": 2, "messageModel": 7},
+        {"brokerName": "broker-a", "acks": [{"c": "G", "t": "T", "b": "AAAA"}]},
+    )
+)
 
 
 def test_damaged_frames_are_read_or_refused() -> None:
@@ -93,6 +107,42 @@ def test_a_siege(target: Besieged) -> None:
     healthy = asyncio.run(siege(target, BESIEGED_BY, seed=1000))
     assert healthy.rounds > 10
     assert target.resident_bytes < 400 * MIB
+
+
+def fields() -> st.SearchStrategy[dict[str, str]]:
+    """Fields that some request has, with values of any kind."""
+    values = st.sampled_from(NUMBERS + WORDS) | st.text(max_size=9) | st.integers().map(str)
+    return st.dictionaries(st.sampled_from(NAMES), values, max_size=12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    requests=st.lists(
+        st.builds(
+            RemotingCommand,
+            code=st.sampled_from(RequestCode),
+            ext_fields=fields(),
+            body=st.binary(max_size=64) | st.sampled_from(BODIES),
+            version=st.sampled_from((0, 36, 37, 400, 479)),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_requests_of_anything_harm_nobody(
+    target: Besieged, requests: list[RemotingCommand]
+) -> None:
+    """Whatever is asked, by a peer that then leaves, the next one is answered."""
+
+    async def scene() -> None:
+        for address in (target.broker, target.nameserver):
+            assert await attack(address, iter([(1, b"".join(map(encode, requests)))])) == 1
+            other = await connect(*address)
+            assert (await other.request(RemotingCommand(9999), 5_000)).code == 3
+            other.close()
+            await other.wait_closed()
+
+    asyncio.run(scene())
 
 
 async def rounds_of(target: Besieged, topic: str, rounds: int) -> float:
