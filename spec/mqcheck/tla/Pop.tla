@@ -345,4 +345,19 @@ NoReceiptTwice == \A h1, h2 \in handles \cup late : h1.msg = h2.msg => h1 = h2
 (* POP-002, as progress: every message is acknowledged in the end.         *)
 (***************************************************************************)
 EveryMessageIsConsumed == <>(consumed = AllMessages)
+
+(***************************************************************************)
+(* Refinement: what the group sees of a message.  It is lost as soon as    *)
+(* nothing brings it any more, though a consumer may still have it.        *)
+(***************************************************************************)
+StateOf(m) ==
+    CASE m \in consumed                   -> "done"
+      [] ~IsAhead(m) /\ ~IsRemembered(m)  -> "lost"
+      [] \E h \in handles : h.msg = m      -> "delivered"
+      [] OTHER                            -> "pending"
+
+D == INSTANCE Delivery WITH
+        Messages <- AllMessages, state <- [m \in AllMessages |-> StateOf(m)]
+
+DeliveredAtLeastOnce == D!Spec
 =============================================================================
