@@ -51,7 +51,9 @@ def key_of(module: Path, config: str, library: Sequence[Path], options: Sequence
 
 def _texts(module: Path, library: Sequence[Path]) -> Iterator[bytes]:
     """The module, and every one that it names, and so on: more than it extends, never less."""
-    known = {path.stem: path for folder in library for path in sorted(folder.glob("*.tla"))}
+    # Of two modules of one name, TLC takes the one in the folder that is named first.
+    nearest_last = [path for folder in reversed(library) for path in folder.glob("*.tla")]
+    known = {path.stem: path for path in nearest_last}
     known |= {path.stem: path for path in sorted(module.parent.glob("*.tla"))}
     waiting, seen = [module.stem], {module.stem}
     while waiting:

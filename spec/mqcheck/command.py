@@ -4,6 +4,8 @@ mqspec check                          the quick models
 mqspec check MC_OffsetCommit          one model
 mqspec check MC_OffsetCommit --trace NoRepeat   and its counterexample, step by step
 mqspec check MC_LostProgress --trace NoRepeat --scenario FILE   and as data
+mqspec check MC_Rebalance --simulate 100        random behaviours of it, taken by the core
+mqspec check --mutants MC_Retry       whether its invariants can fail at all
 mqspec check mine/MyModel.cfg         a model of your own, beside MyModel.tla
 mqspec check run.jsonl                whether what `mqspec serve --trace run.jsonl` wrote is allowed
 mqspec check run.jsonl --edits        and whether it would be, were it anything else
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -23,10 +26,11 @@ from rich.text import Text
 
 from mqcheck.cache import Cache
 from mqcheck.config import read_config
-from mqcheck.manifest import TLA, Model, Tier, models
+from mqcheck.manifest import TLA, Model, Tier, models, protocols
+from mqcheck.mutants import Fate, judge
 from mqcheck.replay import ReplayError, replay
 from mqcheck.runner import Batch, Check, Result, batches, never_taken, plan, run_batches, run_check
-from mqcheck.scenario import scenario_of, write_scenario
+from mqcheck.scenario import behaviours_of, scenario_of, write_scenario
 from mqcheck.tlc import Counterexample, Exit, run_tlc
 from mqcheck.trace_report import check_trace_file
 from mqcheck.worlds import world_of
@@ -43,9 +47,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tier", choices=list(Tier), default=Tier.QUICK, help="default: quick")
     parser.add_argument("--list", action="store_true", help="list the models and what they check")
+    parser.add_argument(
+        "--mutants",
+        action="store_true",
+        help="whether each invariant fails in a mutant of its module",
+    )
     parser.add_argument("--trace", metavar="PROPERTY", help="show the counterexample to it")
     parser.add_argument(
-        "--scenario", type=Path, metavar="FILE", help="with --trace: write it there as JSON"
+        "--simulate", type=int, metavar="N", help="have the core take N random behaviours"
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of --simulate; default: 1")
+    parser.add_argument(
+        "--scenario",
+        type=Path,
+        metavar="PATH",
+        help="write what --trace or --simulate shows as JSON: a file, or a folder of files",
     )
     parser.add_argument(
         "--edits",
@@ -70,10 +86,14 @@ def run(args: argparse.Namespace) -> int:
         for model in chosen:
             console.print(_listing(model))
         return 0
+    if args.mutants:
+        return _try_mutants(chosen, None if args.fresh else Cache(CACHE), console)
     if args.trace:
         return _show_trace(chosen, args.trace, args.scenario, console)
+    if args.simulate:
+        return _simulate(chosen, args.simulate, args.seed, args.scenario, console)
     if args.scenario:
-        raise UserError("--scenario", "of which property", "add --trace PROPERTY")
+        raise UserError("--scenario", "of what", "add --trace PROPERTY or --simulate N")
     asked = [batch for model in chosen for batch in batches(model)]
     results = _run_batches(asked, args.jobs, None if args.fresh else Cache(CACHE), console)
     if args.evidence:
@@ -93,6 +113,23 @@ def run(args: argparse.Namespace) -> int:
         console.print(f"[red]FAILED[/] {answer}")
     console.print(f"{len(replays)} counterexamples replayed on the core, {len(differing)} failed")
     return 1 if failed or empty or differing else 0
+
+
+def _try_mutants(chosen: Sequence[Model], cache: Cache | None, console: Console) -> int:
+    """How many invariants of the models fail in no mutant; a defect's model is one already."""
+    fates: list[Fate] = []
+    for name, listed in protocols().items():
+        own = [model for model in listed if model in chosen and not model.defect]
+        with console.status(f"mutants of {name}") if own else nullcontext():
+            judged = judge(own, cache, lambda told: console.print(f"  {told}", soft_wrap=True))
+        for fate in judged:
+            if not fate.killer:
+                held = f"fails in no mutant of {', '.join(fate.models)}"
+                console.print(f"[red]FAILED[/] {name}: {fate.invariant} {held}", soft_wrap=True)
+        fates += judged
+    survivors = [fate for fate in fates if not fate.killer]
+    console.print(f"{_many(fates, 'invariant')}, {len(survivors)} of them fail in no mutant")
+    return 1 if survivors else 0
 
 
 def _run_batches(
@@ -188,6 +225,28 @@ def _show_trace(chosen: list[Model], name: str, file: Path | None, console: Cons
     if file:
         write_scenario(file, scenario_of(checks[0].model, name, result.counterexample))
     return 0
+
+
+def _simulate(
+    chosen: Sequence[Model], count: int, seed: int, folder: Path | None, console: Console
+) -> int:
+    """The reference's core takes random behaviours of each model that it can be replayed on."""
+    replayed = [model for model in chosen if world_of(model)]
+    if not replayed:
+        raise UserError("--simulate", "no such model can be replayed", "see docs/specs/replay")
+    failed = 0
+    for model in replayed:
+        try:
+            scenarios = behaviours_of(model, count, seed)
+        except ReplayError as error:
+            console.print(f"[red]FAILED[/] {model.name}: {error}", soft_wrap=True)
+            failed += 1
+            continue
+        steps = sum(len(scenario.steps) - 1 for scenario in scenarios)
+        console.print(f"[green]ok[/] {model.name}: {count} behaviours, {steps} steps")
+        for scenario in scenarios if folder else ():
+            write_scenario(Path(folder or "", f"{scenario.id}.json"), scenario)
+    return 1 if failed else 0
 
 
 def _breaks(check: Check, name: str) -> bool:

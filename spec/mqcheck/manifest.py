@@ -79,14 +79,20 @@ class Model:
 
 
 @cache
+def protocols() -> dict[str, list[Model]]:
+    """The models of each protocol. Raises UserError where manifest, configuration and rules
+    disagree."""
+    found = {path.stem: read_manifest(path) for path in sorted(MODELS.glob("*.toml"))}
+    for name, listed in found.items():
+        for model in listed:
+            check_model(model, model.config, f"{name}.toml")
+    return found
+
+
+@cache
 def models() -> dict[str, Model]:
     """All models by name. Raises UserError where manifest, configuration and rules disagree."""
-    found: dict[str, Model] = {}
-    for path in sorted(MODELS.glob("*.toml")):
-        for model in read_manifest(path):
-            check_model(model, model.config, path.name)
-            found[model.name] = model
-    return found
+    return {model.name: model for listed in protocols().values() for model in listed}
 
 
 def read_manifest(path: Path) -> list[Model]:

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from mqcheck.cache import Cache, key_of
 from mqcheck.jvm import QUICK, THOROUGH, run_tlc_in_jvm
 from mqcheck.values import parse_state
-from mqcheck.watch import INVARIANT, MARK, OPTIONS, watch_module
+from mqcheck.watch import INVARIANT, LIMIT, MARK, OPTIONS, watch_module
 from mqrules import UserError
 from mqrules.scenario import Step
 
@@ -38,6 +38,7 @@ _DEPTH = re.compile(r"search is (\d+)")
 _STATE_PRINTED, _STUTTERING, _BACK_TO_STATE, _VIOLATED_AT_FIRST = 2217, 2218, 2122, 2107
 _STATISTICS, _SEARCH_DEPTH, _ACTION_COVERAGE = 2199, 2194, 2772
 _SEVERITY_ERROR = 1
+_UNREADABLE = (150, 151)  # exit codes: the module, the configuration
 _COVERAGE = ("-coverage", "60")  # at the end, and each hour before
 
 
@@ -111,6 +112,36 @@ def run_tlc(
     if cache:
         cache.keep(key, code, output)
     return run
+
+
+def violations(
+    module: Path,
+    config: str,
+    name: str,
+    library: Sequence[Path],
+    *,
+    watch: Sequence[str],
+    most: int,
+    cache: Cache | None = None,
+) -> list[str]:
+    """Those of the watched invariants that are violated within so many states, TLC failing or not.
+
+    Raises UserError where it cannot read the module.
+    """
+    extension = watch_module(module.stem, watch, most)
+    config += f"INVARIANT {INVARIANT}\nINVARIANT {LIMIT}\n"
+    key = key_of(module, config + extension, library, OPTIONS) if cache else ""
+    kept = cache.get(key) if cache else None
+    try:
+        code, output = kept or run_tlc_in_jvm(module, extension, config, library, OPTIONS, QUICK)
+    except (Py4JError, OSError) as error:
+        raise UserError(name, f"Java ended under TLC: {error}", "look at its memory") from None
+    if code in _UNREADABLE:
+        parse_output(output, code, name)
+    if cache and not kept:
+        cache.keep(key, code, output)
+    marks = _FIRST_VIOLATIONS.finditer(output)
+    return [watch[int(place) - 1] for mark in marks for place in mark["places"].split(",")]
 
 
 def parse_output(output: str, code: int, where: str, watch: Sequence[str] = ()) -> TlcRun:

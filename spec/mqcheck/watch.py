@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 MODULE = "MqcheckWatch"
 INVARIANT = "MqcheckFirstViolations"
+LIMIT = "MqcheckLimit"
 MARK = "mqcheck violated"
 OPTIONS = ("-continue",)
 
@@ -29,22 +30,30 @@ ASSUME \\A i \\in 1..{count} : TLCSet(MqcheckRegister(i), FALSE)
         \\/ /\\ PrintT(<<"{mark}", new>>)
            /\\ \\A i \\in new : TLCSet(MqcheckRegister(i), TRUE)
            /\\ FALSE
-====
+{limit}====
+"""
+_LIMIT = """\
+MqcheckAll == \\A i \\in 1..{count} : TLCGet(MqcheckRegister(i))
+{limit} == TLCGet("distinct") > {most} \\/ MqcheckAll => TLCSet("exit", TRUE)
 """
 
 
-def watch_module(extends: str, invariants: Sequence[str]) -> str:
+def watch_module(extends: str, invariants: Sequence[str], most: int = 0) -> str:
     """The text of a module that extends another and watches some of its invariants.
 
-    What it prints names them by their places, from 1.
+    What it prints names them by their places, from 1. Where `most` is given, it also has the
+    invariant LIMIT, which ends the run once all were violated, or after so many states.
     """
+    count = len(invariants)
+    limit = _LIMIT.format(count=count, most=most, limit=LIMIT) if most else ""
     cases = " [] ".join(f"i = {i} -> ~{name}" for i, name in enumerate(invariants, start=1))
     return _TEXT.format(
         module=MODULE,
         extends=extends,
         register=_FIRST_REGISTER,
         cases=cases,
-        count=len(invariants),
+        count=count,
+        limit=limit,
         invariant=INVARIANT,
         mark=MARK,
     )

@@ -46,6 +46,14 @@ def test_the_key_is_of_all_that_a_run_depends_on(module: Path) -> None:
     assert key(module) == keys[-1]
 
 
+def test_the_nearest_module_of_a_name_counts(module: Path) -> None:
+    near, library = module.parent / "near", module.parent / "library"
+    near.mkdir()
+    write(near, "Limits", "EXTENDS Naturals", "Limit == 3")
+    first = key_of(module, CONFIG, [near, library], ())
+    assert key_of(module, CONFIG, [library, near], ()) == key(module) != first
+
+
 def test_the_same_run_is_not_run_again(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, library = Cache(module.parent / "cache"), [module.parent / "library"]
     first = run_tlc(module, CONFIG, "Counts", library, cache=cache)

@@ -1,0 +1,96 @@
+"""Mutants of modules, and an invariant that cannot fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mqcheck import manifest, mutants
+from mqcheck.manifest import TLA, Counts, Model, Tier
+from mqcheck.mutants import judge
+from mqrules import UserError
+
+MODULE = """\
+---- MODULE Well ----
+EXTENDS Naturals
+VARIABLES water, buckets  \\* /\\ buckets' = 9
+(* Nothing in a comment is a conjunct:
+   /\\ water' = 0 *)
+Vars == <<water, buckets>>
+Init == water = 3 /\\ buckets = 0
+Carry == buckets' = buckets + 1
+Fill(n) ==
+    LET rest == water - n
+    IN  /\\ n > 0
+        /\\ \\/ /\\ water >= n
+              /\\ water' = rest
+           \\/ /\\ water = 9
+              /\\ UNCHANGED water
+        /\\ Carry
+Rain == buckets > 2 /\\ buckets' = 0 /\\ water' = water
+Next == (\\E n \\in 1..2 : Fill(n)) \\/ Rain
+Spec == Init /\\ [][Next]_Vars
+Enough == water \\in 0..3
+Few == buckets < 4
+Same == water = water
+Grows == [][buckets' >= buckets]_Vars
+====
+"""
+MODEL = Model("MC_Well", "A well.", Tier.QUICK, {}, Counts(9, 9, 9), {"Enough": (), "Same": ()})
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "Well.tla").write_text(MODULE)
+    (tmp_path / "MC_Well.cfg").write_text("SPECIFICATION Spec\nINVARIANTS Enough Same\n")
+    for module in (manifest, mutants):
+        monkeypatch.setattr(module, "MODELS", tmp_path)
+        monkeypatch.setattr(module, "TLA", tmp_path)
+
+
+def test_guards_and_updates_of_actions_are_taken_away_one_by_one() -> None:
+    found = list(mutants.mutants("Well", MODULE))
+    assert [(mutant.line, mutant.action, mutant.removed) for mutant in found] == [
+        (8, "Carry", "buckets' = buckets + 1"),
+        (11, "Fill", "n > 0"),
+        (12, "Fill", "\\/ /\\ water >= n /\\ water' = rest \\/ /\\ water = 9 /\\ UNCHANGED water"),
+        (12, "Fill", "water >= n"),
+        (13, "Fill", "water' = rest"),
+        (14, "Fill", "water = 9"),
+        (17, "Rain", "buckets > 2"),
+        (17, "Rain", "buckets' = 0"),
+        (17, "Rain", "water' = water"),
+    ]
+    assert "IN  /\\ TRUE\n" in found[1].text
+    assert "/\\ UNCHANGED <<water>>\n        /\\ Carry" in found[2].text
+    for mutant in found:
+        assert mutant.text.count("\n") <= MODULE.count("\n")
+        assert "buckets' = 9" in mutant.text  # comments stay as they are
+
+
+def test_an_invariant_that_fails_in_no_mutant_is_told() -> None:
+    told: list[str] = []
+    enough, same = judge([MODEL], None, told.append)
+    assert (enough.invariant, enough.killed_in) == ("Enough", "MC_Well")
+    assert str(enough.killer) == "Well.tla:12, Fill without water >= n"
+    assert told == ["MC_Well: Enough violated by Well.tla:12, Fill without water >= n"]
+    assert (same.invariant, same.models, same.killer) == ("Same", ("MC_Well",), None)
+
+
+def test_every_module_has_mutants_and_keeps_its_properties() -> None:
+    for path in TLA.glob("*.tla"):
+        text = path.read_text()
+        found = list(mutants.mutants(path.stem, text))
+        assert len(found) > 3, path.stem
+        names = {mutant.action for mutant in found}
+        assert not names & {"Init", "Next", "Spec", "Fairness", "TypeOK"}, path.stem
+
+
+def test_a_mutant_that_tlc_cannot_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = mutants.Mutant("Well", "Fill", 10, "n > 0", MODULE.replace("Init ==", "Init = ="))
+    monkeypatch.setattr(mutants, "mutants", lambda *_: [broken])
+    with pytest.raises(UserError, match=r"MC_Well, Well\.tla:10, Fill without n > 0"):
+        judge([MODEL], None, lambda _: None)
