@@ -16,7 +16,12 @@ from mqcheck.trace import NONE, UNKNOWN, UNTOLD, Event, Line, Trace, numbered
 
 MODULE = "OffsetCommit"
 NOBODY = "nobody"  # whose commit it is that nobody sent
-_MOVES = ("SendMessage", "AddMessageQueue", "PullMessage")  # x is an end or a next offset
+_MOVES = (
+    "SendMessage",
+    "AddMessageQueue",
+    "PullMessage",
+    "SkipMessages",
+)  # x is an end or a next offset
 
 
 class QueueOfGroup(NamedTuple):
@@ -149,12 +154,15 @@ class _Projection:
             self.add(line, "CorrectTagsOffset", member, progress)
 
     def _pulled(self, line: int, member: str, before: _Held, now: _Held) -> None:
-        offsets = sorted(now.tree - before.tree)
-        for offset in offsets:
-            self.add(line, "PullMessage", member, offset + 1)
-        if now.next_offset != (offsets[-1] + 1 if offsets else before.next_offset):
-            # Offsets are skipped: of messages that the group does not want, or by a reset.
-            self.add(line, UNKNOWN, member, now.next_offset)
+        at = before.next_offset
+        for offset in sorted(now.tree - before.tree):
+            if at < offset:
+                self.add(line, "SkipMessages", member, offset)
+            at = offset + 1
+            self.add(line, "PullMessage", member, at)
+        if at != now.next_offset:
+            forward = at < now.next_offset
+            self.add(line, "SkipMessages" if forward else UNKNOWN, member, now.next_offset)
 
     def _commit(self, at: tuple[int, int], member: str, offset: int | None) -> None:
         if offset is not None:

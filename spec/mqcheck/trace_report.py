@@ -14,6 +14,7 @@ from mqcheck.trace import Event, Line, Trace, read_lines
 from mqcheck.trace_check import Checked, Edit, Refusal, check_traces
 from mqcheck.trace_edits import edits_of
 from mqcheck.trace_offset_commit import offset_commit_traces
+from mqcheck.trace_wire import is_recording, wire_lines
 from mqrules import UserError
 
 PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = {
@@ -27,7 +28,7 @@ _SHOWN = 10  # events of a refused prefix, the last ones
 def check_trace_file(path: Path, console: Console, *, is_edited: bool = False) -> int:
     """Whether all that a file tells is allowed; if it is to be edited, whether at least 95 % of
     the edits of it are not."""
-    lines = read_lines(path)
+    lines = wire_lines(path) if is_recording(path) else read_lines(path)
     traces = {module: list(project(lines)) for module, project in PROJECTIONS.items()}
     if not any(traces.values()):
         raise UserError(str(path), "no member of a group is in it", "trace the clients too")

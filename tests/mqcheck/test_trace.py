@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,10 +19,12 @@ from mqcheck.trace import Event, Line, Trace, read_lines
 from mqcheck.trace_check import check_traces
 from mqcheck.trace_edits import edits_of
 from mqcheck.trace_offset_commit import NOBODY, offset_commit_traces
+from mqcheck.trace_wire import is_recording, wire_lines
 from mqrules import UserError
 
 DATA = Path(__file__).parent / "data"
 OFFSETS = DATA / "offsets.jsonl"
+FRAMES = DATA / "apache-5.3.3-frames.jsonl"  # of two Java clients and a broker, by a proxy
 CONSOLE = Console(quiet=True)
 
 
@@ -95,7 +99,7 @@ def test_a_refusal_is_shown_with_the_events_before_it(
 ) -> None:
     rows = OFFSETS.read_text(encoding="utf-8").splitlines(keepends=True)
     place = max(i for i, row in enumerate(rows) if '"next_offset":2,' in row)
-    rows[place] = rows[place].replace('"next_offset":2,', '"next_offset":3,')
+    rows[place] = rows[place].replace('"next_offset":2,', '"next_offset":99,')
     file = tmp_path / "trace.jsonl"
     file.write_text("".join(rows), encoding="utf-8")
     assert trace_report.check_trace_file(file, Console(width=120)) == 1
@@ -103,6 +107,64 @@ def test_a_refusal_is_shown_with_the_events_before_it(
     assert "1 refused of 5 traces" in said
     assert f"to line {place + 1} of the file" in said
     assert "processQueueTable" in said
+
+
+# Apache
+
+
+@pytest.fixture
+def frames() -> list[dict[str, Any]]:
+    rows = FRAMES.read_text(encoding="utf-8").splitlines()
+    return [json.loads(row) for row in rows]
+
+
+def traces_of(frames: Sequence[Mapping[str, Any]], file: Path) -> list[Trace]:
+    file.write_text("".join(f"{json.dumps(frame)}\n" for frame in frames), encoding="utf-8")
+    assert is_recording(file)
+    return offset_commit_traces(wire_lines(file))
+
+
+def test_what_apache_and_its_clients_do_is_allowed(
+    frames: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    traces = traces_of(frames, tmp_path / "frames.jsonl")
+    seen = actions(traces)
+    assert {"AddMessageQueue", "PullMessage", "PersistAll", "UpdateConsumerOffset"} <= seen.keys()
+    checked = check_traces(traces, edits_of(traces))
+    assert not checked.refusals
+    assert {edit.kind for edit in checked.survivors} <= {"left out"}
+
+
+def test_a_commit_beyond_what_was_pulled_is_refused(
+    frames: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    commits = [frame["header"] for frame in frames if frame["header"]["code"] == 15]
+    commits[-1]["extFields"]["commitOffset"] = "1000"
+    (refusal,) = check_traces(traces_of(frames, tmp_path / "frames.jsonl")).refusals
+    assert refusal.event is not None
+    assert (refusal.event.action, refusal.event.x) == ("CorrectTagsOffset", 1000)
+
+
+def test_another_offset_than_was_committed_is_refused(
+    frames: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    asked = {frame["header"]["opaque"] for frame in frames if frame["header"]["code"] == 14}
+    answers = [frame["header"] for frame in frames if frame["dir"] == "s2c"]
+    told = [a for a in answers if a["opaque"] in asked and "offset" in a.get("extFields", {})]
+    told[-1]["extFields"]["offset"] = "1"
+    (refusal,) = check_traces(traces_of(frames, tmp_path / "frames.jsonl")).refusals
+    assert refusal.event is not None
+    assert (refusal.event.action, refusal.event.y) == ("AddMessageQueue", 1)
+
+
+def test_a_recording_of_something_else_gets_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "frames.jsonl"
+    file.write_text('{"srv":"broker","conn":1,"dir":"c2s","header":7}\n', encoding="utf-8")
+    with pytest.raises(UserError, match="not a frame"):
+        trace_report.check_trace_file(file, CONSOLE)
+
+
+# Files
 
 
 @pytest.mark.parametrize(

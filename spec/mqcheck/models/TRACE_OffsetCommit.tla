@@ -8,6 +8,7 @@
 (* | SendMessage                   | broker  | the end after |          |  *)
 (* | AddMessageQueue               | member  | where to pull | stored   |  *)
 (* | PullMessage                   | member  | where to pull |          |  *)
+(* | SkipMessages                  | member  | where to pull |          |  *)
 (* | ProcessConsumeResult          | member  | the message   | progress |  *)
 (* | CorrectTagsOffset             | member  | progress      |          |  *)
 (* | PersistAll                    | member  | progress      |          |  *)
@@ -20,6 +21,7 @@
 (* None is -1; Untold, where the trace does not say, is -2.                *)
 (*                                                                         *)
 (* Steps of the reference that OffsetCommit leaves out, and traces have:   *)
+(* SkipMessages, those that the group does not want (tags);                *)
 (* CorrectTagsOffset, a pull that found nothing, and all is finished; a    *)
 (* queue that still holds its message 0 in memory is told to be stored at  *)
 (* 0 where nothing is (OFFSET-013); a commit that is on its way more than  *)
@@ -72,6 +74,15 @@ AddYoungMessageQueue(m) ==
     /\ UNCHANGED <<offsetTable, offsetFile, network, orphans, crashed, moves, brokerCrashes,
                    maxOffset, consumed>>
 
+SkipMessages(m, offset) ==
+    /\ m \in Running
+    /\ Holds(m, Q)
+    /\ offset > processQueueTable[m][Q].nextOffset
+    /\ offset <= maxOffset[Q]
+    /\ processQueueTable' = [processQueueTable EXCEPT ![m][Q].nextOffset = offset]
+    /\ UNCHANGED <<offsetStore, offsetTable, offsetFile, network, orphans, crashed,
+                   moves, brokerCrashes, maxOffset, begun, consumed>>
+
 CorrectTagsOffset(m) ==
     /\ m \in Running
     /\ Holds(m, Q)
@@ -112,6 +123,7 @@ Steps(m) ==
             /\ offsetStore'[m][Q] = Value(Y)
       [] Action = "PullMessage" ->
             PullMessage(m, Q) /\ processQueueTable'[m][Q].nextOffset = X
+      [] Action = "SkipMessages" -> SkipMessages(m, X)
       [] Action = "ProcessConsumeResult" ->
             ProcessConsumeResult(m, Q, X) /\ Y \in {Untold, offsetStore'[m][Q]}
       [] Action = "CorrectTagsOffset" -> CorrectTagsOffset(m) /\ offsetStore'[m][Q] = X
