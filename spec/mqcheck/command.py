@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Console
@@ -26,6 +28,7 @@ from rich.text import Text
 
 from mqcheck.cache import Cache
 from mqcheck.config import read_config
+from mqcheck.lifelines import changes, draw
 from mqcheck.manifest import TLA, Model, Tier, models, protocols
 from mqcheck.mutants import Fate, judge
 from mqcheck.replay import ReplayError, replay
@@ -33,8 +36,10 @@ from mqcheck.runner import Batch, Check, Result, batches, never_taken, plan, run
 from mqcheck.scenario import behaviours_of, scenario_of, write_scenario
 from mqcheck.tlc import Counterexample, Exit, run_tlc
 from mqcheck.trace_report import check_trace_file
+from mqcheck.values import tla
 from mqcheck.worlds import world_of
 from mqrules import UserError, write_evidence
+from mqrules.scenario import Step
 
 HELP = "check the TLA+ models with TLC"
 CACHE = Path(".mqspec/check")
@@ -219,11 +224,12 @@ def _show_trace(chosen: list[Model], name: str, file: Path | None, console: Cons
     result = run_check(checks[0])
     if not result.counterexample:
         raise UserError(name, result.problem)
-    console.print(_trace(result.counterexample))
+    model = checks[0].model
+    _show(result.counterexample, _with_parameters(model, result.counterexample), console)
     for problem in _replay(result):
         console.print(problem or "the core comes to the same states, step by step")
     if file:
-        write_scenario(file, scenario_of(checks[0].model, name, result.counterexample))
+        write_scenario(file, scenario_of(model, name, result.counterexample))
     return 0
 
 
@@ -253,19 +259,40 @@ def _breaks(check: Check, name: str) -> bool:
     return check.exit is not Exit.HOLDS and name in check.properties
 
 
-def _trace(found: Counterexample) -> Table:
+def _show(found: Counterexample, steps: Sequence[Step], console: Console) -> None:
+    """A table of what changed at each step, and who took it as a sequence diagram."""
     table = Table("", "action", "what changed", show_lines=True)
-    before: Mapping[str, object] = {}
-    for number, step in enumerate(found.steps, start=1):
-        changed = {k: v for k, v in step.state.items() if before.get(k, ...) != v}
-        lines = [f"{name} = {value!r}" for name, value in changed.items()]
-        table.add_row(str(number), step.action, "\n".join(lines))
-        before = step.state
+    first = steps[0]
+    begin = "\n".join(f"{name} = {tla(value)}" for name, value in first.state.items())
+    table.add_row("1", first.action, Text(begin))
+    for number, (before, step) in enumerate(pairwise(steps), start=2):
+        lines = map(str, changes(before.state, step.state))
+        table.add_row(str(number), step.action, Text("\n".join(lines)))
     if found.loop is not None:
         table.add_row("", f"back to {found.loop + 1}", "")
     elif found.stutters:
         table.add_row("", "for ever", "nothing changes any more")
-    return table
+    console.print(table)
+    for line in draw(steps, found.loop):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _with_parameters(model: Model, found: Counterexample) -> Sequence[Step]:
+    """The steps with the parameters that the replay finds for them, where there is one."""
+    world = world_of(model)
+    if not world:
+        return found.steps
+    try:
+        replayed = replay(world, found.steps)
+    except ReplayError:
+        return found.steps
+    named = (
+        replace(
+            step, parameters=dict(zip(world.actions[taken.action], taken.parameters, strict=True))
+        )
+        for step, taken in zip(found.steps[1:], replayed, strict=True)
+    )
+    return (found.steps[0], *named)
 
 
 def _run_file(path: Path, console: Console) -> int:
@@ -275,6 +302,6 @@ def _run_file(path: Path, console: Console) -> int:
         raise UserError(str(module), "no such module", "put it beside the configuration")
     seen = run_tlc(module, config.text(config.properties), path.name, (TLA,), thorough=True)
     if seen.counterexample:
-        console.print(_trace(seen.counterexample))
+        _show(seen.counterexample, seen.counterexample.steps, console)
     console.print(f"{path.name}: {seen.exit.name.lower()}, {seen.distinct} distinct states")
     return 0 if seen.exit is Exit.HOLDS else 1

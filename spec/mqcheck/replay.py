@@ -43,6 +43,9 @@ class Replayed:
 class World(ABC):
     """The core's states of all processes of a model, and what lies between them."""
 
+    module: ClassVar[str]
+    """The TLA+ module that it is a world of."""
+
     actions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Name of an action, in the module and, in snake case, here, to its parameters' domains."""
 

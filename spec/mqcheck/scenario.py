@@ -1,19 +1,22 @@
-"""A counterexample as a scenario: data that can be stored, drawn, and taken to any broker."""
+"""A behaviour as a scenario: data that can be stored, drawn, and taken to any broker."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mqcheck.behaviours import simulate
 from mqcheck.manifest import Model
-from mqcheck.replay import replay
+from mqcheck.replay import World, replay
 from mqcheck.tlc import Counterexample
 from mqcheck.worlds import world_of
 from mqrules import UserError
 from mqrules.scenario import Scenario, Step
 from mqrules.schema import encode
+
+DEPTH = 30  # states of a random behaviour, at most
 
 
 def scenario_of(model: Model, name: str, found: Counterexample) -> Scenario:
@@ -22,20 +25,51 @@ def scenario_of(model: Model, name: str, found: Counterexample) -> Scenario:
     A step's parameters have the names that the replay gives them, and its state is what the
     reference's state changed to. Raises UserError for a model that cannot be replayed.
     """
+    world = begin(model)
+    title = f"{model.about.rstrip('.')}: a counterexample to {name}"
+    steps = _replayed(world, found.steps)
+    return Scenario(model.name, title, world.module, model.breaks[name].rules, steps)
+
+
+def behaviours_of(model: Model, count: int, seed: int) -> list[Scenario]:
+    """Random behaviours of a model that the reference went through; the same for one seed.
+
+    As `scenario_of`, but that the first step, `Init`, has the whole state. Raises ReplayError
+    where the reference does not take a step, UserError for a model that cannot be replayed.
+    """
+    world = begin(model)
+    title = f"{model.about.rstrip('.')}: a random behaviour"
+    rules = tuple(sorted({rule for of in model.holds.values() for rule in of}))
+    init = Step("Init", state={name: plain(value) for name, value in world.state().items()})
+    return [
+        Scenario(
+            f"{model.name}-{seed}-{number}",
+            title,
+            world.module,
+            rules,
+            (init, *_replayed(world, steps)),
+        )
+        for number, steps in enumerate(simulate(model, count, DEPTH, seed))
+    ]
+
+
+def begin(model: Model) -> World:
+    """The reference at the beginning of a model. Raises UserError where it has no such one."""
     world = world_of(model)
     if world is None:
         raise UserError(model.name, "cannot be replayed", "take a model of what the reference does")
-    steps = (
+    return world
+
+
+def _replayed(world: World, steps: Sequence[Step]) -> tuple[Step, ...]:
+    return tuple(
         Step(
             step.action,
             dict(zip(world.actions[step.action], map(plain, step.parameters), strict=True)),
             {variable: plain(value) for variable, value in step.changed.items()},
         )
-        for step in replay(world, found.steps)
+        for step in replay(world, steps)
     )
-    title = f"{model.about}: a counterexample to {name}"
-    rules = model.breaks[name].rules
-    return Scenario(model.name, title, model.module.stem, rules, tuple(steps))
 
 
 def write_scenario(path: Path, scenario: Scenario) -> None:

@@ -144,6 +144,18 @@ WRONG = {
         "test_offset and not held",
         {"the_last_offset_counts_though_it_goes_back", "a_negative_offset_is_taken_for_none"},
     ),
+    "commits_only_go_forwards_in_a_scenario": Wrong(
+        COMMIT,
+        only_forwards,
+        "commits_are_those or offset_is_kept_as",
+        {"commits_are_those_of_the_specification"},
+    ),
+    "who_unregisters_stays": Wrong(
+        group.unregister_consumer,
+        lambda *_: Step(),
+        "members_are_those or heartbeat_makes",
+        {"members_are_those_of_the_specification"},
+    ),
     "one_member_an_id": Wrong(
         MEMBERS, distinct, "test_membership", {"two_connections_of_one_id_are_two_members"}
     ),

@@ -18,6 +18,7 @@ from mqspec.core.types import MessageQueue
 class OffsetCommitWorld(World):
     """Everything of a model of OffsetCommit."""
 
+    module = "OffsetCommit"
     actions: ClassVar = {
         "SendMessage": ("queue",),
         "AddMessageQueue": ("member", "queue"),

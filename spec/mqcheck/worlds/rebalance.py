@@ -28,6 +28,7 @@ _ROUTES: Mapping[str, Callable[[int], range]] = {
 class RebalanceWorld(World):
     """Everything of a model of Rebalance."""
 
+    module = "Rebalance"
     actions: ClassVar = {
         "Join": ("member",),
         "Leave": ("member",),
