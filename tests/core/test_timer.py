@@ -16,9 +16,11 @@ from mqspec.core.timer import (
     TIMER_TOPIC,
     Recall,
     TimerState,
+    delivered_before,
     delivered_copies,
     dequeue,
     enqueue,
+    first_waiting,
     recall_handle,
     recall_message,
     recalled_key,
@@ -138,6 +140,27 @@ def test_after_a_restart_the_wheel_has_what_was_not_delivered() -> None:
     state = recover(messages, SECOND_MS + 5000, 4)
     assert state == TimerState(SECOND_MS + 5000, 4, {SECOND_MS + 5000: (1, 2)})
     assert recover(messages, 0, 4).wheel.keys() == {SECOND_MS + 1000, SECOND_MS + 5000}
+    assert first_waiting(state, 0) == 1
+    assert first_waiting(state, 2) == 2
+    assert first_waiting(state, 3) == 4
+
+
+def test_what_no_wheel_had_waits_after_a_restart_however_early_it_is_due() -> None:
+    """It was stored, and the broker was killed before it took it in."""
+    waits = [scheduled(TIMER_DELAY_SEC=seconds) for seconds in (1, 1, 9)]
+    state = recover(enumerate(waits), SECOND_MS + 5000, 1)
+    assert state.wheel == {SECOND_MS + 1000: (1,), SECOND_MS + 9000: (2,)}
+    assert state.queue_offset == 3
+    assert turn(state, SECOND_MS + 5000) == [(1,)]
+    assert state.read_time == SECOND_MS + 5000
+
+
+def test_progress_stays_before_all_that_waits() -> None:
+    state = TimerState(SECOND_MS + 8000)
+    assert delivered_before(state, None) == SECOND_MS + 8000
+    assert delivered_before(state, SECOND_MS + 7500) == SECOND_MS + 6000
+    apply(state, enqueue(state, 0, scheduled(TIMER_DELAY_SEC=3)).changes)  # visible only now
+    assert delivered_before(state, None) == SECOND_MS + 3000
 
 
 def test_what_is_delivered() -> None:

@@ -164,7 +164,7 @@ class Broker:
                 (long_polling.CHECK_INTERVAL_MS, self._check_hold_request),
                 (delay.DELIVER_INTERVAL_MS, lambda: deliver_delayed(self)),
                 (timer.DELIVER_INTERVAL_MS, lambda: timers.deliver(self)),
-                (timer.FLUSH_INTERVAL_MS, lambda: timers.persist(self)),
+                (timer.FLUSH_INTERVAL_MS, self._persist_timers),
                 (self.config.revive_interval, lambda: pop_revive.revive(self)),
                 (self.config.transaction_check_interval, lambda: transactions.check(self)),
                 (
@@ -187,7 +187,7 @@ class Broker:
         await self._server.close()
         await self._persist_offsets()
         await self._persist_delay()
-        timers.persist(self)
+        await self._persist_timers()
         transactions.write_ops(self)
         await self._group_commit.close()
         self.store.close()
@@ -457,6 +457,11 @@ class Broker:
         delivered = deepcopy(self.delay)
         if await self._is_log_on_disk():  # what is delivered is, before it is said so
             self._files.persist_delay(delivered, clock_ms())
+
+    async def _persist_timers(self) -> None:
+        delivered = timers.progress(self)
+        if delivered and await self._is_log_on_disk():
+            timers.persist(self, delivered)
 
     async def _is_log_on_disk(self) -> bool:
         """Whether all that the log holds now is, once it was waited for."""

@@ -16,7 +16,7 @@ from mqspec.core.step import apply
 from mqspec.core.timer import TIMER_TOPIC, TimerState
 from mqspec.service import Served, clock_ms
 from mqspec.store.message_store import PutResult
-from mqspec.store.timer_check import read_timer_check, write_timer_check
+from mqspec.store.timer_check import TimerCheck, read_timer_check, write_timer_check
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import text
@@ -56,18 +56,15 @@ def recall_message(broker: Broker, connection: Connection, request: RemotingComm
 def load(broker: Broker) -> TimerState:
     """Fill the wheel with what waits in the store."""
     first, end = broker.store.min_offset(TIMER_TOPIC, 0), broker.store.max_offset(TIMER_TOPIC, 0)
-    read_time = read_timer_check(_path(broker)).last_read_time
-    return timer.recover(_messages(broker, range(first, end)), read_time, end)
+    check = read_timer_check(_path(broker))
+    taken = min(check.master_timer_queue_offset, end)
+    return timer.recover(_messages(broker, range(first, end)), check.last_read_time, taken)
 
 
 async def deliver(broker: Broker) -> None:
     """Take in what has come, and deliver what is due."""
     state = broker.timer
-    end = broker.store.max_offset(TIMER_TOPIC, 0)
-    while state.queue_offset < end:
-        offsets = range(state.queue_offset, min(end, state.queue_offset + _AT_A_TIME))
-        for offset, message in _messages(broker, offsets):
-            apply(state, timer.enqueue(state, offset, message).changes)
+    while _take_in(broker, _AT_A_TIME):
         await asyncio.sleep(0)
     while (step := timer.dequeue(state, clock_ms())).changes:
         if not _deliver(broker, step.result or ()):
@@ -76,24 +73,35 @@ async def deliver(broker: Broker) -> None:
         await asyncio.sleep(0)
 
 
-def persist(broker: Broker) -> None:
-    """Write how far delivery has come; on disk when this returns."""
-    path, state = _path(broker), broker.timer
-    old = read_timer_check(path)
-    if not state.queue_offset or state.read_time == old.last_read_time:
-        return
-    waiting = (offset for slot in state.wheel.values() for offset in slot)
-    # Apache would take in again what is behind the offset that it finds here.
-    taken = min(
-        (offset for offset in waiting if offset >= old.last_timer_queue_offset),
-        default=state.queue_offset,
+def progress(broker: Broker) -> TimerCheck | None:
+    """How far delivery has come; None where nothing is to be written. It may be persisted once
+    the log is on disk as it is now: no delivery is, before the copy."""
+    _take_in(broker)
+    state, old = broker.timer, read_timer_check(_path(broker))
+    read_time = timer.delivered_before(state, broker.store.undispatched_since)
+    if not state.queue_offset or read_time == old.last_read_time:
+        return None
+    return old._replace(
+        last_read_time=read_time,
+        # What lies before is in the timer log, if Apache ever had the store.
+        last_timer_queue_offset=timer.first_waiting(state, old.last_timer_queue_offset),
+        master_timer_queue_offset=state.queue_offset,
     )
-    new = old._replace(
-        last_read_time=state.read_time,
-        last_timer_queue_offset=taken,
-        master_timer_queue_offset=taken,
-    )
-    write_timer_check(path, new)
+
+
+def persist(broker: Broker, check: TimerCheck) -> None:
+    """On disk when this returns."""
+    write_timer_check(_path(broker), check)
+
+
+def _take_in(broker: Broker, count: int | None = None) -> bool:
+    """Take in what is visible, `count` messages at most. Returns whether there was any."""
+    state, end = broker.timer, broker.store.max_offset(TIMER_TOPIC, 0)
+    first = state.queue_offset
+    last = end if count is None else min(end, first + count)
+    for offset, message in _messages(broker, range(first, last)):
+        apply(state, timer.enqueue(state, offset, message).changes)
+    return first < last
 
 
 def _deliver(broker: Broker, offsets: Iterable[int]) -> bool:

@@ -6,9 +6,15 @@ second has passed they are copied to their real topics. So nothing comes early, 
 up to a second late (TIMER-002).
 
 Apache 5.3.3 keeps its wheel in files of its own. Here it is in memory, and filled from the
-timer topic at each start: the one thing that has to be on disk is up to which second messages
-have been delivered. A broker that is killed delivers again what it delivered since that was
-written.
+timer topic at each start: all that has to be on disk is up to which second messages have been
+delivered, and up to which offset of the timer queue they have been taken in. A broker that is
+killed delivers again what it delivered since that was written.
+
+A store goes both ways with messages that wait (TIMER-012, TIMER-013). Of Apache's files only
+that progress is read: what it took in lies in the timer topic too. Apache has no wheel of ours:
+it takes in from the first message on that waits, and so delivers again what was delivered
+behind that one. And what it rolled, of a delay above two days, is in the topic once more for
+each roll, and delivered as often here.
 
 Facts: HookUtils.java, TimerMessageStore.java, TimerCheckpoint.java (5.3.3), and what 5.3.3
 answered and stored.
@@ -53,7 +59,7 @@ class TimerState:
     """The wheel; the messages are in the log. Slots are named by the time, ms, at which their
     second begins."""
 
-    read_time: int = 0  # slots before it are delivered
+    read_time: int = 0  # slots before it are delivered, but for those in the wheel
     queue_offset: int = 0  # messages of the timer queue before it are in the wheel
     wheel: dict[int, tuple[int, ...]] = field(default_factory=dict)  # slot: queue offsets
 
@@ -156,36 +162,37 @@ def enqueue(state: TimerState, queue_offset: int, message: Record | None) -> Ste
     out_ms = _out_ms(message)
     if out_ms is None:
         return Step((taken,))
-    slot = max(out_ms, state.read_time)  # a clock that went back must not hide it
-    return Step((taken, Change("wheel", slot, (*state.wheel.get(slot, ()), queue_offset))))
+    return Step((taken, Change("wheel", out_ms, (*state.wheel.get(out_ms, ()), queue_offset))))
 
 
 def dequeue(state: TimerState, now_ms: int) -> Step:
     """The first slot, if its second has passed. The changes are applied when its messages have
     been delivered. Result: the queue offsets in it; None: nothing is due."""
     this_second = now_ms // PRECISION_MS * PRECISION_MS
-    if state.read_time >= this_second:
-        return Step()
     slot = min(state.wheel, default=this_second)
     if slot >= this_second:
-        return Step((Change("read_time", None, this_second),))
+        turned = state.read_time < this_second
+        return Step((Change("read_time", None, this_second),) if turned else ())
     changes = (
         Change("wheel", slot, REMOVED),
-        Change("read_time", None, slot + PRECISION_MS),
+        Change("read_time", None, max(state.read_time, slot + PRECISION_MS)),
     )
     return Step(changes, result=state.wheel[slot])
 
 
 def recover(
-    messages: Iterable[tuple[int, Record | None]], read_time: int, end_offset: int
+    messages: Iterable[tuple[int, Record | None]], read_time: int, queue_offset: int
 ) -> TimerState:
-    """The state after a restart: of the messages in the timer queue, by queue offset, those
-    whose slots had not been reached. `read_time` 0: nothing is known of that."""
-    state = TimerState(read_time, end_offset)
-    for queue_offset, message in messages:
+    """The state after a restart, which has the progress of before: of the messages in the timer
+    queue before `queue_offset`, those wait whose slots had not been reached; and all behind it,
+    which no wheel had, however early they are due."""
+    state = TimerState(read_time, queue_offset)
+    for offset, message in messages:
         out_ms = _out_ms(message)
-        if out_ms is not None and out_ms >= read_time:
-            state.wheel[out_ms] = (*state.wheel.get(out_ms, ()), queue_offset)
+        if out_ms is None or (offset < queue_offset and out_ms < read_time):
+            continue
+        state.wheel[out_ms] = (*state.wheel.get(out_ms, ()), offset)
+        state.queue_offset = max(state.queue_offset, offset + 1)
     return state
 
 
@@ -195,6 +202,21 @@ def recover(
 def slot_of(deliver_at: int) -> int:
     """The slot of a time, ms: the second that it lies in, or that ends with it."""
     return (deliver_at - 1) // PRECISION_MS * PRECISION_MS
+
+
+def delivered_before(state: TimerState, stored_ms: int | None) -> int:
+    """The slots before it are delivered, and no message comes into one of them: not one that is
+    stored and not visible yet, the first of them at `stored_ms`. When that one is due was
+    reckoned a moment before."""
+    coming = [] if stored_ms is None else [slot_of(stored_ms) - PRECISION_MS]
+    return min((state.read_time, *coming, *state.wheel))
+
+
+def first_waiting(state: TimerState, since: int) -> int:
+    """The first offset from `since` on whose message waits; the end of what was taken in where
+    none does."""
+    waiting = (offset for slot in state.wheel.values() for offset in slot if offset >= since)
+    return min(waiting, default=state.queue_offset)
 
 
 def delivered_copies(messages: Iterable[Record], now_ms: int) -> list[Record]:

@@ -317,6 +317,11 @@ class MessageStore:
         )
 
     @property
+    def undispatched_since(self) -> int | None:
+        """When the first message was stored, ms, that is not visible yet; None: all are."""
+        return self._pending[0][0].store_timestamp if self._pending else None
+
+    @property
     def unflushed(self) -> Span:
         """Positions that are in files, and not on disk for sure."""
         return Span(self._state.flushed_where, self._state.committed_where)

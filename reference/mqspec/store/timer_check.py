@@ -1,7 +1,9 @@
 """The file config/timercheck: how far timer messages have been delivered (TimerCheckpoint.java).
 
-Seven i64, big-endian, at the start of one page. Of a store that is Apache's, the positions in
-its timer log are kept as they are: it goes on from there.
+Seven i64, big-endian, at the start of one page. Of a store that was Apache's, the position in
+its timer log is kept as it is: it goes on from there. Apache writes both offsets alike, and
+takes in from the lesser one on, or from behind the last message in its timer log if that is
+less (TimerMessageStore.recover).
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class TimerCheck(NamedTuple):
     last_read_time: int = 0  # messages that are due before it have been delivered
     last_timer_log_flush_pos: int = 0
     last_timer_queue_offset: int = 0  # messages before it are in Apache's timer log, or delivered
-    master_timer_queue_offset: int = 0
+    master_timer_queue_offset: int = 0  # messages before it were taken in, or delivered
     state_version: int = 0
     timestamp: int = 0
     counter: int = 0
