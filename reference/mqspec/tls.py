@@ -75,11 +75,31 @@ def client_context(trusted: Path | None = None) -> ssl.SSLContext:
     return context
 
 
-class FirstByte(asyncio.Protocol):
+class _Before(asyncio.Protocol):
+    """A protocol that stands before a connection: what is not about bytes goes through it."""
+
+    def __init__(self, connection: asyncio.Protocol) -> None:
+        self._connection = connection
+
+    def eof_received(self) -> bool | None:
+        return self._connection.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connection.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+
+class FirstByte(_Before):
     """Stands before a server's connection until the first byte tells how it is spoken to."""
 
     def __init__(self, connection: asyncio.Protocol, tls: Tls) -> None:
-        self._connection, self._tls = connection, tls
+        super().__init__(connection)
+        self._tls = tls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -100,27 +120,15 @@ class FirstByte(asyncio.Protocol):
         self._transport.set_protocol(following)
         following.data_received(data)
 
-    def eof_received(self) -> bool | None:
-        return self._connection.eof_received()
 
-    def connection_lost(self, error: Exception | None) -> None:
-        self._connection.connection_lost(error)
-
-    def pause_writing(self) -> None:
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._connection.resume_writing()
-
-
-class TlsTransport(asyncio.Transport, asyncio.Protocol):
+class TlsTransport(_Before, asyncio.Transport):
     """Between a transport and a connection: protocol of the one, transport of the other."""
 
     def __init__(
         self, transport: asyncio.Transport, connection: asyncio.Protocol, context: ssl.SSLContext
     ) -> None:
-        super().__init__()
-        self._transport, self._connection = transport, connection
+        super().__init__(connection)
+        self._transport = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._is_greeted = False
@@ -145,18 +153,6 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             log.warning("TLS: %s; the connection is closed", error)
             self._flush()  # the alert
             self._transport.close()
-
-    def eof_received(self) -> bool | None:
-        return self._connection.eof_received()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._connection.connection_lost(error)
-
-    def pause_writing(self) -> None:
-        self._connection.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._connection.resume_writing()
 
     # As the transport of the connection above
 
