@@ -239,7 +239,8 @@ def _simulate(
     """The reference's core takes random behaviours of each model that it can be replayed on."""
     replayed = [model for model in chosen if world_of(model)]
     if not replayed:
-        raise UserError("--simulate", "no such model can be replayed", "see docs/specs/replay")
+        remedy = "take a model of what the reference does, such as MC_Rebalance"
+        raise UserError("--simulate", "none of these models can be replayed", remedy)
     failed = 0
     for model in replayed:
         try:
