@@ -1,4 +1,5 @@
 """Pop polling: a pop that finds nothing is held until there may be something, or its time is up.
+Twin of PopPolling.tla.
 
 Held pops wait by topic, group and queue, those of all queues (-1) apart. A message that arrives
 wakes one of them in each of the two places, the one that waited longest, if the message
@@ -71,7 +72,8 @@ def polling(
     size_max: int,
     now_ms: int,
 ) -> Step:
-    """A pop found nothing. Result: the PollingResult; it is held if that is POLLING_SUC."""
+    """PopPolling!Polling. A pop found nothing. Result: the PollingResult; it is held if that is
+    POLLING_SUC."""
     if not is_asked:
         return Step(result=PollingResult.NOT_POLLING)
     if now_ms > request.expired_ms - EARLY_MS:
@@ -93,7 +95,8 @@ def notify_message_arriving(
     tags_code: int | None,
     properties: bytes | None = None,
 ) -> Step:
-    """A message arrived; `offset` is that behind it. Result: the tokens to carry out again."""
+    """PopPolling!NotifyMessageArriving. A message arrived; `offset` is that behind it. Result: the
+    tokens to carry out again."""
     if offset % FORCE_NOTIFY_INTERVAL == 0:
         tags_code = properties = None
     steps = [
@@ -111,8 +114,8 @@ def notify_group(
     tags_code: int | None = None,
     properties: bytes | None = None,
 ) -> Step:
-    """There may be something for one that waits at a key: a message with these tags and
-    properties, as far as that is known. Result: its token, or nobody's."""
+    """PopPolling!NotifyGroup. There may be something for one that waits at a key: a message with
+    these tags and properties, as far as that is known. Result: its token, or nobody's."""
     held = state.polling_map.get(key, ())
     if not held:
         return Step(result=())
@@ -135,7 +138,7 @@ def notify_lock_free(state: PopPollingState, key: PollingKey) -> Step:
 
 
 def forget(state: PopPollingState, key: PollingKey, token: Hashable) -> Step:
-    """The time of a held pop is up. Result: whether it was still held."""
+    """PopPolling!Forget. The time of a held pop is up. Result: whether it was still held."""
     held = state.polling_map.get(key, ())
     rest = tuple(request for request in held if request.token is not token)
     if len(rest) == len(held):
