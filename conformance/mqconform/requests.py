@@ -64,6 +64,7 @@ GET_TOPICS_BY_CLUSTER = 224
 QUERY_TOPIC_CONSUME_BY_WHO = 300
 GET_SYSTEM_TOPIC_LIST_FROM_NS = 304
 GET_CONSUMER_RUNNING_INFO = 307
+QUERY_CORRECTION_OFFSET = 308
 CONSUME_MESSAGE_DIRECTLY = 309
 SEND_MESSAGE_V2 = 310
 VIEW_BROKER_STATS_DATA = 315
@@ -288,6 +289,12 @@ def update_broker_config(**options: object) -> Request:
 
 def max_offset(topic: str, queue_id: int = 0) -> Request:
     return Request(GET_MAX_OFFSET, _strings({"topic": topic, "queueId": queue_id}))
+
+
+def correction_offset(topic: str, filter_groups: str, compare_group: str = "") -> Request:
+    """QUERY_CORRECTION_OFFSET; `filter_groups` are joined by commas."""
+    fields = {"topic": topic, "filterGroups": filter_groups, "compareGroup": compare_group}
+    return Request(QUERY_CORRECTION_OFFSET, _strings(fields))
 
 
 def min_offset(topic: str, queue_id: int = 0) -> Request:

@@ -33,6 +33,7 @@ from mqspec.core.offset_commit import (
     pull_commit_offset,
     pull_message,
     query_consumer_offset,
+    query_min_offset_in_all_group,
     query_then_erase_reset_offset,
     remove_unnecessary_message_queue,
     reset_offset_inner,
@@ -387,3 +388,11 @@ def test_members_are_told_a_time_but_forward_only_where_it_is_forced() -> None:
     nobody = SPAN._replace(key=OffsetKey("T", "H", 0))
     refusal = reset_offset_of_members(state, [nobody], is_force=True)
     assert refusal == Refusal(ResponseCode.SYSTEM_ERROR, "THe consumer group <H> not exist")
+
+
+def test_the_least_offsets_of_a_topic_are_of_all_groups_but_some_and_all_are_kept() -> None:
+    table = {OffsetKey("T", "G", 0): 2, OffsetKey("T", "H", 0): 7, OffsetKey("U", "H", 1): 1}
+    state = OffsetState(dict(table))
+    assert query_min_offset_in_all_group(state, "T", ()) == {0: 2}
+    assert query_min_offset_in_all_group(state, "T", ["G", "X"]) == {0: 7}
+    assert state.offset_table == table

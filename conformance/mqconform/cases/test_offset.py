@@ -7,7 +7,7 @@ import pytest
 from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import eventually
-from mqconform.scene import Scene, fields
+from mqconform.scene import Scene, done, fields
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
 COMMITTED = "test_a_committed_offset_is_kept_as_it_is[1-0]"
@@ -162,3 +162,21 @@ def test_an_offset_is_kept_for_each_group_topic_and_queue(scene: Scene) -> None:
     for offset, (group, topic, queue_id) in enumerate(places):
         scene.broker.call(requests.commit_offset(group, topic, offset, queue_id))
     assert [scene.committed(*place) for place in places] == list(range(len(places)))
+
+
+@case("OFFSET-023", party="broker", after=COMMITTED)
+def test_the_least_offset_of_all_groups_but_some(scene: Scene) -> None:
+    topic, left_out = scene.topic(queues=2), scene.group()
+    for group, offset in ((left_out, 2), (scene.group(), 7), (scene.group(), 5)):
+        assert scene.broker.call(requests.commit_offset(group, topic, offset)).code == 0
+    for but, least in (("", 2), (left_out, 5)):
+        answer = done(scene.broker.call(requests.correction_offset(topic, but))).json()
+        assert {int(q): offset for q, offset in answer["correctionOffsets"].items()} == {0: least}
+
+
+@case("OFFSET-022", party="broker", after=COMMITTED)
+def test_a_query_that_leaves_out_a_group_keeps_its_offset(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    assert scene.broker.call(requests.commit_offset(group, topic, 2)).code == 0
+    assert scene.broker.call(requests.correction_offset(topic, group)).code == 0
+    assert scene.committed(group, topic) == 2

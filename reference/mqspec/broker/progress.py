@@ -1,4 +1,5 @@
-"""How far topics and groups have come: 43, 45, 202, 208, 300, 303, 317 and 343
+"""How far topics and groups have come: 43, 45, 202, 208, 300, 303, 308, 317 and
+343
 (AdminBrokerProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
@@ -139,6 +140,17 @@ def query_topics_by_consumer(
     """343. The topics of which a group has an offset."""
     topics = offset_commit.which_topic_by_consumer(broker.offsets, text(request, "group"))
     return request.response(body=dumps({"brokerAddr": broker.address, "topicList": topics}))
+
+
+def query_correction_offset(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """308. The group to compare with is one of all: it is never behind the least of them."""
+    left_out = request.ext_fields.get("filterGroups", "").split(",")
+    least = offset_commit.query_min_offset_in_all_group(
+        broker.offsets, text(request, "topic"), left_out
+    )
+    return request.response(body=dumps({"correctionOffsets": least}))
 
 
 def _consume_stats(broker: Broker, group: Group, topics: Iterable[Topic] | None) -> ConsumeStats:

@@ -499,6 +499,20 @@ def which_topic_by_consumer(state: OffsetState, group: Group) -> list[Topic]:
     return list(dict.fromkeys(key.topic for key in state.offset_table if key.group == group))
 
 
+def query_min_offset_in_all_group(
+    state: OffsetState, topic: Topic, filter_groups: Collection[Group]
+) -> dict[int, int]:
+    """The least offset that a group has stored of each queue of the topic, but for some groups.
+
+    It only looks (OFFSET-022, OFFSET-023): 5.3.3 takes those groups out of the table itself.
+    """
+    least: dict[int, int] = {}
+    for key, offset in state.offset_table.items():
+        if key.topic == topic and key.group not in filter_groups:
+            least[key.queue_id] = min(offset, least.get(key.queue_id, offset))
+    return least
+
+
 def persist(state: OffsetState) -> dict[str, Any]:
     """OffsetCommit!Persist. What consumerOffset.json holds: `topic@group` to queue id to offset."""
     table: dict[str, dict[str, int]] = {}
