@@ -29,7 +29,7 @@ from rich.text import Text
 from mqcheck.cache import Cache
 from mqcheck.config import read_config
 from mqcheck.lifelines import changes, draw
-from mqcheck.manifest import TLA, Model, Tier, models, protocols
+from mqcheck.manifest import MODELS, TLA, Model, Tier, models, protocols
 from mqcheck.mutants import Fate, judge
 from mqcheck.replay import ReplayError, replay
 from mqcheck.runner import Batch, Check, Result, batches, never_taken, plan, run_batches, run_check
@@ -301,8 +301,17 @@ def _run_file(path: Path, console: Console) -> int:
     module = path.with_suffix(".tla")
     if not module.is_file():
         raise UserError(str(module), "no such module", "put it beside the configuration")
-    seen = run_tlc(module, config.text(config.properties), path.name, (TLA,), thorough=True)
+    library = (TLA, MODELS)
+    seen = run_tlc(module, config.text(config.properties), path.name, library, thorough=True)
+    if seen.exit is Exit.LIVENESS:
+        # TLC does not say which of them: each is asked alone.
+        for name in config.temporal:
+            seen = run_tlc(module, config.text(frozenset({name})), path.name, library)
+            if seen.exit is Exit.LIVENESS:
+                seen = replace(seen, told=f"{name} is violated")
+                break
     if seen.counterexample:
         _show(seen.counterexample, seen.counterexample.steps, console)
-    console.print(f"{path.name}: {seen.exit.name.lower()}, {seen.distinct} distinct states")
+    told = seen.told if seen.exit is not Exit.HOLDS else "holds"
+    console.print(f"{path.name}: {told}, {seen.distinct} distinct states")
     return 0 if seen.exit is Exit.HOLDS else 1

@@ -15,6 +15,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 
 from mqcheck.cache import Cache, key_of
+from mqcheck.complaint import complaint
 from mqcheck.jvm import QUICK, THOROUGH, run_tlc_in_jvm
 from mqcheck.values import parse_state
 from mqcheck.watch import INVARIANT, LIMIT, MARK, OPTIONS, watch_module
@@ -26,11 +27,6 @@ _FIRST_VIOLATIONS = re.compile(rf'<<\s*"{MARK}",\s*\{{(?P<places>[\d,\s]*)\}}\s*
 _STATE = re.compile(r"(?P<number>\d+): <(?P<action>\w+)[^>]*>\s*\n(?P<state>.*)", re.DOTALL)
 _BACK = re.compile(r"(\d+)")
 _COUNTS = re.compile(r"(\d+) states generated, (\d+) distinct states found")
-# The parser of TLA+ frames nothing: what was expected, or a place and what is wrong there.
-_PARSER_SAYS = re.compile(
-    r"(Was expecting .*?\n.*?\n|line \d+, col[^\n]*\n\s*[^\n]+|Cannot find source file [^\n]*)",
-    re.DOTALL,
-)
 _ACTION_TAKEN = re.compile(r"<(?P<action>\w+) .*: \d+:(?P<times>\d+)$")
 _DEPTH = re.compile(r"search is (\d+)")
 
@@ -70,6 +66,7 @@ class TlcRun:
     distinct: int
     depth: int
     counterexample: Counterexample | None
+    told: str = ""  # TLC's own words on what is wrong
     violated: Mapping[str, Counterexample] = field(default_factory=dict)  # of those watched
     taken: Mapping[str, int] = field(default_factory=dict)  # how often, of each action: coverage
     cached: bool = False  # said by an earlier run of the same
@@ -102,13 +99,14 @@ def run_tlc(
         options += OPTIONS
     key = key_of(module, config + extension, library, options) if cache else ""
     if cache and (kept := cache.get(key)):
-        return replace(parse_output(kept[1], kept[0], name, watch), cached=True)
+        return replace(parse_output(kept[1], kept[0], watch), cached=True)
     try:
         java_options = THOROUGH if thorough else QUICK
         code, output = run_tlc_in_jvm(module, extension, config, library, options, java_options)
     except (Py4JError, OSError) as error:
         raise UserError(name, f"Java ended under TLC: {error}", "look at its memory") from None
-    run = parse_output(output, code, name, watch)
+    refuse_failure(output, code, name, module, library)
+    run = parse_output(output, code, watch)
     if cache:
         cache.keep(key, code, output)
     return run
@@ -137,22 +135,32 @@ def violations(
     except (Py4JError, OSError) as error:
         raise UserError(name, f"Java ended under TLC: {error}", "look at its memory") from None
     if code in _UNREADABLE:
-        parse_output(output, code, name)
+        refuse_failure(output, code, name, module, library)
     if cache and not kept:
         cache.keep(key, code, output)
     marks = _FIRST_VIOLATIONS.finditer(output)
     return [watch[int(place) - 1] for mark in marks for place in mark["places"].split(",")]
 
 
-def parse_output(output: str, code: int, where: str, watch: Sequence[str] = ()) -> TlcRun:
-    """Read the output of `tlc2.TLC -tool`, in which `watch` was watched."""
-    messages = [(int(m[1]), int(m[2]), m[3].strip()) for m in _MESSAGE.finditer(output)]
+def refuse_failure(
+    output: str, code: int, name: str, module: Path, library: Sequence[Path]
+) -> None:
+    """Raise UserError where TLC ended with no verdict: what is wrong, and where."""
     if code not in list(Exit):
-        raise UserError(where, f"TLC failed ({code}): {_reason(messages, output)}", "correct it")
+        said = complaint(output, code, module, library)
+        where = f"{name}: {said.where}" if said.where else name
+        raise UserError(where, said.what, "correct it")
+
+
+def parse_output(output: str, code: int, watch: Sequence[str] = ()) -> TlcRun:
+    """Read the output of `tlc2.TLC -tool` that ended with a verdict; `watch` was watched."""
+    messages = [(int(m[1]), m[3].strip()) for m in _MESSAGE.finditer(output)]
+    errors = (m[3] for m in _MESSAGE.finditer(output) if int(m[2]) == _SEVERITY_ERROR)
+    told = next(errors, "").partition("\n")[0].rstrip(".: ")
     behaviours: list[list[Step]] = []
     loop, stutters, generated, distinct, depth = None, False, 0, 0, 0
     taken: dict[str, int] = {}
-    for message, _, text in messages:
+    for message, text in messages:
         match message:
             case _ if message == _VIOLATED_AT_FIRST:
                 behaviours.append([Step("Init", state=parse_state(text.partition("\n")[2]))])
@@ -180,12 +188,4 @@ def parse_output(output: str, code: int, where: str, watch: Sequence[str] = ()) 
     }
     rest = behaviours[len(marks) :]
     counterexample = Counterexample(tuple(rest[0]), loop, stutters) if rest else None
-    return TlcRun(Exit(code), generated, distinct, depth, counterexample, violated, taken)
-
-
-def _reason(messages: list[tuple[int, int, str]], output: str) -> str:
-    """The line that tells what is wrong: an error message, or what the parser said."""
-    errors = [text for _, severity, text in messages if severity == _SEVERITY_ERROR]
-    parser = _PARSER_SAYS.search(output)
-    chosen = parser[1] if parser else errors[0] if errors else output[-300:]
-    return " ".join(chosen.split())[:300]
+    return TlcRun(Exit(code), generated, distinct, depth, counterexample, told, violated, taken)

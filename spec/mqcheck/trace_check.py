@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from mqcheck.jvm import TRACES, run_tlc_in_jvm
 from mqcheck.manifest import MODELS, TLA
-from mqcheck.tlc import Exit, parse_output
+from mqcheck.tlc import Exit, parse_output, refuse_failure
 from mqcheck.trace import Event, Trace
 from mqcheck.values import parse_value
 
@@ -62,8 +62,10 @@ def check_traces(
         data = Path(folder) / "TraceData.tla"
         data.write_text(_data(traces, edits, is_numbered), encoding="utf-8")
         library = (Path(folder), TLA)
-        code, output = run_tlc_in_jvm(MODELS / f"{module}.tla", "", config, library, (), TRACES)
-    run = parse_output(output, code, module)
+        path = MODELS / f"{module}.tla"
+        code, output = run_tlc_in_jvm(path, "", config, library, (), TRACES)
+        refuse_failure(output, code, module, path, library)
+    run = parse_output(output, code)
     if run.exit is not Exit.HOLDS:
         raise AssertionError(f"{module}: TLC says {run.exit.name}")
     return _read(traces, edits, output)

@@ -67,6 +67,27 @@ def parse_value(text: str) -> Any:
     return value
 
 
+def tla(value: Any) -> str:
+    """A value as TLA+ writes it; what TLC does not give, as Python does."""
+    match value:
+        case FrozenDict() if all(type(key) is str for key in value):
+            return f"[{', '.join(f'{name} |-> {tla(item)}' for name, item in value.items())}]"
+        case FrozenDict():
+            return f"({' @@ '.join(f'{tla(key)} :> {tla(item)}' for key, item in value.items())})"
+        case frozenset():
+            return "{" + ", ".join(sorted(map(tla, value))) + "}"
+        case tuple():
+            return f"<<{', '.join(map(tla, value))}>>"
+        case bool():
+            return str(value).upper()
+        case ModelValue():
+            return str(value)
+        case str():
+            return '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+        case _:
+            return str(value)
+
+
 def parse_state(text: str) -> dict[str, Any]:
     """A state: lines of `/\\ variable = value`, or a single `variable = value`."""
     state = {}

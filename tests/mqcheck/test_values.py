@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqcheck.values import FrozenDict, ModelValue, parse_state, parse_value
+from mqcheck.values import FrozenDict, ModelValue, parse_state, parse_value, tla
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,7 @@ from mqcheck.values import FrozenDict, ModelValue, parse_state, parse_value
 )
 def test_each_kind_of_value(text: str, value: object) -> None:
     assert parse_value(text) == value
+    assert parse_value(tla(parse_value(text))) == value
 
 
 def test_functions_and_records_can_be_members_of_sets() -> None:
