@@ -20,7 +20,7 @@ NONE = -1  # None, in an event
 UNTOLD = -2  # not in the trace
 UNKNOWN = "Unknown"  # an action that no module has
 
-Value = int | str
+Value = int | str | tuple[str, ...]
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -43,7 +43,8 @@ class Event(NamedTuple):
     x: Value = NONE
     y: Value = NONE
     line: int = 0  # of the file, or before it, where the event took place earlier than it was told
-    number: int = 0  # among the events of its process; 0: no process told it
+    number: int = 0  # among the events of its process; 0: it is hidden
+    is_hidden: bool = False  # no process told it, and the others imply it
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +86,21 @@ def read_lines(path: Path) -> list[Line]:
     return lines
 
 
+NO_PROCESS = "nobody"
+
+
+def hidden(action: str, line: int, x: Value = NONE, process: str = NO_PROCESS) -> Event:
+    """An event that no process told, and that the others imply."""
+    return Event(action, process, x, NONE, line, is_hidden=True)
+
+
 def numbered(events: Iterable[Event]) -> tuple[Event, ...]:
-    """The events with their numbers among those of their process; LoseCommit and its like, that
-    nobody told, have the number 0 already by having a line after which they are."""
+    """The events with their numbers among those of their process."""
     counts: dict[str, int] = {}
     found = []
     for event in events:
-        if event.number == UNTOLD:
-            found.append(event._replace(number=0))
+        if event.is_hidden:
+            found.append(event)
             continue
         counts[event.process] = counts.get(event.process, 0) + 1
         found.append(event._replace(number=counts[event.process]))

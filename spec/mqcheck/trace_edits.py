@@ -48,16 +48,18 @@ def _swapped(events: Sequence[Event], at: int) -> tuple[Event, ...]:
 
 
 def _altered(event: Event, others: Mapping[str, str]) -> Iterator[tuple[str, Event]]:
-    if x := _other_value(event.x, others):
+    if (x := _other_value(event.x, others)) is not None:
         yield "x altered", event._replace(x=x)
-    if y := _other_value(event.y, others):
+    if (y := _other_value(event.y, others)) is not None:
         yield "y altered", event._replace(y=y)
     if event.process in others:
         yield "process altered", event._replace(process=others[event.process])
 
 
 def _other_value(value: Value, others: Mapping[str, str]) -> Value | None:
-    """Another number, or another member; none of what is no value of the action."""
+    """Another number, another member, or one member less; None of what is no value."""
     if isinstance(value, str):
         return others.get(value)
+    if isinstance(value, tuple):
+        return value[1:] if value else None
     return value + 1 if value >= 0 else None

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mqcheck.trace import NONE, UNKNOWN, UNTOLD, Event, Line, Trace, numbered
+from mqcheck.trace import NO_PROCESS, NONE, UNKNOWN, UNTOLD, Event, Line, Trace, hidden, numbered
 
 MODULE = "OffsetCommit"
-NOBODY = "nobody"  # whose commit it is that nobody sent
 _MOVES = (
     "SendMessage",
     "AddMessageQueue",
@@ -87,7 +86,7 @@ class _Projection:
         first = next((s for s in self.sent if s.offset == offset and not s.arrived), None)
         if first:
             first.arrived = True
-        sender = first.member if first else NOBODY
+        sender = first.member if first else NO_PROCESS
         self.add(line, "UpdateConsumerOffset", self.subject.broker, offset, sender)
 
     def loaded(self, line: int, offset: int) -> None:
@@ -174,19 +173,16 @@ class _Projection:
         if self.snapshot:
             self.add(self.snapshot[0], "MayPersist", self.subject.broker, self.snapshot[1])
         lost = [
-            (
-                (s.at[0], s.at[1]),
-                Event("LoseCommit", s.member, s.offset, number=UNTOLD, line=s.at[0]),
-            )
+            (s.at, hidden("LoseCommit", s.at[0], s.offset, s.member))
             for s in self.sent
             if not s.arrived
         ]
         ordered = sorted((*self.events, *lost), key=lambda item: item[0])
         events = tuple(event for _, event in ordered)
         started = [e for e in events if e.action == "AddMessageQueue"]
-        pulled = [int(e.x) for e in events if e.action in _MOVES]
+        moves = [e.x for e in events if e.action in _MOVES and isinstance(e.x, int)]
         members = {s.member for s in self.sent} | {e.process for e in started}
-        end = max(pulled, default=0) if self.max_before is None else self.max_before
+        end = max(moves, default=0) if self.max_before is None else self.max_before
         return Trace(
             MODULE,
             str(self.subject),
@@ -195,9 +191,7 @@ class _Projection:
             frozenset(members),
             {
                 "TraceFromLast": any(e.y == NONE and e.x != 0 for e in started),
-                "TraceMaxOffset": max(
-                    (int(e.x) for e in events if e.action in _MOVES), default=end
-                ),
+                "TraceMaxOffset": max(moves, default=end),
             },
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,17 +11,22 @@ from rich.console import Console
 from rich.table import Table
 
 from mqcheck.trace import Event, Line, Trace, read_lines
-from mqcheck.trace_check import Checked, Edit, Refusal, check_traces
+from mqcheck.trace_check import Edit, Refusal, check_traces
 from mqcheck.trace_edits import edits_of
+from mqcheck.trace_group import group_traces
+from mqcheck.trace_lock import lock_traces
 from mqcheck.trace_offset_commit import offset_commit_traces
 from mqcheck.trace_wire import is_recording, wire_lines
 from mqrules import UserError
 
 PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = {
+    "Group": group_traces,
+    "Lock": lock_traces,
     "OffsetCommit": offset_commit_traces,
 }
 """Of each module that has a TRACE_ model: how its traces are made of the lines of a file."""
 
+LEAST_REFUSED: Final = 0.95  # of all edits
 _SHOWN = 10  # events of a refused prefix, the last ones
 
 
@@ -31,18 +36,15 @@ def check_trace_file(path: Path, console: Console, *, is_edited: bool = False) -
     lines = wire_lines(path) if is_recording(path) else read_lines(path)
     traces = {module: list(project(lines)) for module, project in PROJECTIONS.items()}
     if not any(traces.values()):
-        raise UserError(str(path), "no member of a group is in it", "trace the clients too")
-    failed = 0
-    for module, its in traces.items():
-        if its:
-            checked = check_traces(its)
-            failed += _report(module, its, checked, console)
-            if is_edited and not checked.refusals:
-                failed += _report_edits(module, its, console)
+        raise UserError(str(path), "no member of a group is in it", "trace a group at work")
+    failed = sum(_report(module, its, console) for module, its in traces.items() if its)
+    if is_edited and not failed:
+        failed = _report_edits(traces, console)
     return 1 if failed else 0
 
 
-def _report(module: str, traces: Sequence[Trace], checked: Checked, console: Console) -> int:
+def _report(module: str, traces: Sequence[Trace], console: Console) -> int:
+    checked = check_traces(traces)
     events = sum(len(trace.events) for trace in traces)
     refused = len(checked.refusals)
     said = (
@@ -98,32 +100,33 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _report_edits(module: str, traces: Sequence[Trace], console: Console) -> int:
-    edits = edits_of(traces)
-    survivors = check_traces(traces, edits).survivors
-    by_rules = len(edits) - len(check_traces(traces, edits, is_numbered=False).survivors)
-    share = 1 - len(survivors) / len(edits)
+def _report_edits(traces: Mapping[str, Sequence[Trace]], console: Console) -> int:
+    edited = refused = by_rules = 0
+    reasons: Counter[str] = Counter()
+    for its in traces.values():
+        if its:
+            edits = edits_of(its)
+            survivors = check_traces(its, edits).survivors
+            edited += len(edits)
+            refused += len(edits) - len(survivors)
+            by_rules += len(edits) - len(check_traces(its, edits, is_numbered=False).survivors)
+            reasons.update(_reason(its, edit) for edit in survivors)
     console.print(
-        f"{module}: {share:.1%} of {len(edits)} edits refused, {by_rules / len(edits):.1%} without"
-        " the numbers of events",
+        f"{refused / edited:.1%} of {edited} edits refused, {by_rules / edited:.1%} without the"
+        " numbers of events",
         soft_wrap=True,
     )
-    for (kind, reason), count in Counter(_reasons(traces, survivors)).most_common():
-        console.print(f"  {count} {kind}: {reason}", soft_wrap=True)
-    return 0 if share >= LEAST_REFUSED else 1
+    for reason, count in reasons.most_common():
+        console.print(f"  {count} {reason}", soft_wrap=True)
+    return 0 if refused >= LEAST_REFUSED * edited else 1
 
 
-LEAST_REFUSED: Final = 0.95
-
-
-def _reasons(traces: Sequence[Trace], survivors: Sequence[Edit]) -> Iterator[tuple[str, str]]:
+def _reason(traces: Sequence[Trace], edit: Edit) -> str:
     """Why an edit leaves a behaviour."""
-    for edit in survivors:
-        events = traces[edit.trace].events
-        event, rest = events[edit.at], events[edit.at + 1 :]
-        if edit.kind == "left out" and all(e.process != event.process for e in rest):
-            yield edit.kind, f"{event.action}, the last that its process told: it may have stopped"
-        elif edit.kind == "left out":
-            yield edit.kind, f"{event.action}, and nothing that follows depends on it"
-        else:
-            yield edit.kind, f"{event.action}, which may be either"
+    event, *rest = traces[edit.trace].events[edit.at :]
+    what = f"{event.action} {edit.kind}"
+    if edit.kind == "left out" and all(later.process != event.process for later in rest):
+        return f"{what}: the last that its process told, which may have stopped before"
+    if edit.kind == "left out":
+        return f"{what}: nothing that follows depends on it"
+    return f"{what}: nothing tells which it was"

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from mqspec.client import ConsumerConfig, ConsumeStatus, Message, MessageExt, Producer, PushConsumer
@@ -23,7 +24,7 @@ from mqspec.client.instance import NOT_ANSWERED
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.trace import Trace
 
-TOPIC, GROUP = "T", "G"
+TOPIC, GROUP, ORDERLY_GROUP = "T", "G", "O"
 DEADLINE_S = 60
 
 
@@ -35,6 +36,7 @@ class Served:
         self._command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(store)]
         self._command += ["--nameserver-port", str(self.nameserver_port)]
         self._command += ["--broker-port", str(broker_port), "--trace", str(trace)]
+        self._command += ["--rebalance-lock-max-live-time-ms", "1000"]
 
     async def start(self) -> None:
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
@@ -87,6 +89,9 @@ async def record(file: Path, store: Path, messages: int) -> None:
         consumed += 1
         return ConsumeStatus.CONSUME_SUCCESS
 
+    async def orderly_listener(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        return ConsumeStatus.CONSUME_SUCCESS
+
     async def send(count: int) -> None:
         async with Producer(nameserver, "P") as producer:
             for _ in range(count):
@@ -100,16 +105,29 @@ async def record(file: Path, store: Path, messages: int) -> None:
     def member(client_id: str) -> PushConsumer:
         return PushConsumer(nameserver, GROUP, {TOPIC: "*"}, listener, config, client_id=client_id)
 
+    def orderly(client_id: str) -> PushConsumer:
+        return PushConsumer(
+            nameserver,
+            ORDERLY_GROUP,
+            {TOPIC: "*"},
+            orderly_listener,
+            replace(config, orderly=True),
+            client_id=client_id,
+        )
+
     part = messages // 4
     await served.start()
     async with AsyncExitStack() as members:
         members.callback(served.end, signal.SIGTERM)
         await send(part)
         killed = await members.enter_async_context(member("a"))
+        silent = await members.enter_async_context(orderly("d"))
         await until(lambda: consumed >= part // 2)
         await members.enter_async_context(member("b"))
+        await members.enter_async_context(orderly("e"))
         await send(part)
         await killed.kill()
+        await silent.kill()
         await members.enter_async_context(member("c"))
         await send(part)
         await until(lambda: _has_persisted(file))

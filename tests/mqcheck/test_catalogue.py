@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mqcheck.manifest import Model, models
-from mqrules import Defect, defects, rules
+from mqrules import Defect, Kind, Rule, defects, rules
 
 # The areas of the public reports, each by the rules that it is about.
 AREAS = {
@@ -29,6 +29,8 @@ AREAS = {
 }
 REPORT = re.compile(r"[\w.-]+/[\w.-]+#[1-9]\d*")
 
+IDEALS = [rule for rule in rules().values() if rule.kind is Kind.IDEAL]
+
 
 def reported() -> list[Defect]:
     """The defects of which there are public reports and a model."""
@@ -41,9 +43,7 @@ def test_a_defect_is_shown_by_what_it_names(defect: Defect) -> None:
     assert defect.incident or defect.issues
     assert set(defect.breaks) <= rules().keys()
     if defect.model:
-        model = models()[defect.model]
-        broken = {rule for entry in model.breaks.values() for rule in entry.rules}
-        assert set(defect.breaks) <= broken, "the model does not break what the entry says"
+        assert set(defect.breaks) <= models()[defect.model].broken
 
 
 @pytest.mark.parametrize("model", models().values(), ids=lambda model: model.name)
@@ -63,3 +63,10 @@ def test_thirty_public_reports_and_more_are_seeded_each_in_one_place() -> None:
 def test_each_area_of_public_reports_has_a_seeded_model(area: str) -> None:
     prefixes = {rule.partition("-")[0] for defect in reported() for rule in defect.breaks}
     assert prefixes & AREAS[area]
+
+
+@pytest.mark.parametrize("ideal", IDEALS, ids=lambda rule: rule.id)
+def test_an_ideal_is_refuted_by_a_model_and_holds_in_another(ideal: Rule) -> None:
+    assert any(ideal.id in model.broken for model in models().values())
+    kept = (model for model in models().values() if ideal.id in model.kept)
+    assert any(not model.defect for model in kept) or "none is known" in str(ideal.assumption)

@@ -293,6 +293,11 @@ class Broker:
             return self._answer_flushed(put.end, answer)
         return answer(put.status)
 
+    def note_told(self, module: str, variable: str, key: Hashable | None, value: object) -> None:
+        """Write to the trace what another process is about to be told of a variable."""
+        if self.trace:
+            self.trace.read(self.config.broker_name, module, variable, key, value)
+
     # Inside
 
     def _note(self, module: str, step: Step) -> None:
@@ -371,6 +376,8 @@ class Broker:
         self.metadata = self._files.load_metadata()
         self.offsets = self._files.load_offsets()
         self._note_offsets("offset_table", self.offsets)
+        max_live_time_ms = self.config.rebalance_lock_max_live_time_ms
+        self.note_told("Lock", "max_live_time_ms", None, max_live_time_ms)
         self.assignment = self._files.load_assignment()
         self.delay = self._files.load_delay()
         self.transactions = transactions.load(self)
@@ -442,10 +449,7 @@ class Broker:
 
     async def _persist_offsets(self) -> None:
         offsets = deepcopy(self.offsets)
-        if self.trace:
-            self.trace.read(
-                self.config.broker_name, "OffsetCommit", "offset_table", None, offsets.offset_table
-            )
+        self.note_told("OffsetCommit", "offset_table", None, offsets.offset_table)
         if await self._is_log_on_disk():  # no offset is, before its checkpoint (POP-002)
             # Also when nothing changed: what is written twice is in the .bak too.
             self._files.persist_offsets(offsets, clock_ms())

@@ -90,6 +90,7 @@ def get_consumer_list_by_group(
     """38. A group without members is an error, not an empty list (GROUP-008)."""
     name = text(request, "consumerGroup")
     ids = group.consumer_id_list(broker.groups, name)
+    broker.note_told("Group", "consumer_table", name, ids or ())
     if ids is None:
         remark = f"no consumer for this group, {name}"
         return request.response(ResponseCode.SYSTEM_ERROR, remark)

@@ -37,9 +37,7 @@ def query_consumer_offset(
         set_zero_if_not_found=boolean(request, "setZeroIfNotFound", default=True),
         queue_is_young=is_young,
     )
-    if broker.trace:
-        name = broker.config.broker_name
-        broker.trace.read(name, "OffsetCommit", "offset_table", key, answer.offset)
+    broker.note_told("OffsetCommit", "offset_table", key, answer.offset)
     return _answered(request, answer)
 
 
