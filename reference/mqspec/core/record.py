@@ -64,6 +64,7 @@ BLANK_BYTES_MIN = 8  # a segment always keeps room for its closing blank
 # As plain integers: operators of enumerations cost more than the rest of a record.
 _V1, _V2 = int(Magic.V1), int(Magic.V2)
 _BORN_HOST_V6, _STORE_HOST_V6 = int(SysFlag.BORN_HOST_V6), int(SysFlag.STORE_HOST_V6)
+_HOSTS_V6 = _BORN_HOST_V6 | _STORE_HOST_V6
 
 _HEAD = Struct(">iIiiiqqiq")  # totalSize .. bornTimestamp
 _PORT = Struct(">i")
@@ -87,6 +88,8 @@ _SYS_FLAG_AT = 36
 
 _FEW_UNITS = 12  # of a text: so few are hashed faster one by one
 _POWERS_OF_31 = tuple(pow(31, n, 1 << 32) for n in range(256))
+
+_new_tuple = tuple.__new__
 
 _NAME_VALUE = "\x01"
 _PROPERTY = "\x02"
@@ -303,7 +306,7 @@ def decode_outline(buffer: memoryview, at: int = 0) -> Outline | None:
     layout = _OUTLINES[0]
     try:
         found = layout.unpack_from(buffer, at)
-        if v6 := (found[6] & (_BORN_HOST_V6 | _STORE_HOST_V6)) >> 4:
+        if v6 := (found[6] & _HOSTS_V6) >> 4:
             layout = _OUTLINES[v6]
             found = layout.unpack_from(buffer, at)
         (
@@ -341,7 +344,11 @@ def decode_outline(buffer: memoryview, at: int = 0) -> Outline | None:
         or (body_bytes and zlib.crc32(buffer[topic_at - body_bytes : topic_at]) & 0x7FFFFFFF != crc)
     ):
         return None
-    return Outline(topic, queue_id, queue_offset, physical_offset, sys_flag, store_timestamp, size)
+    # As Outline(...), at half its price: a tenth of the walk.
+    return _new_tuple(
+        Outline,
+        (topic, queue_id, queue_offset, physical_offset, sys_flag, store_timestamp, size),
+    )
 
 
 def _host(data: bytes, at: int, v6: int) -> tuple[Host, int]:

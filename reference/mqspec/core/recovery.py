@@ -127,26 +127,28 @@ def recover(files: Files, state: RecoveryState) -> Iterator[tuple[Dispatch, Unit
     log_min = files.log_min
     apply(state, load(files).changes)
     loaded = dict(state.consume_queue)
-    walk = files.scan(state.scan_from)
-    while walked := next(walk, None):
-        end, record = walked
-        if record is None:
-            apply(state, redispatch(state, Scanned(end, None), log_min).changes)
-            continue
-        topic, queue_id, queue_offset, _, sys_flag, state.store_timestamp, _ = record
-        span = state.consume_queue.get((topic, queue_id), EMPTY)
-        if not is_indexed(sys_flag) or has_unit(span, queue_offset):
-            # As redispatch would say, without reading more of the record: most are such.
-            state.process_offset = end
-            continue
-        scanned = Scanned(end, files.dispatch_of(record))
-        step = redispatch(state, scanned, log_min)
-        apply(state, step.changes)
-        if step.result is RESCAN:
-            walk = files.scan(log_min)
-        elif step.result is not None:
-            assert scanned.record
-            yield scanned.record, step.result
+    is_walked = False
+    while not is_walked:
+        is_walked = True
+        for end, record in files.scan(state.scan_from):
+            if record is None:
+                apply(state, redispatch(state, Scanned(end, None), log_min).changes)
+                continue
+            topic, queue_id, queue_offset, _, sys_flag, state.store_timestamp, _ = record
+            span = state.consume_queue.get((topic, queue_id), EMPTY)
+            if has_unit(span, queue_offset) or not is_indexed(sys_flag):
+                # As redispatch would say, without reading more of the record: most are such.
+                state.process_offset = end
+                continue
+            scanned = Scanned(end, files.dispatch_of(record))
+            step = redispatch(state, scanned, log_min)
+            apply(state, step.changes)
+            if step.result is RESCAN:
+                is_walked = False
+                break
+            if step.result is not None:
+                assert scanned.record
+                yield scanned.record, step.result
 
     def unit(queue: TopicQueue, offset: int) -> Unit:
         is_loaded = offset < loaded.get(queue, EMPTY).max
