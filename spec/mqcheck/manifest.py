@@ -66,6 +66,16 @@ class Model:
         return defect or None
 
     @property
+    def broken(self) -> frozenset[str]:
+        """The rules that it must violate."""
+        return frozenset(rule for entry in self.breaks.values() for rule in entry.rules)
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """The rules whose properties hold in it."""
+        return frozenset(rule for group in self.holds.values() for rule in group)
+
+    @property
     def module(self) -> Path:
         """The module that TLC is given: the model's own, else the protocol's."""
         base = self.name.partition("__")[0]
@@ -128,16 +138,14 @@ def check_model(model: Model, config: Config, where: str) -> None:
 
 def _check_rules(model: Model, where: str) -> None:
     known = rules()
-    named = [rule for group in model.holds.values() for rule in group]
-    broken = [rule for entry in model.breaks.values() for rule in entry.rules]
-    for rule in named + broken:
+    for rule in sorted(model.kept | model.broken):
         if rule not in known:
             raise UserError(where, f"{model.name}: no rule {rule}", "see `mqspec check --list`")
     if model.defect is None:
-        for rule in broken:
+        for rule in sorted(model.broken):
             if known[rule].kind is not Kind.IDEAL:
                 raise UserError(where, f"{model.name}: {rule} is no ideal, and may not be broken")
     elif model.defect not in defects():
         raise UserError(where, f"{model.name}: the catalogue has no defect {model.defect}")
-    elif set(broken) != set(defects()[model.defect].breaks):
+    elif model.broken != set(defects()[model.defect].breaks):
         raise UserError(where, f"{model.name}: the catalogue lists other broken rules")

@@ -48,6 +48,7 @@ def test_the_design_reference_builds_without_a_warning(tmp_path: Path) -> None:
 WRONG = {
     "{rule}`ALLOC-999`": "'rule' reference target not found: ALLOC-999",
     "{defect}`NoSuchDefect`": "'defect' reference target not found: NoSuchDefect",
+    "{figure}`MC_Release.Nothing`": "no figure MC_Release.Nothing",
     "{model}`MC_None`": "'model' reference target not found: MC_None",
     "{tla}`Log!NoSuchAction`": "'tla' reference target not found: Log!NoSuchAction",
     "```{rules} NONE\n```": "no rules of the area NONE",

@@ -10,7 +10,7 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 from mqdocs import docstrings
-from mqdocs.catalogue import DefectsDirective, FigureRole, ModelsDirective
+from mqdocs.catalogue import DefectsDirective, FigureRole, IdealsDirective, ModelsDirective
 from mqdocs.diagram import SequenceDirective
 from mqdocs.guarantees import GuaranteesDirective
 from mqdocs.lexer import TLAPlusLexer
@@ -23,6 +23,7 @@ _DIRECTIVES = {
     "rules": RulesDirective,
     "rule-areas": RuleAreasDirective,
     "defects": DefectsDirective,
+    "ideals": IdealsDirective,
     "models": ModelsDirective,
     "guarantees": GuaranteesDirective,
     "evidence-matrix": EvidenceMatrixDirective,

@@ -1,15 +1,17 @@
-"""The models and the defects as tables: `{models}`, `{defects}`, and the roles to link to them."""
+"""The models, the defects and the ideals as tables: `{models}`, `{defects}`, `{ideals}`, and the
+numbers that models compute: `{figure}`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from mqcheck.manifest import MODELS, Break, Model, models, read_manifest
-from mqdocs.markup import anchored, fields, joined, linked, reference, table, text
-from mqrules import Defect, defects
+from mqdocs.markup import Cell, anchored, fields, joined, linked, reference, table, text
+from mqrules import Defect, Kind, Rule, defects, rules
 
 _FIGURE = re.compile(r"(?P<model>\w+)\.(?P<constant>\w+)(?:\*(?P<factor>\d+))?")
 
@@ -99,6 +101,25 @@ class DefectsDirective(SphinxDirective):
                 pairs.append((name, [nodes.literal("", value)]))
         about = nodes.paragraph("", "", *linked(f"{defect.title}.", docname))
         return anchored(defect.id, anchor, about, fields(pairs))
+
+
+class IdealsDirective(SphinxDirective):
+    """What was never promised: each ideal, what shows it, and under what it holds, checked."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
+        heads = ["ideal", "shown by", "holds if", "checked in"]
+        found = (rule for rule in rules().values() if rule.kind is Kind.IDEAL)
+        return [table(heads, map(self._row, found), "ideals")]
+
+    def _row(self, rule: Rule) -> list[Cell]:
+        name = [reference("rule", rule.id, self.env.docname), nodes.Text(f" {rule.text}")]
+        shown = (m.name for m in models().values() if rule.id in m.broken)
+        kept = (m.name for m in models().values() if rule.id in m.kept and not m.defect)
+        return [name, self._models(shown), text(rule.assumption), self._models(kept)]
+
+    def _models(self, names: Iterable[str]) -> list[nodes.Node]:
+        return joined(reference("model", name, self.env.docname) for name in names)
 
 
 class FigureRole(SphinxRole):
