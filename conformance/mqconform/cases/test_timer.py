@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from struct import Struct
 
 import pytest
 
@@ -19,6 +20,7 @@ from mqconform.stage import Restart
 
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 FAR_MS = 3_600_000
+_PROGRESS = Struct(">q16xq")
 RECALLED = "test_a_message_is_recalled"
 
 
@@ -148,6 +150,52 @@ def test_timer_messages_survive_a_kill(scene: Scene) -> None:
     scene.restart(Restart.KILL)
     assert eventually(lambda: scene.max_offset(topic) >= 2)
     assert {r.properties["TIMER_DELAY_SEC"] for r in scene.read_all(topic, group)} == {"1", "6"}
+
+
+def progress(scene: Scene) -> tuple[int, int]:
+    """Of timer messages: the time at byte 0, ms, and the offset at byte 24; zeros before there
+    is any."""
+    file = scene.store / "config" / "timercheck"
+    time_ms, taken = _PROGRESS.unpack_from(file.read_bytes()) if file.exists() else (0, 0)
+    return time_ms, taken
+
+
+@case("TIMER-012", party="broker", claims="store")
+def test_progress_of_timer_messages_is_on_disk(scene: Scene) -> None:
+    topic = scene.topic()
+    waits = waiting(scene, send_timed(scene, topic, {"TIMER_DELAY_SEC": 4}))
+    out_ms = int(waits.properties["TIMER_OUT_MS"])
+    looks = 0
+
+    def is_delivered() -> bool:
+        nonlocal looks
+        time_ms, taken = progress(scene)
+        if scene.max_offset(topic) > 0:
+            return True
+        assert time_ms <= out_ms or taken <= waits.queue_offset
+        looks += 1
+        return False
+
+    assert eventually(is_delivered)
+    assert looks > 0
+    assert eventually(
+        lambda: progress(scene)[0] > out_ms and progress(scene)[1] > waits.queue_offset
+    )
+
+
+@case("TIMER-013", party="broker", claims="restart store")
+def test_what_was_delivered_is_not_delivered_again_after_a_kill(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    first = waiting(scene, send_timed(scene, topic, {"TIMER_DELAY_SEC": 2}))
+    out_ms = int(first.properties["TIMER_OUT_MS"])
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+    assert eventually(lambda: progress(scene)[0] > out_ms)
+    scene.restart(Restart.KILL)
+    done(send_timed(scene, topic, {"TIMER_DELAY_SEC": 2}))
+    assert eventually(lambda: scene.max_offset(topic) >= 2)
+    keys = [record.properties["UNIQ_KEY"] for record in scene.read_all(topic, group)]
+    assert keys.count(first.properties["UNIQ_KEY"]) == 1
+    assert len(keys) == 2
 
 
 def recall(topic: str, handle: str) -> Request:
