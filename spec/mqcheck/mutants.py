@@ -64,7 +64,8 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
     for name, begin, end in actions:
         for first, last in _conjuncts(code, begin, end):
             conjunct = code[first:last].rstrip()
-            if (instead := _weaker(conjunct, variables, names)) is None:
+            instead = _weaker(conjunct, variables, names)
+            if instead is None or not _is_whole(conjunct):
                 continue
             changed = text[:first] + instead + text[first + len(conjunct) :]
             line = text.count("\n", 0, first) + 1
@@ -130,6 +131,11 @@ def _end_of_item(code: str, begin: int, end: int, column: int) -> int:
     return end
 
 
+def _is_whole(conjunct: str) -> bool:
+    """Whether it ends where a formula does; a part of an expression in brackets does not."""
+    return all(conjunct.count(a) == conjunct.count(b) for a, b in ("()", "[]", "{}", ("<<", ">>")))
+
+
 def _weaker(conjunct: str, variables: frozenset[str], actions: frozenset[str]) -> str | None:
     """What a conjunct becomes; None where it cannot be taken away as a whole."""
     primed = list(dict.fromkeys(_PRIMED.findall(conjunct)))
@@ -183,7 +189,8 @@ def _mutants_of(model: Model) -> Iterator[Mutant]:
         text = path.read_text(encoding="utf-8")
         yield from mutants(path.stem, text)
         named = (word for words in _BUILDS_ON.findall(text) for word in re.findall(r"\w+", words))
-        waiting += [TLA / f"{name}.tla" for name in named if (TLA / f"{name}.tla").exists()]
+        places = (folder / f"{name}.tla" for name in named for folder in (MODELS, TLA))
+        waiting += [place for place in places if place.exists()]
 
 
 def _killed(model: Model, mutant: Mutant, names: Sequence[str], cache: Cache | None) -> list[str]:

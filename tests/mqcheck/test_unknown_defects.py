@@ -1,0 +1,136 @@
+"""Defects that the catalogue does not know: each is found by a property of its module.
+
+Four are made by hand; the others are what `mqspec check --mutants` makes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from mqcheck.manifest import MODELS, TLA, models
+from mqcheck.mutants import mutants
+from mqcheck.tlc import Exit, run_tlc, violations
+
+_MOST = 5_000
+
+
+class ByHand(NamedTuple):
+    """An edit of a module, and what finds it in a model that has the property."""
+
+    module: str
+    old: str
+    new: str
+    model: str
+    property: str
+    constants: tuple[tuple[str, str], ...] = ()  # of the model, replaced by smaller ones
+
+
+BY_HAND = {
+    "the largest offset is committed": ByHand(
+        "OffsetCommit",
+        "ELSE Minimum(rest)",
+        "ELSE CHOOSE x \\in rest : \\A y \\in rest : y <= x",
+        "MC_LostProgress",
+        "CommittedIsConsumed",
+        (
+            ("MaxOffset = 2", "MaxOffset = 3"),
+            ("SentBefore = 2", "SentBefore = 3"),
+            ("MaxMoves = 1", "MaxMoves = 0"),
+        ),
+    ),
+    "unlocked before progress is stored": ByHand(
+        "ConsumeOrderly",
+        'offsetTable\' = IF Defect = "ReleasesFirst" THEN offsetTable ELSE offsetStore',
+        "UNCHANGED offsetTable",
+        "MC_OneByOne",
+        "NoRepeat",
+    ),
+    "notified before the member is removed": ByHand(
+        "Group",
+        "    /\\ m \\in consumerTable[b]\n    /\\ Change(b, consumerTable[b] \\ {m})",
+        "    /\\ m \\in consumerTable[b]\n"
+        "    /\\ \\/ Change(b, consumerTable[b]) /\\ notices' # notices\n"
+        "       \\/ consumerTable' = [consumerTable EXCEPT ![b] = @ \\ {m}] /\\ UNCHANGED notices",
+        "MC_Notices",
+        "Converges",
+        (
+            ("InitialMembers = { m1 }", "InitialMembers = { m1, m2 }"),
+            ("MaxPerturbations = 2", "MaxPerturbations = 1"),
+        ),
+    ),
+    "dispatched before it is appended": ByHand(
+        "Log",
+        "r \\in Range(commitLog) :\n"
+        "        /\\ r.position = reputFromOffset\n        /\\ Behind(r) <= committedWhere",
+        "r \\in Range(commitLog) \\cup {Entry(q, topicQueueTable[q], End(commitLog), size, "
+        "messages + 1) : q \\in Queues, size \\in Sizes} :\n"
+        "        /\\ r.position = reputFromOffset",
+        "MC_Log",
+        "VisibleIsInFiles",
+    ),
+}
+
+
+# Module, action, what is taken away, and what finds it in which model.
+BY_TOOL = (
+    ("Retry", "Deliver", "held' = n", "MC_NoAnswerLost", "NothingLost"),
+    ("Lock", "TryLockBatch", "mqLockTable' =", "MC_LongListener", "OneBelief"),
+    ("Transaction", "Check", "halfOffset' =", "MC_TransactionEndsFirst", "OpMessagesAreKept"),
+    ("OffsetCommit", "ProcessConsumeResult", "consumed' =", "MC_LostProgress", "NothingSkipped"),
+    ("ConsumeOrderly", "Commit", "finished' =", "MC_OneByOne", "InOrder"),
+    ("Log", "AppendMessage", "topicQueueTable' =", "MC_LogSyncFlush", "QueueOffsetsAreDense"),
+    ("Delay", "Deliver", "offsetTable' =", "MC_DelayNoKill", "NoRepeat"),
+    ("PopOrder", "Pop", "orderInfo' =", "MC_PopOrder", "OneBatchAtATime"),
+    ("Publish", "CheckSend", "requests' =", "MC_PublishNotStoreOk", "RefusedIsNotStored"),
+    ("Subscription", "RegisterConsumer", "heard' =", "MC_Subscription", "NewestIsKept"),
+)
+
+
+@pytest.mark.parametrize("title", BY_HAND)
+def test_a_defect_made_by_hand_is_found(title: str, tmp_path: Path) -> None:
+    edit = BY_HAND[title]
+    text = (TLA / f"{edit.module}.tla").read_text()
+    assert text.count(edit.old) == 1
+    model = models()[edit.model]
+    assert edit.property in model.holds
+    config = model.config.text(frozenset({edit.property}))
+    for old, new in edit.constants:
+        assert old in config
+        config = config.replace(old, new)
+    verdicts = []
+    for number, new in enumerate((edit.old, edit.new)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for path in (TLA / f"{edit.module}.tla", model.module):
+            (folder / path.name).write_text(path.read_text().replace(edit.old, new))
+        library = (folder, TLA, MODELS)
+        verdicts.append(run_tlc(folder / model.module.name, config, title, library).exit)
+    is_temporal = edit.property in model.config.temporal
+    assert verdicts == [Exit.HOLDS, Exit.LIVENESS if is_temporal else Exit.SAFETY]
+
+
+@pytest.mark.parametrize(("module", "action", "removed", "name", "invariant"), BY_TOOL)
+def test_a_defect_made_by_the_tool_is_found(
+    module: str, action: str, removed: str, name: str, invariant: str, tmp_path: Path
+) -> None:
+    text, model = (TLA / f"{module}.tla").read_text(), models()[name]
+    made = (
+        m for m in mutants(module, text) if m.action == action and m.removed.startswith(removed)
+    )
+    (tmp_path / f"{module}.tla").write_text(next(made).text)
+    path = tmp_path / model.module.name
+    if model.module.stem != module:
+        path.write_text(model.module.read_text())
+    assert invariant in model.holds
+    found = violations(
+        path,
+        model.config.text(frozenset()),
+        name,
+        (tmp_path, TLA, MODELS),
+        watch=[invariant],
+        most=_MOST,
+    )
+    assert found == [invariant]
