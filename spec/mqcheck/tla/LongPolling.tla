@@ -171,8 +171,9 @@ NotifyMessageArriving ==
     /\ arrived < IF TellsFirst THEN Len(queue) ELSE maxOffset
     /\ arrived = maxOffset \/ ~TellsFirst
     /\ arrived' = arrived + 1
-    /\ LET wants(c) == /\ arrived' > pullFromThisOffset[c]
-                       /\ queue[arrived'] = "A" \/ Defect = "WakesForAnyTag"
+    /\ LET next     == arrived + 1
+           wants(c) == /\ next > pullFromThisOffset[c]
+                       /\ queue[next] = "A" \/ Defect = "WakesForAnyTag"
            woken    == {c \in pullRequestTable : wants(c) \/ IsDue(c)}
            told     == IF Defect = "WakesOne" /\ woken # {}
                        THEN {CHOOSE c \in woken : TRUE}

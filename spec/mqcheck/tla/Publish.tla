@@ -126,8 +126,7 @@ Chosen(m) ==
         elsewhere   == Turn(LAMBDA q : Elsewhere(m, q))
         available   == Turn(LAMBDA q : Available(q) /\ Elsewhere(m, q))
         reachable   == Turn(LAMBDA q : Reachable(q) /\ Elsewhere(m, q))
-    IN  CASE Mode = "orderly" /\ Defect # "OrderlyGoesElsewhere" -> 1
-          [] ~Avoids /\ elsewhere # Nowhere -> elsewhere
+    IN  CASE ~Avoids /\ elsewhere # Nowhere -> elsewhere
           [] Avoids /\ available # Nowhere -> available
           [] Avoids /\ available = Nowhere /\ reachable # Nowhere -> reachable
           [] OTHER -> anyway
@@ -143,12 +142,13 @@ MayTry(m) ==
 
 SelectOneMessageQueue(m) ==
     /\ MayTry(m)
-    /\ LET q == Chosen(m)
-       IN  /\ q # Nowhere
-           /\ sendWhichQueue' = IF Mode = "orderly" THEN sendWhichQueue ELSE q
-           /\ requests' = requests \cup {[message |-> m, try |-> tries[m] + 1, queue |-> q]}
-           /\ tried' = [tried EXCEPT ![m] = q]
-           /\ choice' = <<[before |-> tried[m], now |-> q]>>
+    /\ \E q \in Queues :
+        /\ Mode # "orderly" \/ Defect = "OrderlyGoesElsewhere" => q = Chosen(m)
+        /\ Mode = "orderly" /\ Defect # "OrderlyGoesElsewhere" => q = 1
+        /\ sendWhichQueue' = IF Mode = "orderly" THEN sendWhichQueue ELSE q
+        /\ requests' = requests \cup {[message |-> m, try |-> tries[m] + 1, queue |-> q]}
+        /\ tried' = [tried EXCEPT ![m] = q]
+        /\ choice' = <<[before |-> tried[m], now |-> q]>>
     /\ tries' = [tries EXCEPT ![m] = @ + 1]
     /\ outcome' = [outcome EXCEPT ![m] = IF Mode = "oneway" THEN "sent" ELSE "waits"]
     /\ UNCHANGED <<faultItemTable, answer, stored, lost, notStoreOk, losses, refusals>>
@@ -318,11 +318,6 @@ AvoidsFaults ==
         IN  Avoids /\ fine # {} => BrokerOf(choice[i].now) \in fine
 
 (***************************************************************************)
-(* Whatever is avoided, there is a queue to choose (SEND-028).             *)
-(***************************************************************************)
-SomeQueueIsChosen == \A m \in Messages : MayTry(m) => Chosen(m) # Nowhere
-
-(***************************************************************************)
 (* With a selector, messages are in its queue only, each once at most, and *)
 (* those that were sent with success one after the other in this order     *)
 (* (SEND-029).                                                             *)
@@ -346,7 +341,8 @@ OnewayIsStored ==
     \A m \in Messages : outcome[m] = "sent" ~> Copies(m) > 0
 
 (***************************************************************************)
-(* Every send that waits for its answer ends (SEND-031).                   *)
+(* Every send that waits for its answer ends (SEND-031): whatever is       *)
+(* avoided, there is a queue to choose for its next try (SEND-028).        *)
 (***************************************************************************)
 SendsEnd == \A m \in Messages : outcome[m] = "waits" ~> outcome[m] \in Ends
 =============================================================================

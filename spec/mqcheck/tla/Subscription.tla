@@ -143,6 +143,8 @@ IsMatchedByConsumeQueue(tags, tag) == \E wanted \in tags : Hash(wanted) = Hash(t
 
 IsWanted(tags, tag) == IF Defect = "ClientTrustsHash" THEN TRUE ELSE tag \in tags
 
+Passes(m, known, tag) == IsMatchedByConsumeQueue(known, tag) /\ IsWanted(subscribed[m], tag)
+
 (***************************************************************************)
 (* The owner pulls the next message, unless the broker refuses it, which   *)
 (* it does until it knows the member's version.                            *)
@@ -157,14 +159,11 @@ CheckPull(m) ==
     /\ nextOffset < Len(QueueTags)
     /\ IsServed(m)
     /\ LET tag   == QueueTags[nextOffset + 1]
-           tags  == IF PostsSubscription THEN subscribed[m] ELSE subscriptionTable.tags
-       IN  pulled' = <<[by |-> m,
-                        tag |-> tag,
-                        filter |-> IF PostsSubscription
-                                   THEN subVersion[m]
-                                   ELSE subscriptionTable.version,
-                        delivered |-> /\ IsMatchedByConsumeQueue(tags, tag)
-                                      /\ IsWanted(subscribed[m], tag)]>>
+           known == IF PostsSubscription
+                    THEN [tags |-> subscribed[m], version |-> subVersion[m]]
+                    ELSE subscriptionTable
+       IN  pulled' = <<[by |-> m, tag |-> tag, filter |-> known.version,
+                        delivered |-> Passes(m, known.tags, tag)]>>
     /\ nextOffset' = nextOffset + 1
     /\ UNCHANGED <<subscriptionTable, subscribed, subVersion, heartbeat, owner, moves, heard>>
 
