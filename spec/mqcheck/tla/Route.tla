@@ -1,0 +1,243 @@
+-------------------------------- MODULE Route --------------------------------
+(***************************************************************************)
+(* Which processes of a broker, and which of its topics, are in the routes *)
+(* of one nameserver.  Twin of mqspec/core/route.py.                       *)
+(*                                                                         *)
+(* A process registers with its broker id every 30 s, the master with its  *)
+(* topics; and with one topic alone when that is made.  It leaves the      *)
+(* routes when it says so, and when it was silent for too long.  The       *)
+(* nameserver keeps all of it in memory.                                   *)
+(*                                                                         *)
+(* Modelled: one broker with a master and a slave; processes that stop,    *)
+(* die, are late, or take the other's place; requests to unregister that   *)
+(* come late; a nameserver that starts again; all bounded by               *)
+(* MaxPerturbations.  A process that comes back is another one.            *)
+(*                                                                         *)
+(* Left out: several brokers and nameservers, which do not meet; states of *)
+(* brokers, by which an older registration is ignored; acting masters;     *)
+(* permissions; administrators; a report of one topic that is lost.        *)
+(*                                                                         *)
+(* Not in the core, being the environment: running, role, topics, network, *)
+(* perturbations; CreateTopic, Switch, Shutdown, Die, Restart; and         *)
+(* ScanNotActiveBroker, which is expired_brokers and UnregisterBroker.     *)
+(* Ghosts: expected.                                                       *)
+(***************************************************************************)
+EXTENDS Naturals, FiniteSets
+
+CONSTANTS
+    Processes,         \* of one broker
+    Master,            \* the one that has broker id 0 at the beginning
+    Topics,            \* that the broker may come to have
+    InitialTopics,     \* that it has at the beginning
+    MaxPerturbations,  \* how many stops, deaths, late scans, switches and restarts
+    None               \* nobody, nothing
+
+VARIABLES
+    brokerAddrTable,   \* broker id -> the process that the routes have, or None
+    brokerLiveTable,   \* process -> the version of the topics that it registered, or None
+    topicQueueTable,   \* the topics that have a route
+    running,           \* the processes that are there
+    role,              \* process -> the broker id that it has
+    topics,            \* the broker's topics, which its processes share
+    network,           \* requests to unregister that are on their way
+    expected,          \* broker id -> the process that was heard of last, and is not gone
+    perturbations      \* how many there have been
+
+vars == <<brokerAddrTable, brokerLiveTable, topicQueueTable, running, role, topics, network,
+          expected, perturbations>>
+
+Ids == {0, 1}
+Version == Cardinality(topics)
+
+Perturb ==
+    /\ perturbations < MaxPerturbations
+    /\ perturbations' = perturbations + 1
+
+Nobody == [i \in Ids |-> None]
+Without(table, p) == [i \in Ids |-> IF table[i] = p THEN None ELSE table[i]]
+With(table, i, p) == [Without(table, p) EXCEPT ![i] = p]
+
+Init ==
+    /\ brokerAddrTable = Nobody
+    /\ brokerLiveTable = [p \in Processes |-> None]
+    /\ topicQueueTable = {}
+    /\ running = Processes
+    /\ role = [p \in Processes |-> IF p = Master THEN 0 ELSE 1]
+    /\ topics = InitialTopics
+    /\ network = {}
+    /\ expected = Nobody
+    /\ perturbations = 0
+
+-----------------------------------------------------------------------------
+(***************************************************************************)
+(* What a master's registration makes of the topics: those that it has and *)
+(* the routes do not are added, whatever its version is.                   *)
+(***************************************************************************)
+Registered(p) == topicQueueTable \cup topics
+
+(***************************************************************************)
+(* A report of one topic, from a process that is not in the routes.  It    *)
+(* would pass for all that the broker has, and is refused (NAMESRV-005).   *)
+(***************************************************************************)
+TakesOneAsAll == FALSE
+
+RegisterBroker(p) ==
+    /\ p \in running
+    /\ brokerAddrTable' = With(brokerAddrTable, role[p], p)
+    /\ brokerLiveTable' = [brokerLiveTable EXCEPT ![p] = Version]
+    /\ topicQueueTable' = IF role[p] = 0 THEN Registered(p) ELSE topicQueueTable
+    /\ expected' = With(expected, role[p], p)
+    /\ UNCHANGED <<running, role, topics, network, perturbations>>
+
+(***************************************************************************)
+(* The master's broker gets a topic, and tells of this one alone.          *)
+(***************************************************************************)
+CreateTopic(p, t) ==
+    /\ p \in running /\ role[p] = 0
+    /\ t \notin topics
+    /\ topics' = topics \cup {t}
+    /\ IF brokerAddrTable[0] = p \/ TakesOneAsAll
+       THEN /\ brokerAddrTable' = With(brokerAddrTable, 0, p)
+            /\ brokerLiveTable' = [brokerLiveTable EXCEPT ![p] = Cardinality(topics')]
+            /\ topicQueueTable' = topicQueueTable \cup {t}
+            /\ expected' = With(expected, 0, p)
+       ELSE UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, expected>>
+    /\ UNCHANGED <<running, role, network, perturbations>>
+
+-----------------------------------------------------------------------------
+(***************************************************************************)
+(* A process goes out of the routes, by its address; with the last one     *)
+(* all topics go.                                                          *)
+(***************************************************************************)
+Remove(p, table) ==
+    /\ brokerAddrTable' = table
+    /\ brokerLiveTable' = [brokerLiveTable EXCEPT ![p] = None]
+    /\ topicQueueTable' = IF table = Nobody THEN {} ELSE topicQueueTable
+
+(***************************************************************************)
+(* A request to unregister arrives.                                        *)
+(***************************************************************************)
+UnregisterBroker(m) ==
+    /\ m \in network
+    /\ network' = network \ {m}
+    /\ Remove(m.process, Without(brokerAddrTable, m.process))
+    /\ expected' = Without(expected, m.process)
+    /\ UNCHANGED <<running, role, topics, perturbations>>
+
+(***************************************************************************)
+(* A process was not heard of for 120 s: it is dead, or late, which is a   *)
+(* perturbation.                                                           *)
+(***************************************************************************)
+IsSilent(p) ==
+    /\ brokerLiveTable[p] # None
+    /\ IF p \in running THEN Perturb ELSE UNCHANGED perturbations
+
+ScanNotActiveBroker(p) ==
+    /\ IsSilent(p)
+    /\ Remove(p, Without(brokerAddrTable, p))
+    /\ expected' = Without(expected, p)
+    /\ UNCHANGED <<running, role, topics, network>>
+
+-----------------------------------------------------------------------------
+(***************************************************************************)
+(* A process stops as it should, or dies; another takes the master's place *)
+(* once that is gone; the nameserver starts again.                         *)
+(***************************************************************************)
+Request(p) == [process |-> p, brokerId |-> role[p]]
+
+Shutdown(p) ==
+    /\ Perturb
+    /\ p \in running
+    /\ running' = running \ {p}
+    /\ network' = network \cup {Request(p)}
+    /\ UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, role, topics, expected>>
+
+Die(p) ==
+    /\ Perturb
+    /\ p \in running
+    /\ running' = running \ {p}
+    /\ UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, role, topics, network,
+                   expected>>
+
+Switch(p) ==
+    /\ Perturb
+    /\ p \in running /\ role[p] # 0
+    /\ \A q \in running : role[q] # 0
+    /\ role' = [role EXCEPT ![p] = 0]
+    /\ UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, running, topics, network,
+                   expected>>
+
+Restart ==
+    /\ Perturb
+    /\ brokerAddrTable' = Nobody
+    /\ brokerLiveTable' = [p \in Processes |-> None]
+    /\ topicQueueTable' = {}
+    /\ expected' = Nobody
+    /\ UNCHANGED <<running, role, topics, network>>
+
+-----------------------------------------------------------------------------
+Requests == [process : Processes, brokerId : Ids]
+
+Next ==
+    \/ \E p \in Processes :
+        \/ RegisterBroker(p) \/ ScanNotActiveBroker(p)
+        \/ Shutdown(p) \/ Die(p) \/ Switch(p)
+    \/ \E p \in Processes, t \in Topics : CreateTopic(p, t)
+    \/ \E m \in Requests : UnregisterBroker(m)
+    \/ Restart
+
+(***************************************************************************)
+(* Who runs registers again and again; who does not is noticed.            *)
+(***************************************************************************)
+Fairness ==
+    /\ \A p \in Processes :
+        /\ WF_vars(RegisterBroker(p))
+        /\ WF_vars(p \notin running /\ ScanNotActiveBroker(p))
+    /\ WF_vars(\E m \in Requests : UnregisterBroker(m))
+
+Spec == Init /\ [][Next]_vars /\ Fairness
+
+-----------------------------------------------------------------------------
+TypeOK ==
+    /\ brokerAddrTable \in [Ids -> Processes \cup {None}]
+    /\ brokerLiveTable \in [Processes -> {None} \cup 0..Cardinality(Topics)]
+    /\ topicQueueTable \subseteq topics
+    /\ running \subseteq Processes
+    /\ role \in [Processes -> Ids]
+    /\ topics \subseteq Topics
+    /\ network \subseteq Requests
+    /\ perturbations \in 0..MaxPerturbations
+
+(***************************************************************************)
+(* NAMESRV-001, NAMESRV-015.  Who was heard of last under a broker id, and *)
+(* is not gone, is in the routes.                                          *)
+(***************************************************************************)
+RegisteredIsListed == \A i \in Ids : expected[i] # None => brokerAddrTable[i] = expected[i]
+
+(***************************************************************************)
+(* NAMESRV-009, NAMESRV-020, NAMESRV-028.  Nobody else is.                 *)
+(***************************************************************************)
+GoneIsNotListed == \A i \in Ids : brokerAddrTable[i] \in {expected[i], None}
+
+(***************************************************************************)
+(* NAMESRV-027.  While a process is in the routes the topics stay.         *)
+(***************************************************************************)
+TopicsStay == topicQueueTable # {} => brokerAddrTable # Nobody
+
+(***************************************************************************)
+(* NAMESRV-001.  In the end the routes have who runs, and nobody else; and *)
+(* all topics, while there is a master.                                    *)
+(***************************************************************************)
+RoutesConverge ==
+    <>[](\A i \in Ids : IF \E p \in running : role[p] = i
+                        THEN brokerAddrTable[i] \in running
+                        ELSE brokerAddrTable[i] = None)
+
+TopicsConverge == <>[]((\E p \in running : role[p] = 0) => topicQueueTable = topics)
+
+(***************************************************************************)
+(* Broken, to show that the model is not empty: a request to unregister    *)
+(* comes when another has the place.                                       *)
+(***************************************************************************)
+NeverLate == \A m \in network : brokerAddrTable[m.brokerId] \in {m.process, None}
+=============================================================================
