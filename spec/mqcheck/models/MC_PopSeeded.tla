@@ -85,7 +85,7 @@ RevivesNext ==
 
 (***************************************************************************)
 (* An acknowledgement waits in memory for the others of its checkpoint,    *)
-(* and is not written when these are late.                                 *)
+(* and when these are late what is written of it cannot be read.           *)
 (***************************************************************************)
 AckUnwritten(h) ==
     /\ \E other \in late : other.key = h.key
