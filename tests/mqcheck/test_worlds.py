@@ -13,9 +13,11 @@ from mqcheck.manifest import Model, models
 from mqcheck.replay import ReplayError, World
 from mqcheck.worlds import world_of
 from mqspec.core import (
+    assignment,
     consume_orderly,
     group,
     long_polling,
+    offset_commit,
     producer,
     push_consumer,
     subscription,
@@ -46,6 +48,8 @@ def graph(model: Model) -> StateGraph:
         "MC_OneByOne",
         "MC_PublishOrderly",
         "MC_PublishAvoids",
+        "MC_System",
+        "MC_SystemAsyncFlush",
     ],
 )
 def test_the_core_takes_every_step(name: str) -> None:
@@ -95,6 +99,9 @@ def _nothing(*_: object, **__: object) -> Step:
         ("MC_OneByOne", consume_orderly, "commit", _nothing, "Commit"),
         ("MC_PublishAvoids", producer, "is_tried_again", lambda *_, **__: False, "LoseAnswer"),
         ("MC_PublishAvoids", producer, "update_fault_item", _nothing, "LoseAnswer"),
+        ("MC_System", assignment, "do_load_balance", lambda *_: None, "DoLoadBalance"),
+        ("MC_System", offset_commit, "process_consume_result", _nothing, "ProcessConsumeResult"),
+        ("MC_SystemAsyncFlush", offset_commit, "offset_illegal", _nothing, "OffsetIllegal"),
     ],
 )
 def test_a_core_that_decides_otherwise_is_found(
@@ -112,6 +119,8 @@ def test_a_core_that_decides_otherwise_is_found(
         take_every_edge(world(model), drawn)
 
 
-@pytest.mark.parametrize("name", ["MC_LooksAgain", "MC_LongPolling__WakesOne"])
+@pytest.mark.parametrize(
+    "name", ["MC_LooksAgain", "MC_LongPolling__WakesOne", "MC_SystemCommitEach"]
+)
 def test_a_protocol_that_the_reference_does_not_have_is_not_replayed(name: str) -> None:
     assert world_of(models()[name]) is None

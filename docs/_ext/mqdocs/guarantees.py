@@ -1,25 +1,36 @@
 """What a group is not promised, as one table: `{guarantees}`.
 
-Each row is an ideal that a model of System violates and another keeps: its cause as the module
-says it, its rule with the assumption under which it holds, and those models.
+Each row is an ideal of the module System that a model violates and another keeps: its cause as
+the module says it, its rule with the assumption under which it holds, and those models.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqcheck.manifest import MODELS, TLA, read_manifest
+from mqcheck.manifest import MODELS, TLA, Model, read_manifest
 from mqdocs.markup import Cell, joined, reference, table, text
-from mqdocs.tla import Part, parse
+from mqdocs.tla import Module, Part, parse
 from mqrules import rules
 
 MODULE = "System"
 
-_PROSE = re.compile(r"^\(\*+ ?(.*?) *\*\)$", re.MULTILINE)
+_PROSE = re.compile(r"^\(\*+ ?(.*?) *\*+\)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Ideal:
+    """One row: an invariant, its rule, and the models that break it and that keep it."""
+
+    part: Part
+    rule: str
+    shown: tuple[str, ...]
+    gone: tuple[str, ...]
 
 
 class GuaranteesDirective(SphinxDirective):
@@ -28,29 +39,36 @@ class GuaranteesDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.env.note_reread()  # made from data that no page depends on
         module = parse((TLA / f"{MODULE}.tla").read_text(encoding="utf-8"))
-        found = read_manifest(MODELS / f"{MODULE}.toml")
-        rows = []
-        for name, part in module.operators.items():
-            broken = {m.name: m.breaks[name].rules for m in found if name in m.breaks}
-            shown = [model for model, ideals in broken.items() if ideals]
-            gone = [model.name for model in found if model.holds.get(name)]
-            if shown:
-                rule = broken[shown[0]][0]
-                rows.append(self._row(name, part, rule, shown, gone))
-        return [table(["ideal", "broken when", "shown by", "holds if", "checked in"], rows)]
+        found = ideals(module, read_manifest(MODELS / f"{MODULE}.toml"))
+        heads = ["ideal", "broken when", "shown by", "holds if", "checked in"]
+        return [table(heads, map(self._row, found), "guarantees")]
 
-    def _row(
-        self, name: str, part: Part, rule: str, shown: Iterable[str], gone: Iterable[str]
-    ) -> list[Cell]:
-        ideal = [reference("rule", rule, self.env.docname), nodes.Text(f" {name}")]
-        assumption = rules()[rule].assumption or ""
-        return [ideal, text(prose(part)), self._models(shown), text(assumption), self._models(gone)]
+    def _row(self, ideal: Ideal) -> list[Cell]:
+        name = [reference("rule", ideal.rule, self.env.docname), nodes.Text(f" {ideal.part.name}")]
+        assumption = text(rules()[ideal.rule].assumption)
+        models = [self._models(names) for names in (ideal.shown, ideal.gone)]
+        return [name, text(prose(ideal.part)), models[0], assumption, models[1]]
 
     def _models(self, names: Iterable[str]) -> list[nodes.Node]:
         return joined(reference("model", name, self.env.docname) for name in names)
 
 
+def ideals(module: Module, models: Sequence[Model]) -> list[Ideal]:
+    """The invariants of which some model refutes a rule that is an ideal."""
+    found = []
+    for name, part in module.operators.items():
+        broken = {
+            model.name: model.breaks[name].rules
+            for model in models
+            if name in model.breaks and model.breaks[name].rules and not model.defect
+        }
+        if broken:
+            rule = next(iter(broken.values()))[0]
+            gone = tuple(model.name for model in models if rule in model.holds.get(name, ()))
+            found.append(Ideal(part, rule, tuple(broken), gone))
+    return found
+
+
 def prose(part: Part) -> str:
-    """The comment that stands before a definition, as one line."""
-    lines = (line.strip("*") for line in _PROSE.findall(part.source))
-    return " ".join(" ".join(lines).split())
+    """The comment in a box that stands before a definition, as one line."""
+    return " ".join(" ".join(_PROSE.findall(part.source)).replace("*", " ").split())

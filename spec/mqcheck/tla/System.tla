@@ -10,10 +10,10 @@
 (* An assignment epoch of a queue is the life of one process queue, from   *)
 (* AddMessageQueue until it is dropped or its member dies.  Within an      *)
 (* epoch no message comes twice (OFFSET-005).  A message is repeated in    *)
-(* another epoch, which began at an offset not beyond it; a process queue  *)
-(* keeps for each message why its epoch had to begin so far back.  A cause *)
-(* can be taken away: by its budget, or by a change of the protocol, which *)
-(* is one of the Remedies.                                                 *)
+(* another epoch, which began at an offset not beyond it; epoch keeps for  *)
+(* each message why that had to be so far back.  A cause can be taken      *)
+(* away: by its budget, or by a change of the protocol, which is one of    *)
+(* the Remedies.                                                           *)
 (*                                                                         *)
 (* Modelled: members that come, go and die; assignments that are out of    *)
 (* date when they are followed, so that queues have two owners or none;    *)
@@ -32,7 +32,7 @@
 (* offsetFile, network, flushed, sent, brokerCrashes; Join, Leave,         *)
 (* CrashMember, LoseCommit, SendMessage, FinishOrphan, which is            *)
 (* ProcessConsumeResult of a process queue that was dropped.               *)
-(* Ghosts: begun, consumed, lost, gap.                                     *)
+(* Ghosts: epoch, begun, consumed, lost, gap.                              *)
 (***************************************************************************)
 EXTENDS Naturals, Sequences, FiniteSets
 
@@ -79,16 +79,18 @@ VARIABLES
     flushed,           \* queue -> how many of them are surely on disk
     sent,              \* queue -> how many were sent: they are numbered so
     brokerCrashes,     \* how many there have been
+    epoch,             \* member -> queue -> what it finished in this epoch, and for each
+                       \* message why it may come again in it; or None
     begun,             \* the queues on which the group has begun
     consumed,          \* queue -> the messages that somebody consumed
     lost,              \* queue -> message -> how it was forgotten that it is consumed, or None
     gap                \* queue -> message -> why it may stay unconsumed, or None
 
 memberVars == <<status, assigned>>
+workVars == <<processQueueTable, offsetStore, orphans, epoch>>
 progressVars == <<offsetTable, offsetFile, network, lost>>
 storeVars == <<commitLog, flushed, sent, brokerCrashes>>
-vars == <<memberVars, processQueueTable, offsetStore, orphans, progressVars, storeVars,
-          begun, consumed, gap>>
+vars == <<memberVars, workVars, progressVars, storeVars, begun, consumed, gap>>
 
 A == INSTANCE Allocation WITH
         MaxQueues <- 0, MaxMembers <- 0, Strategies <- {}, Defect <- "none",
@@ -125,8 +127,10 @@ TypeOK ==
     /\ assigned \in [Members -> SUBSET Queues]
     /\ \A m \in Members, q \in Queues :
         /\ Holds(m, q) => processQueueTable[m][q] \in
-            [nextOffset : Progress, msgTreeMap : SUBSET Entries,
-             finished : SUBSET Ids, why : [Ids -> RepeatCauses \cup {None}]]
+            [nextOffset : Progress, msgTreeMap : SUBSET Entries]
+        /\ Holds(m, q) => epoch[m][q] \in
+            [finished : SUBSET Ids, why : [Ids -> RepeatCauses \cup {None}]]
+        /\ epoch[m][q] = None <=> ~Holds(m, q)
         /\ offsetStore[m][q] \in Progress \cup {None}
     /\ \A q \in Queues :
         /\ offsetTable[q] \in Progress \cup {None}
@@ -156,6 +160,7 @@ Init ==
     /\ flushed = [q \in Queues |-> SentBefore]
     /\ sent = [q \in Queues |-> SentBefore]
     /\ brokerCrashes = 0
+    /\ epoch = [m \in Members |-> [q \in Queues |-> None]]
     /\ begun = {}
     /\ consumed = [q \in Queues |-> {}]
     /\ lost = [q \in Queues |-> [id \in Ids |-> None]]
@@ -169,27 +174,26 @@ Init ==
 Join(m) ==
     /\ status[m] = "out"
     /\ status' = [status EXCEPT ![m] = "in"]
-    /\ UNCHANGED <<assigned, processQueueTable, offsetStore, orphans, progressVars, storeVars,
-                   begun, consumed, gap>>
+    /\ UNCHANGED <<assigned, workVars, progressVars, storeVars, begun, consumed, gap>>
 
 Leave(m) ==
     /\ status[m] = "in"
     /\ m \notin Stays
     /\ status' = [status EXCEPT ![m] = "leaving"]
     /\ assigned' = [assigned EXCEPT ![m] = {}]
-    /\ UNCHANGED <<processQueueTable, offsetStore, orphans, progressVars, storeVars,
-                   begun, consumed, gap>>
+    /\ UNCHANGED <<workVars, progressVars, storeVars, begun, consumed, gap>>
 
 UnregisterConsumer(m) ==
     /\ status[m] = "leaving"
     /\ \A q \in Queues : ~Holds(m, q)
     /\ status' = [status EXCEPT ![m] = "left"]
     /\ orphans' = {e \in orphans : e.member # m}
-    /\ UNCHANGED <<assigned, processQueueTable, offsetStore, progressVars, storeVars,
+    /\ UNCHANGED <<assigned, processQueueTable, offsetStore, epoch, progressVars, storeVars,
                    begun, consumed, gap>>
 
 (***************************************************************************)
-(* Of what it consumed only what is stored is known any more.              *)
+(* Of what it consumed only what is stored is known any more.  Where that  *)
+(* went back before, this is the reason already.                           *)
 (***************************************************************************)
 CrashMember(m) ==
     /\ m \in Running \ Stays
@@ -197,10 +201,11 @@ CrashMember(m) ==
     /\ status' = [status EXCEPT ![m] = "crashed"]
     /\ assigned' = [assigned EXCEPT ![m] = {}]
     /\ lost' = [q \in Queues |-> [id \in Ids |->
-        IF Holds(m, q) /\ id \in processQueueTable[m][q].finished
-                       /\ Position(q, id) >= Level(offsetTable[q])
+        IF Holds(m, q) /\ id \in epoch[m][q].finished
+                       /\ Position(q, id) >= Level(offsetTable[q]) /\ lost[q][id] = None
         THEN "MemberCrash" ELSE lost[q][id]]]
     /\ processQueueTable' = [processQueueTable EXCEPT ![m] = [q \in Queues |-> None]]
+    /\ epoch' = [epoch EXCEPT ![m] = [q \in Queues |-> None]]
     /\ offsetStore' = [offsetStore EXCEPT ![m] = [q \in Queues |-> None]]
     /\ orphans' = {e \in orphans : e.member # m}
     /\ UNCHANGED <<offsetTable, offsetFile, network, storeVars, begun, consumed, gap>>
@@ -220,8 +225,7 @@ Assign(m) ==
     /\ status[m] = "in"
     /\ assigned[m] # Allocate(m)
     /\ assigned' = [assigned EXCEPT ![m] = Allocate(m)]
-    /\ UNCHANGED <<status, processQueueTable, offsetStore, orphans, progressVars, storeVars,
-                   begun, consumed, gap>>
+    /\ UNCHANGED <<status, workVars, progressVars, storeVars, begun, consumed, gap>>
 
 (***************************************************************************)
 (* A member reads the list from the broker, and computes; or it asks the   *)
@@ -262,7 +266,7 @@ AddMessageQueue(m, q) ==
         from   == {id \in Ids : Position(q, id) >= start}
         with(n) ==
             LET pq == processQueueTable[n][q]
-            IN  {id \in from : id \in pq.finished \/ id \in IdsOf(pq.msgTreeMap)
+            IN  {id \in from : id \in epoch[n][q].finished \/ id \in IdsOf(pq.msgTreeMap)
                                 \/ Position(q, id) >= pq.nextOffset}
         shared == UNION {with(n) : n \in others}
         inWork == {e.id : e \in {o \in orphans : o.queue = q}} \cap from
@@ -270,17 +274,17 @@ AddMessageQueue(m, q) ==
                      [] id \in shared  -> "TwoOwners"
                      [] id \in inWork  -> "Handover"
                      [] OTHER          -> lost[q][id]
-        marked(pq) == [pq EXCEPT !.why = [id \in Ids |->
-            IF @[id] = None /\ id \in shared \ pq.finished THEN "TwoOwners" ELSE @[id]]]
+        marked(old) == [old EXCEPT !.why = [id \in Ids |->
+            IF @[id] = None /\ id \in shared \ old.finished THEN "TwoOwners" ELSE @[id]]]
         skipped == {id \in Ids : stored = None /\ Position(q, id) < start} \ consumed[q]
     IN  /\ status[m] = "in"
         /\ q \in assigned[m]
         /\ ~Holds(m, q)
         /\ "WaitForRelease" \in Remedies => others = {}
-        /\ processQueueTable' = [n \in Members |-> [processQueueTable[n] EXCEPT ![q] =
-            IF n = m
-            THEN [nextOffset |-> start, msgTreeMap |-> {}, finished |-> {},
-                  why |-> [id \in Ids |-> why(id)]]
+        /\ processQueueTable' = [processQueueTable EXCEPT
+            ![m][q] = [nextOffset |-> start, msgTreeMap |-> {}]]
+        /\ epoch' = [n \in Members |-> [epoch[n] EXCEPT ![q] =
+            IF n = m THEN [finished |-> {}, why |-> [id \in Ids |-> why(id)]]
             ELSE IF n \in others THEN marked(@) ELSE @]]
         /\ offsetStore' = [offsetStore EXCEPT ![m][q] = stored]
         /\ orphans' = {IF e.queue = q /\ e.id \in inWork /\ e.why = None
@@ -307,19 +311,20 @@ Send(commits) ==
 Reported(m, q) == offsetStore[m][q]
 
 Working(m, q) ==
-    {[member |-> m, queue |-> q, id |-> e.id, why |-> processQueueTable[m][q].why[e.id]] :
+    {[member |-> m, queue |-> q, id |-> e.id, why |-> epoch[m][q].why[e.id]] :
         e \in processQueueTable[m][q].msgTreeMap}
 
 RemoveUnnecessaryMessageQueue(m, q) ==
     LET pq       == processQueueTable[m][q]
         commit   == [Commit(m, q) EXCEPT !.offset = Reported(m, q)]
         stores   == Remedies \cap {"StoreBeforeRelease", "CommitEach"} # {}
-        forgotten(id) == id \in pq.finished /\ Position(q, id) >= Level(offsetTable[q])
+        forgotten(id) == id \in epoch[m][q].finished /\ Position(q, id) >= Level(offsetTable[q])
         unreported(id) == IF forgotten(id) THEN "Handover" ELSE lost[q][id]
     IN  /\ Holds(m, q)
         /\ q \notin assigned[m]
         /\ "FinishBeforeRelease" \in Remedies => pq.msgTreeMap = {}
         /\ processQueueTable' = [processQueueTable EXCEPT ![m][q] = None]
+        /\ epoch' = [epoch EXCEPT ![m][q] = None]
         /\ offsetStore' = [offsetStore EXCEPT ![m][q] = None]
         /\ orphans' = orphans \cup Working(m, q)
         /\ CASE commit.offset = None -> UNCHANGED progressVars
@@ -346,7 +351,7 @@ PullMessage(m, q) ==
             ![m][q].nextOffset = @ + 1,
             ![m][q].msgTreeMap =
                 @ \cup {[offset |-> pq.nextOffset, id |-> commitLog[q][pq.nextOffset + 1]]}]
-        /\ UNCHANGED <<memberVars, offsetStore, orphans, progressVars, storeVars,
+        /\ UNCHANGED <<memberVars, offsetStore, orphans, epoch, progressVars, storeVars,
                        begun, consumed, gap>>
 
 (***************************************************************************)
@@ -357,6 +362,7 @@ OffsetIllegal(m, q) ==
     /\ Holds(m, q)
     /\ processQueueTable[m][q].nextOffset > Len(commitLog[q])
     /\ processQueueTable' = [processQueueTable EXCEPT ![m][q] = None]
+    /\ epoch' = [epoch EXCEPT ![m][q] = None]
     /\ offsetStore' = [offsetStore EXCEPT ![m][q] = None]
     /\ "FinishBeforeRelease" \in Remedies => processQueueTable[m][q].msgTreeMap = {}
     /\ offsetTable' = [offsetTable EXCEPT ![q] = Len(commitLog[q])]
@@ -379,8 +385,8 @@ ProcessConsumeResult(m, q, e) ==
     IN  /\ Holds(m, q)
         /\ e \in pq.msgTreeMap
         /\ each => \A o \in rest : e.offset < o.offset
-        /\ processQueueTable' = [processQueueTable EXCEPT
-            ![m][q].msgTreeMap = rest,
+        /\ processQueueTable' = [processQueueTable EXCEPT ![m][q].msgTreeMap = rest]
+        /\ epoch' = [epoch EXCEPT
             ![m][q].finished = @ \cup {e.id},
             ![m][q].why[e.id] = None]
         /\ offsetStore' = [offsetStore EXCEPT ![m][q] = progress]
@@ -398,8 +404,8 @@ FinishOrphan(m, q) ==
         /\ consumed' = [consumed EXCEPT ![q] = @ \cup {e.id}]
         /\ lost' = IF Position(q, e.id) < Level(offsetTable[q]) THEN lost
                    ELSE [lost EXCEPT ![q][e.id] = "Handover"]
-    /\ UNCHANGED <<memberVars, processQueueTable, offsetStore, offsetTable, offsetFile, network,
-                   storeVars, begun, gap>>
+    /\ UNCHANGED <<memberVars, processQueueTable, offsetStore, epoch, offsetTable,
+                   offsetFile, network, storeVars, begun, gap>>
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
@@ -410,8 +416,8 @@ PersistAll(m) ==
     IN  /\ "CommitEach" \notin Remedies
         /\ \E q \in reported : offsetStore[m][q] # offsetTable[q]
         /\ Send({Commit(m, q) : q \in reported})
-        /\ UNCHANGED <<memberVars, processQueueTable, offsetStore, orphans, offsetTable,
-                       offsetFile, lost, storeVars, begun, consumed, gap>>
+        /\ UNCHANGED <<memberVars, workVars, offsetTable, offsetFile, lost, storeVars,
+                       begun, consumed, gap>>
 
 (***************************************************************************)
 (* A commit arrives, and is stored whatever it says.                       *)
@@ -420,8 +426,7 @@ UpdateConsumerOffset(commit) ==
     /\ commit \in network
     /\ network' = network \ {commit}
     /\ Store(commit.queue, commit.offset, LAMBDA id : lost[commit.queue][id])
-    /\ UNCHANGED <<memberVars, processQueueTable, offsetStore, orphans, storeVars,
-                   begun, consumed, gap>>
+    /\ UNCHANGED <<memberVars, workVars, storeVars, begun, consumed, gap>>
 
 (***************************************************************************)
 (* A commit does not arrive.                                               *)
@@ -433,8 +438,8 @@ LoseCommit(commit) ==
     /\ lost' = [lost EXCEPT ![commit.queue] = [id \in Ids |->
         IF @[id] = "LateCommit" /\ Position(commit.queue, id) < commit.offset
         THEN "LostCommit" ELSE @[id]]]
-    /\ UNCHANGED <<memberVars, processQueueTable, offsetStore, orphans, offsetTable, offsetFile,
-                   storeVars, begun, consumed, gap>>
+    /\ UNCHANGED <<memberVars, workVars, offsetTable, offsetFile, storeVars, begun,
+                   consumed, gap>>
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
@@ -456,8 +461,7 @@ SendMessage(q) ==
                       THEN [flushed EXCEPT ![q] = Len(commitLog[q]) + 1] ELSE flushed
         /\ gap' = IF Passed(q, Len(commitLog[q]))
                   THEN [gap EXCEPT ![q][id] = "ReusedOffset"] ELSE gap
-        /\ UNCHANGED <<memberVars, processQueueTable, offsetStore, orphans, progressVars,
-                       brokerCrashes, begun, consumed>>
+        /\ UNCHANGED <<memberVars, workVars, progressVars, brokerCrashes, begun, consumed>>
 
 (***************************************************************************)
 (* The log of a queue is flushed; the table of offsets is written to its   *)
@@ -467,15 +471,15 @@ Flush(q) ==
     /\ brokerCrashes < MaxBrokerCrashes
     /\ flushed[q] < Len(commitLog[q])
     /\ flushed' = [flushed EXCEPT ![q] = Len(commitLog[q])]
-    /\ UNCHANGED <<memberVars, processQueueTable, offsetStore, orphans, progressVars, commitLog,
-                   sent, brokerCrashes, begun, consumed, gap>>
+    /\ UNCHANGED <<memberVars, workVars, progressVars, commitLog, sent, brokerCrashes,
+                   begun, consumed, gap>>
 
 Persist ==
     /\ brokerCrashes < MaxBrokerCrashes
     /\ offsetFile # offsetTable
     /\ offsetFile' = offsetTable
-    /\ UNCHANGED <<memberVars, processQueueTable, offsetStore, orphans, offsetTable, network,
-                   lost, storeVars, begun, consumed, gap>>
+    /\ UNCHANGED <<memberVars, workVars, offsetTable, network, lost, storeVars, begun,
+                   consumed, gap>>
 
 (***************************************************************************)
 (* The broker dies, and starts with the offsets of its file, and with that *)
@@ -497,8 +501,7 @@ Load(length) ==
             THEN "BrokerCrash" ELSE lost[q][id]]]
         /\ gap' = [q \in Queues |-> [id \in Ids |->
             IF id \in cut(q) \ consumed[q] /\ gap[q][id] = None THEN "LostTail" ELSE gap[q][id]]]
-        /\ UNCHANGED <<memberVars, processQueueTable, offsetStore, orphans, offsetFile, network,
-                       sent, begun, consumed>>
+        /\ UNCHANGED <<memberVars, workVars, offsetFile, network, sent, begun, consumed>>
 
 -----------------------------------------------------------------------------
 Next ==

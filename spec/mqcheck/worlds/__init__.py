@@ -15,6 +15,7 @@ from mqcheck.worlds.offset_commit import OffsetCommitWorld
 from mqcheck.worlds.publish import PublishWorld
 from mqcheck.worlds.rebalance import RebalanceWorld
 from mqcheck.worlds.subscription import SubscriptionWorld
+from mqcheck.worlds.system import SystemWorld
 from mqspec.core import group, offset_commit, rebalance
 
 REPLAYED: tuple[Callable[..., Any], ...] = (
@@ -49,6 +50,7 @@ _WORLDS: Mapping[str, Callable[[Mapping[str, Any]], World]] = {
     "RetriesNotStoreOk": PublishWorld.of,
     "PostsSubscription": SubscriptionWorld.of,
     "Forever": ConsumeOrderlyWorld.of,
+    "Remedies": SystemWorld.of,
 }
 # A model of a protocol that Apache might have had is not one of the reference.
 _OTHER_PROTOCOLS = {
@@ -70,5 +72,7 @@ def world_of(model: Model) -> World | None:
     if given.get("Defect", "none") != "none":
         return None
     if any(given.get(name) == value for name, value in _OTHER_PROTOCOLS.items()):
+        return None
+    if given.get("Remedies", frozenset()) - {"SyncFlush"}:
         return None
     return next((of(given) for name, of in _WORLDS.items() if name in given), None)
