@@ -122,7 +122,8 @@ def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     # The first two retries wait for levels 3 and 4, which are 10 and 30 s otherwise.
     levels = ("--message-delay-level", "1s 5s 1s 1s", "--enable-property-filter")
     checks = ("--transaction-check-interval", "1000", "--transaction-time-out", "1000")
-    with serving(tmp_path_factory.mktemp("store"), *levels, *checks) as address:
+    options = (*levels, *checks, "--recall-message-enable")
+    with serving(tmp_path_factory.mktemp("store"), *options) as address:
         yield address
 
 
@@ -476,3 +477,22 @@ def test_java_pops_and_gets_again_what_it_failed_to_consume(java: Java, nameserv
     query = RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, fields)
     answer = asyncio.run(ask_broker_a(nameserver, query))
     assert answer.ext_fields["offset"] == "40"
+
+
+def test_java_is_answered_by_java(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "Requests"))
+    java.tell("push", "Answering", "Requests", "answering")
+    java.tell("request", "Requests", "question")
+    expected = {"answered to question", "replied question"}
+    java.wait(lambda said: expected <= set(said))
+    java.tell("stop", "Answering")
+
+
+def test_java_recalls_a_message_that_waits(java: Java, nameserver: str) -> None:
+    asyncio.run(create_topic(nameserver, "Timed"))
+    said = java.tell("send-timed", "Timed", "recalled", 3000)
+    (handle,) = (line.split()[1] for line in said if line.startswith("handle"))
+    (recalled,) = (line for line in java.tell("recall", "Timed", handle) if "recalled" in line)
+    assert recalled.split()[1] == next(line for line in said if "sent" in line).split()[-1]
+    java.tell("send-timed", "Timed", "comes", 5000)
+    assert [each.keys for each in read(nameserver, "Timed", 1)] == ["comes"]

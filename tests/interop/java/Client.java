@@ -13,10 +13,12 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.RequestCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -61,6 +63,15 @@ public final class Client {
                 message.setDelayTimeLevel(Integer.parseInt(words[3]));
                 sent(producer.send(message));
             }
+            case "send-timed" -> {
+                Message message = message(words[1], words[2], 1);
+                message.setDeliverTimeMs(System.currentTimeMillis() + Long.parseLong(words[3]));
+                SendResult result = producer.send(message);
+                sent(result);
+                say("handle " + result.getRecallHandle());
+            }
+            case "recall" -> say("recalled " + producer.recallMessage(words[1], words[2]));
+            case "request" -> producer.request(message(words[1], words[2], 1), new Answered(), 40_000);
             case "send-ordered" ->
                 sent(producer.send(message(words[1], words[2], 1), new SelectMessageQueueByHash(), words[3]));
             case "send-batch" -> {
@@ -115,6 +126,9 @@ public final class Client {
         } else {
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
                 messages.forEach(message -> got(group, message));
+                if (mode.equals("answering")) {
+                    messages.stream().filter(m -> m.getProperty("REPLY_TO_CLIENT") != null).forEach(Client::answer);
+                }
                 if (mode.equals("giving-up")) {
                     context.setDelayLevelWhenNextConsume(-1);
                     return ConsumeConcurrentlyStatus.RECONSUME_LATER;
@@ -127,6 +141,15 @@ public final class Client {
         }
         consumer.start();
         CONSUMERS.put(group, consumer);
+    }
+
+    private static void answer(MessageExt message) {
+        try {
+            producer.send(MessageUtil.createReplyMessage(message, ("to " + message.getKeys()).getBytes()));
+            say("replied " + message.getKeys());
+        } catch (Exception e) {
+            say("failed " + e);
+        }
     }
 
     private static void litePull(String group, String topic, int count) throws Exception {
@@ -157,6 +180,24 @@ public final class Client {
     private static synchronized void say(String line) {
         System.out.println(line);
         System.out.flush();
+    }
+
+    /**
+     * Says what a reply is. The request that waits for it cannot be used: 5.3.3's gives up once the
+     * message is sent (apache/rocketmq#9319), when this one is called with nothing.
+     */
+    private static final class Answered implements RequestCallback {
+        @Override
+        public void onSuccess(Message reply) {
+            if (reply != null) {
+                say("answered " + new String(reply.getBody()));
+            }
+        }
+
+        @Override
+        public void onException(Throwable e) {
+            say("unanswered " + e);
+        }
     }
 
     /** Commits or rolls back as the message's argument says; of others it knows nothing yet. */
