@@ -1,10 +1,11 @@
 """Retention: which segments of the log go, and when nothing is written any more.
 
-A segment goes as a whole, the oldest first, and never the last one. It goes once it was not
-written for 72 hours, but only in the hour of the day that is set for it, or when the disk is
-used to 75 percent; from 85 percent on it goes however young it is, and from 90 percent on puts
-are refused until the disk is used to 85 percent or less again. What refers to records that are
-gone, in ConsumeQueues and the index, follows.
+The twin of Retention.tla. A segment goes as a whole, the oldest first, and never the last one
+(CLEAN-001). It goes once it was not written for 72 hours, but only in the hour of the day that
+is set for it, or when the disk is used above 75 percent (CLEAN-002); above 85 percent it goes
+however young it is, and above 90 percent puts are refused until the disk is used to 85 percent
+or less again (CLEAN-005). What refers to records that are gone, in ConsumeQueues and the index,
+follows (CLEAN-003, CLEAN-004).
 
 Facts: CleanCommitLogService in DefaultMessageStore.java, MappedFileQueue.java,
 MessageStoreConfig.java (5.3.3).
