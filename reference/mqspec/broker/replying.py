@@ -72,8 +72,10 @@ async def _reply(
         store_host=broker.store_host,
         reconsume_times=integer(request, names.reconsume_times, 0),
     )
-    refusal = await _push(broker, record, request, names, send)
-    put = broker.store.put(record)
+    try:
+        refusal = await _push(broker, record, request, names, send)
+    finally:  # also where the replier has gone meanwhile
+        put = broker.store.put(record)
     stored = put.status in PUT_CODES
     if refusal:
         fields = _stored(put, queue_id) if stored else {}
