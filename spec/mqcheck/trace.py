@@ -20,7 +20,7 @@ NONE = -1  # None, in an event
 UNTOLD = -2  # not in the trace
 UNKNOWN = "Unknown"  # an action that no module has
 
-Value = int | str | tuple[str, ...]
+Value = int | str | tuple[int | str, ...]
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class Trace:
     module: str
     subject: str
     events: tuple[Event, ...]
-    before: tuple[int, ...]  # what was there when it began, as the TRACE_ module says
+    before: tuple[Any, ...]  # what was there when it began, as the TRACE_ module says
     members: frozenset[str]
     constants: Mapping[str, int] = field(default_factory=dict)  # of all traces the largest
 

@@ -127,7 +127,7 @@ def _data(traces: Sequence[Trace], edits: Sequence[Edit], is_numbered: bool) -> 
 
 def _longest(traces: Iterable[Trace]) -> int:
     """More than there are of anything in a trace."""
-    return max(len(trace.events) + max(trace.before, default=0) + 1 for trace in traces)
+    return max(len(trace.events) for trace in traces) + 1
 
 
 def _sequence(name: str, items: Iterable[str]) -> list[str]:

@@ -61,5 +61,8 @@ def _other_value(value: Value, others: Mapping[str, str]) -> Value | None:
     if isinstance(value, str):
         return others.get(value)
     if isinstance(value, tuple):
-        return value[1:] if value else None
+        *first, last = value or (None,)
+        if isinstance(last, int):
+            return (*value[:-1], last + 1)
+        return tuple(first) if value else None
     return value + 1 if value >= 0 else None

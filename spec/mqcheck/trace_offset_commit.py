@@ -63,6 +63,7 @@ class _Projection:
     told: list[tuple[int, int]] = field(default_factory=list)  # line, and what was told
     sent: list[_Sent] = field(default_factory=list)
     max_before: int | None = None  # of the queue, when the trace begins
+    end: int | None = None
     table_before: int | None = None
     file: int = NONE
     snapshot: tuple[int, int] | None = None  # line and value of a persist that has begun
@@ -77,10 +78,12 @@ class _Projection:
 
     # A broker's lines
 
-    def stored_message(self, line: int, end: int) -> None:
-        if self.max_before is None:
-            self.max_before = end - 1
-        self.add(line, "SendMessage", self.subject.broker, end)
+    def stored_message(self, line: int, end: int, *, is_found: bool) -> None:
+        if self.end is None:
+            self.end = self.max_before = end if is_found else end - 1
+        if end != self.end:
+            self.add(line, "SendMessage", self.subject.broker, end)
+        self.end = end
 
     def arrived(self, line: int, offset: int) -> None:
         first = next((s for s in self.sent if s.offset == offset and not s.arrived), None)
@@ -229,10 +232,11 @@ Projections = Mapping[QueueOfGroup, _Projection]
 def _read_log(number: int, line: Line, projections: Projections, _: dict[str, int]) -> None:
     for variable, key, *value in line.changes:
         if variable == "consume_queue" and value:
-            topic, queue_id = key
-            for subject, projection in projections.items():
-                if subject[1:] == (line.process, topic, queue_id):
-                    projection.stored_message(number, value[0]["max"])
+            found = [(key, value[0])] if key else value[0] or ()
+            for (topic, queue_id), span in found:
+                for subject, projection in projections.items():
+                    if subject[1:] == (line.process, topic, queue_id):
+                        projection.stored_message(number, span["max"], is_found=key is None)
 
 
 def _read_offset_commit(

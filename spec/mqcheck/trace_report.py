@@ -15,6 +15,7 @@ from mqcheck.trace_check import Edit, Refusal, check_traces
 from mqcheck.trace_edits import edits_of
 from mqcheck.trace_group import group_traces
 from mqcheck.trace_lock import lock_traces
+from mqcheck.trace_log import log_traces
 from mqcheck.trace_offset_commit import offset_commit_traces
 from mqcheck.trace_wire import is_recording, wire_lines
 from mqrules import UserError
@@ -22,6 +23,7 @@ from mqrules import UserError
 PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = {
     "Group": group_traces,
     "Lock": lock_traces,
+    "Log": log_traces,
     "OffsetCommit": offset_commit_traces,
 }
 """Of each module that has a TRACE_ model: how its traces are made of the lines of a file."""

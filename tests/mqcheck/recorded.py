@@ -36,7 +36,7 @@ class Served:
         self._command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(store)]
         self._command += ["--nameserver-port", str(self.nameserver_port)]
         self._command += ["--broker-port", str(broker_port), "--trace", str(trace)]
-        self._command += ["--rebalance-lock-max-live-time-ms", "1000"]
+        self._command += ["--rebalance-lock-max-live-time-ms", "1000", "--segment-size", "4096"]
 
     async def start(self) -> None:
         self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)

@@ -43,6 +43,7 @@ def recorded() -> dict[str, list[Trace]]:
 SEEN = {
     "Group": {"RegisterConsumer", "CloseChannel", "ConsumerIdList", "Restart"},
     "Lock": {"TryLockBatch", "UnlockBatch", "Elapse", "Restart"},
+    "Log": {"AppendMessage", "Dispatch", "DispatchBlank", "Flush"},
     "OffsetCommit": {"Load", "Persist", "CrashMember", "RemoveUnnecessaryMessageQueue"},
 }
 

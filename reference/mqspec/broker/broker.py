@@ -133,6 +133,7 @@ class Broker:
         not answer; nothing is left behind then.
         """
         async with AsyncExitStack() as undo:
+            self.note_told("Log", "segment_size", None, self.store_config.segment_size)
             report = self.store.open()
             undo.callback(self.store.close)
             self._load()

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -35,7 +35,7 @@ from mqspec.core.log import (
 from mqspec.core.record import Record, encode_record, offset_message_id, place
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
-from mqspec.core.step import Step, apply
+from mqspec.core.step import Change, Step, apply
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.consume_queue import ConsumeQueue
@@ -120,8 +120,8 @@ class Arrival(NamedTuple):
 class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
-    `on_arrival` is called with each message as it becomes visible, `on_step` with each step of
-    the log before it is carried out. `settle` is called after
+    `on_arrival` is called with each message as it becomes visible, `on_step` with what recovery
+    found and then with each step of the log, before it is carried out. `settle` is called after
     each put, to dispatch it and, with synchronous flush, to have it on disk first, now or soon;
     what it returns is how the put ended.
     """
@@ -181,7 +181,11 @@ class MessageStore:
         # would be trusted.
         self._disk.write(abort, str(os.getpid()).encode())
         self._disk.sync_directory(self.root)
-        return self._recover(abnormal)
+        report = self._recover(abnormal)
+        if self.on_step:
+            found = ((f.name, None, getattr(self._state, f.name)) for f in fields(self._state))
+            self.on_step(Step(tuple(Change(*change) for change in found)))
+        return report
 
     def close(self) -> None:
         """Stop cleanly: all is on disk, and the next start need not walk the log. Once it is
@@ -243,9 +247,7 @@ class MessageStore:
         except OSError as error:
             _log.error("the log cannot grow: %s", error)
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
-        if self.on_step:
-            self.on_step(step)
-        apply(self._state, step.changes)
+        self._carry(step)
         self._pending.extend(dispatches)
         self._written_at = now
         return PutResult(self.settle(), queue_offset, position, tuple(message_ids), now)
@@ -267,9 +269,7 @@ class MessageStore:
                 return
             self._is_dispatch_stuck = False
             self._pending.popleft()
-            if self.on_step:
-                self.on_step(step)
-            apply(self._state, step.changes)
+            self._carry(step)
             self._dispatched_at = dispatch.store_timestamp
             if step.result:
                 topic, queue_id = dispatch.queue
@@ -334,7 +334,7 @@ class MessageStore:
 
     def note_flushed(self, position: int) -> None:
         """All before a position is on disk."""
-        apply(self._state, log.flush(self._state, position).changes)
+        self._carry(log.flush(self._state, position))
         self.reput()
 
     def flush_commit_log(self) -> None:
@@ -595,6 +595,11 @@ class MessageStore:
         position, size, _ = self._unit(queue, offset)
         record = self._commit_log.record(position, size)
         return record.store_timestamp if isinstance(record, Record) else 0
+
+    def _carry(self, step: Step) -> None:
+        if self.on_step:
+            self.on_step(step)
+        apply(self._state, step.changes)
 
     def _settle(self) -> PutStatus:
         if self._config.sync_flush:
