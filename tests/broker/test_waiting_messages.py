@@ -14,6 +14,7 @@ from peer import SMALL, Peer, meet, running
 from mqspec.cluster import Cluster
 from mqspec.core.metadata import BrokerConfig
 from mqspec.service import clock_ms
+from mqspec.store.timer_check import TimerCheck, write_timer_check
 from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
@@ -108,6 +109,30 @@ def test_a_crash_repeats_what_was_delivered_since_offsets_were_written(tmp_path:
             copy = crashed(store)
         async with running(copy) as cluster:
             await until(lambda: stored(cluster, "T") == 2)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("taken", "delivered"), [(0, 1), (1, 0)])
+def test_a_timer_message_that_no_wheel_had_is_delivered(
+    tmp_path: Path, taken: int, delivered: int
+) -> None:
+    """Its second is long over, as progress has it: what counts is whether it was taken in."""
+    store = tmp_path / "store"
+
+    async def scenario() -> None:
+        async with running(store) as cluster:
+            peer = await meet(cluster.brokers[0].address)
+            await peer.send("T", i="TIMER_DELAY_MS\x01300\x02")
+            copy = crashed(store)
+            root = copy / cluster.brokers[0].store.root.relative_to(store)
+        check = TimerCheck(last_read_time=clock_ms() + 5000, master_timer_queue_offset=taken)
+        write_timer_check(root / "config" / "timercheck", check)
+        async with running(copy) as cluster:
+            peer = await meet(cluster.brokers[0].address)
+            await peer.send("Probe", i="TIMER_DELAY_MS\x01300\x02")
+            await until(lambda: stored(cluster, "Probe") == 1)
+            assert stored(cluster, "T") == delivered
 
     asyncio.run(scenario())
 
