@@ -9,6 +9,9 @@ EXTENDS Allocation
 CONSTANTS
     Topic,             \* how many queues there are
     Group,             \* how many members
+    LeaverHas,         \* the queues of one that leaves: so many must move
+    FirstJoinerHas,    \* or of one that joins
+    LastJoinerHas,
     AvgOuterLeaves,    \* averagely, when the first or the last one leaves
     AvgInnerLeaves,    \* when any other leaves
     AvgFirstJoins,     \* when one joins whose id is the first
@@ -30,6 +33,19 @@ Leaves(Strategy(_, _, _), gone) ==
 
 Joins(Strategy(_, _, _), new) ==
     Topic - Cardinality(Kept(Strategy, But(Group + 1, new), Numbers(Group + 1)))
+
+(***************************************************************************)
+(* What must move, whatever the strategy.                                  *)
+(***************************************************************************)
+Has(Strategy(_, _, _), c, members) ==
+    Cardinality(Strategy(c, Numbers(Topic), Numbers(members)))
+
+MustMove(Strategy(_, _, _)) ==
+    /\ \A gone \in 1..Group : Has(Strategy, gone, Group) = LeaverHas
+    /\ Has(Strategy, 1, Group + 1) = FirstJoinerHas
+    /\ Has(Strategy, Group + 1, Group + 1) = LastJoinerHas
+
+SlicesMustMove == MustMove(Averagely) /\ MustMove(AveragelyByCircle)
 
 (***************************************************************************)
 (* ALLOC-015, and what it is of other changes and by circle.               *)
