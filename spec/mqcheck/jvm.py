@@ -23,7 +23,12 @@ from mqcheck.watch import MODULE
 from mqspec import toolchain
 
 # Small models: the quick compiler and collector take half the time of the thorough ones.
-QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# TLC's classes are loaded for each run: their jar has its known sum, and to verify each class
+# again is a fifth of a small run. TLC clears a table in proportion to the memory that it has.
+QUICK = (
+    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m"),
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
+)
 THOROUGH = ("-XX:+UseParallelGC",)
 TRACES = ("-XX:+UseSerialGC", "-Xss64m")  # TLA+'s parser goes deep into a long sequence
 _EXPRESSION_COUNTERS = ("tlc2.tool.impl.Spec", "tlc2.value.impl.Value")
