@@ -143,8 +143,6 @@ IsMatchedByConsumeQueue(tags, tag) == \E wanted \in tags : Hash(wanted) = Hash(t
 
 IsWanted(tags, tag) == IF Defect = "ClientTrustsHash" THEN TRUE ELSE tag \in tags
 
-Passes(m, known, tag) == IsMatchedByConsumeQueue(known, tag) /\ IsWanted(subscribed[m], tag)
-
 (***************************************************************************)
 (* The owner pulls the next message, unless the broker refuses it, which   *)
 (* it does until it knows the member's version.                            *)
@@ -158,12 +156,14 @@ CheckPull(m) ==
     /\ owner = m
     /\ nextOffset < Len(QueueTags)
     /\ IsServed(m)
-    /\ LET tag   == QueueTags[nextOffset + 1]
-           known == IF PostsSubscription
-                    THEN [tags |-> subscribed[m], version |-> subVersion[m]]
-                    ELSE subscriptionTable
+    /\ LET tag    == QueueTags[nextOffset + 1]
+           known  == IF PostsSubscription
+                     THEN [tags |-> subscribed[m], version |-> subVersion[m]]
+                     ELSE subscriptionTable
+           passes == /\ IsMatchedByConsumeQueue(known.tags, tag)
+                     /\ IsWanted(subscribed[m], tag)
        IN  pulled' = <<[by |-> m, tag |-> tag, filter |-> known.version,
-                        delivered |-> Passes(m, known.tags, tag)]>>
+                        delivered |-> passes]>>
     /\ nextOffset' = nextOffset + 1
     /\ UNCHANGED <<subscriptionTable, subscribed, subVersion, heartbeat, owner, moves, heard>>
 
