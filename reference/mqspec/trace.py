@@ -13,7 +13,7 @@ no clock is needed. What a process wrote before it was killed is there.
 | changes | `[variable, key, value]`; without a value: the key is removed; key null: all of it |
 | sends | what is sent to other processes |
 
-The names are those of the core, `mqcheck.trace` reads the lines.
+The names are those of the core; `mqcheck.trace` reads the lines.
 """
 
 from __future__ import annotations
@@ -57,10 +57,6 @@ class Trace:
     ) -> None:
         """What is about to be told of a variable."""
         self._write(process, module, reads=[[variable, plain(key), plain(value)]])
-
-    def close(self) -> None:
-        """Nothing is written any more."""
-        os.close(self._file)
 
     def _write(self, process: str, module: str, **what: object) -> None:
         line = {
