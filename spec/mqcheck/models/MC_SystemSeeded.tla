@@ -1,7 +1,7 @@
 ---------------------------- MODULE MC_SystemSeeded ----------------------------
 (***************************************************************************)
-(* Two ways in which a group falls short of Delivery, each with one        *)
-(* operator of System changed.                                             *)
+(* Ways in which a group falls short of what System promises, each with    *)
+(* one operator of it changed.                                             *)
 (***************************************************************************)
 EXTENDS System
 
@@ -15,4 +15,10 @@ Pulled(m, q) == processQueueTable[m][q].nextOffset
 (* In place of Listed: who died stays on the broker's list.                *)
 (***************************************************************************)
 RunningOrDead == Running \cup {m \in Members : status[m] = "crashed"}
+
+(***************************************************************************)
+(* In place of Start: a member starts at the beginning, whatever is        *)
+(* stored.                                                                 *)
+(***************************************************************************)
+Beginning(q) == 0
 ================================================================================

@@ -235,6 +235,9 @@ RebalanceByTopic(m) == Assigner # "broker" /\ Assign(m)
 
 DoLoadBalance(m) == Assigner # "member" /\ Assign(m)
 
+\* What the file holds once the table is this.
+Written(table) == IF "PersistEach" \in Remedies THEN table ELSE offsetFile
+
 (***************************************************************************)
 (* What is stored of a queue from now on.  Of what was below and no longer *)
 (* is it is forgotten that it is consumed; of what is not below, Otherwise *)
@@ -244,24 +247,29 @@ Store(q, offset, Otherwise(_)) ==
     LET before == Level(offsetTable[q])
         now == IF "LargerCommitOnly" \in Remedies /\ offset < before THEN before ELSE offset
     IN  /\ offsetTable' = [offsetTable EXCEPT ![q] = now]
-        /\ offsetFile' = IF "PersistEach" \in Remedies
-                         THEN [offsetFile EXCEPT ![q] = now] ELSE offsetFile
+        /\ offsetFile' = Written(offsetTable')
         /\ lost' = [lost EXCEPT ![q] = [id \in Ids |->
             CASE Position(q, id) < now    -> None
               [] Position(q, id) < before -> "StepBack"
               [] OTHER                    -> Otherwise(id)]]
 
 (***************************************************************************)
-(* A member starts on a queue that it was told to consume, at the offset   *)
-(* that is stored; where there is none at the beginning or, as the policy  *)
-(* says, at the end.                                                       *)
+(* Where a member starts: at the offset that is stored; where there is     *)
+(* none at the beginning or, as the policy says, at the end.               *)
+(***************************************************************************)
+Start(q) ==
+    IF offsetTable[q] # None THEN offsetTable[q]
+    ELSE IF FromLast THEN Len(commitLog[q]) ELSE 0
+
+(***************************************************************************)
+(* A member starts on a queue that it was told to consume.                 *)
 (*                                                                         *)
 (* Here an epoch begins, and with it the reasons: why a message from here  *)
 (* on may have come, or be coming, to somebody else.                       *)
 (***************************************************************************)
 AddMessageQueue(m, q) ==
     LET stored == offsetTable[q]
-        start  == IF stored # None THEN stored ELSE IF FromLast THEN Len(commitLog[q]) ELSE 0
+        start  == Start(q)
         others == {n \in Members \ {m} : Holds(n, q)}
         from   == {id \in Ids : Position(q, id) >= start}
         with(n) ==
@@ -361,16 +369,17 @@ PullMessage(m, q) ==
 OffsetIllegal(m, q) ==
     /\ Holds(m, q)
     /\ processQueueTable[m][q].nextOffset > Len(commitLog[q])
+    /\ "FinishBeforeRelease" \in Remedies => processQueueTable[m][q].msgTreeMap = {}
     /\ processQueueTable' = [processQueueTable EXCEPT ![m][q] = None]
     /\ epoch' = [epoch EXCEPT ![m][q] = None]
     /\ offsetStore' = [offsetStore EXCEPT ![m][q] = None]
-    /\ "FinishBeforeRelease" \in Remedies => processQueueTable[m][q].msgTreeMap = {}
     /\ offsetTable' = [offsetTable EXCEPT ![q] = Len(commitLog[q])]
+    /\ offsetFile' = Written(offsetTable')
     /\ orphans' = orphans \cup Working(m, q)
     /\ gap' = [gap EXCEPT ![q] = [id \in Ids |->
         IF @[id] = None /\ id \in {work.id : work \in Working(m, q)} \ consumed[q]
         THEN "Correction" ELSE @[id]]]
-    /\ UNCHANGED <<memberVars, offsetFile, network, lost, storeVars, begun, consumed>>
+    /\ UNCHANGED <<memberVars, network, lost, storeVars, begun, consumed>>
 
 (***************************************************************************)
 (* A message is finished.  Progress is the smallest one that is not, or    *)
