@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -141,16 +142,16 @@ class RebalancePlayer(Player):
                 assert listed == self._known(self.state["cidAll"][of["member"]]), listed
 
     def compare(self) -> None:
-        for broker in self._brokers:
+        for broker, members in self.state["consumerTable"].items():
             # A closed connection is noticed some time later.
-            if not eventually(lambda of=broker: self._listed(of) == self._expected(of)):
-                raise AssertionError(f"{broker} lists {self._listed(broker)}")
+            as_known = partial(self._lists, broker, self._known(members))
+            assert eventually(as_known), f"{broker} lists {self._listed(broker)}"
+
+    def _lists(self, broker: str, known: list[str]) -> bool:
+        return self._listed(broker) == known
 
     def _listed(self, broker: str) -> list[str]:
         return self.scene.members(self._group, self._observers[broker])
-
-    def _expected(self, broker: str) -> list[str]:
-        return self._known(self.state["consumerTable"][broker])
 
     def _register(self, member: str, broker: str) -> None:
         channel = self._channels.get((member, broker))
