@@ -12,6 +12,7 @@ from mqcheck.values import parse_value
 from mqcheck.worlds.consume_orderly import ConsumeOrderlyWorld
 from mqcheck.worlds.long_polling import LongPollingWorld
 from mqcheck.worlds.offset_commit import OffsetCommitWorld
+from mqcheck.worlds.pop_polling import PopPollingWorld
 from mqcheck.worlds.publish import PublishWorld
 from mqcheck.worlds.rebalance import RebalanceWorld
 from mqcheck.worlds.subscription import SubscriptionWorld
@@ -50,6 +51,7 @@ _WORLDS: Mapping[str, Callable[[Mapping[str, Any]], World]] = {
     "RetriesNotStoreOk": PublishWorld.of,
     "PostsSubscription": SubscriptionWorld.of,
     "Forever": ConsumeOrderlyWorld.of,
+    "HoldsAtOnce": PopPollingWorld.of,
     "Remedies": SystemWorld.of,
 }
 # A model of a protocol that Apache might have had is not one of the reference.
