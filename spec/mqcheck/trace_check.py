@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JError
+
 from mqcheck.jvm import TRACES, run_tlc_in_jvm
 from mqcheck.manifest import MODELS, TLA
 from mqcheck.tlc import Exit, parse_output, refuse_failure
 from mqcheck.trace import Event, Trace
 from mqcheck.values import parse_value
+from mqrules import UserError
 
 _JOINT = ",\n"
 _CHUNK = 500  # events of one definition: the parser of TLA+ goes deeper with each
@@ -50,12 +53,13 @@ class Checked:
 
     refusals: tuple[Refusal, ...]
     survivors: tuple[Edit, ...]  # edits that leave a behaviour
+    states: int  # that TLC found
 
 
 def check_traces(
     traces: Sequence[Trace], edits: Sequence[Edit] = (), *, is_numbered: bool = True
 ) -> Checked:
-    """Run TLC once on traces of one module."""
+    """Run TLC once on traces of one module. Raises UserError where TLC fails."""
     module = f"TRACE_{traces[0].module}"
     config = (MODELS / f"{module}.cfg").read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory(prefix="mqcheck-trace-") as folder:
@@ -63,15 +67,19 @@ def check_traces(
         data.write_text(_data(traces, edits, is_numbered), encoding="utf-8")
         library = (Path(folder), TLA)
         path = MODELS / f"{module}.tla"
-        code, output = run_tlc_in_jvm(path, "", config, library, (), TRACES)
+        try:
+            code, output = run_tlc_in_jvm(path, "", config, library, (), TRACES)
+        except (Py4JError, OSError) as error:
+            why = f"Java ended under TLC: {error}"
+            raise UserError(module, why, "look at its memory, or check less at once") from None
         refuse_failure(output, code, module, path, library)
     run = parse_output(output, code)
     if run.exit is not Exit.HOLDS:
         raise AssertionError(f"{module}: TLC says {run.exit.name}")
-    return _read(traces, edits, output)
+    return _read(traces, edits, output, run.distinct)
 
 
-def _read(traces: Sequence[Trace], edits: Sequence[Edit], output: str) -> Checked:
+def _read(traces: Sequence[Trace], edits: Sequence[Edit], output: str, states: int) -> Checked:
     accepted: set[tuple[int, int]] = set()
     refused: dict[int, tuple[int, Mapping[str, Any]]] = {}
     for line in output.splitlines():
@@ -90,7 +98,7 @@ def _read(traces: Sequence[Trace], edits: Sequence[Edit], output: str) -> Checke
             event = trace.events[position - 1] if position <= len(trace.events) else None
             refusals.append(Refusal(trace, position, event, state))
     survivors = [edits[number - 1] for _, number in sorted(accepted) if number]
-    return Checked(tuple(refusals), tuple(survivors))
+    return Checked(tuple(refusals), tuple(survivors), states)
 
 
 def _position(refused: tuple[int, Mapping[str, Any]]) -> int:

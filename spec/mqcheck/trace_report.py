@@ -10,7 +10,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from mqcheck.trace import Event, Line, Trace, read_lines
+from mqcheck.trace import NONE, Event, Line, Trace, read_lines
 from mqcheck.trace_check import Edit, Refusal, check_traces
 from mqcheck.trace_edits import edits_of
 from mqcheck.trace_group import group_traces
@@ -61,8 +61,9 @@ def _report(module: str, traces: Sequence[Trace], console: Console) -> int:
 
 
 def _where(refusal: Refusal) -> str:
-    events, length = refusal.trace.events, refusal.length
-    line = events[min(length, len(events)) - 1].line
+    events = refusal.trace.events
+    length = min(refusal.length, len(events))
+    line = events[length - 1].line
     return f"{refusal.trace.subject}: the first {length} events, to line {line} of the file:"
 
 
@@ -79,13 +80,12 @@ def _refusal(refusal: Refusal) -> Table:
 
 
 def _cells(event: Event) -> tuple[str, ...]:
-    return event.process, event.action, str(event.x), str(event.y)
+    values = ("" if value == NONE else _shown(value) for value in (event.x, event.y))
+    return event.process, event.action, *values
 
 
 def _state(state: Mapping[str, Any]) -> Table:
-    table = Table(
-        "variable", "before it", title="what no action goes on from", title_justify="left"
-    )
+    table = Table("variable", "before that event")
     for name, value in state.items():
         table.add_row(name, _shown(value))
     return table

@@ -74,6 +74,13 @@ def test_what_is_left_out_swapped_or_altered_is_refused(
         assert all(later.process != event.process for later in rest)
 
 
+@pytest.mark.parametrize("module", PROJECTIONS)
+def test_an_event_is_one_state_more(recorded: dict[str, list[Trace]], module: str) -> None:
+    traces = recorded[module]
+    states = sum(len(trace.events) + 1 for trace in traces)
+    assert check_traces(traces).states == states  # so the cost grows with the length, no faster
+
+
 def test_a_lock_that_was_granted_too_early_is_refused(recorded: dict[str, list[Trace]]) -> None:
     traces = [replace(trace, constants={"TraceMaxLiveTime": 60_000}) for trace in recorded["Lock"]]
     refusals = check_traces(traces).refusals
