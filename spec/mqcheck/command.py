@@ -85,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
     if len(args.models) == 1 and args.models[0].endswith(".cfg"):
         return _run_file(Path(args.models[0]), console)
     if len(args.models) == 1 and args.models[0].endswith(".jsonl"):
-        return check_trace_file(Path(args.models[0]), console, is_edited=args.edits)
+        path, evidence = Path(args.models[0]), args.evidence
+        return check_trace_file(path, console, is_edited=args.edits, evidence=evidence)
     chosen = _choose(args)
     if args.list:
         for model in chosen:

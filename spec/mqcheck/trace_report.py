@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from mqcheck.trace_lock import lock_traces
 from mqcheck.trace_log import log_traces
 from mqcheck.trace_offset_commit import offset_commit_traces
 from mqcheck.trace_wire import is_recording, wire_lines
-from mqrules import UserError
+from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
 
 PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = {
     "Group": group_traces,
@@ -29,17 +29,33 @@ PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = 
 """Of each module that has a TRACE_ model: how its traces are made of the lines of a file."""
 
 LEAST_REFUSED: Final = 0.95  # of all edits
+DECIDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "Group": ("GROUP-001", "GROUP-003", "GROUP-005"),
+    "Lock": ("LOCK-001", "LOCK-003", "LOCK-004", "LOCK-008"),
+    "Log": ("LOG-001", "LOG-002", "LOG-003", "LOG-004"),
+    "OffsetCommit": ("OFFSET-001", "OFFSET-003", "OFFSET-010"),
+}
+"""The rules of which an accepted trace of a module is a sample: a step against one is refused."""
+
 _SHOWN = 10  # events of a refused prefix, the last ones
 
 
-def check_trace_file(path: Path, console: Console, *, is_edited: bool = False) -> int:
+def check_trace_file(
+    path: Path, console: Console, *, is_edited: bool = False, evidence: Path | None = None
+) -> int:
     """Whether all that a file tells is allowed; if it is to be edited, whether at least 95 % of
-    the edits of it are not."""
-    lines = wire_lines(path) if is_recording(path) else read_lines(path)
+    the edits of it are not. Of a module whose traces are accepted there is evidence."""
+    is_recorded = is_recording(path)
+    lines = wire_lines(path) if is_recorded else read_lines(path)
     traces = {module: list(project(lines)) for module, project in PROJECTIONS.items()}
     if not any(traces.values()):
         raise UserError(str(path), "no member of a group is in it", "trace a group at work")
-    failed = sum(_report(module, its, console) for module, its in traces.items() if its)
+    refused = {module: _report(module, its, console) for module, its in traces.items() if its}
+    failed = sum(refused.values())
+    if evidence:
+        target = path.name if is_recorded else "mqspec"
+        accepted = [module for module, number in refused.items() if not number]
+        write_evidence(evidence, (e for m in accepted for e in _evidence(m, traces[m], target)))
     if is_edited and not failed:
         failed = _report_edits(traces, console)
     return 1 if failed else 0
@@ -58,6 +74,14 @@ def _report(module: str, traces: Sequence[Trace], console: Console) -> int:
         console.print(_refusal(refusal))
         console.print(_state(refusal.state))
     return refused
+
+
+def _evidence(module: str, traces: Sequence[Trace], target: str) -> Iterator[Evidence]:
+    events = sum(len(trace.events) for trace in traces)
+    detail = {"traces": len(traces), "events": events}
+    for rule in DECIDED[module]:
+        subject = f"TRACE_{module}"
+        yield Evidence(rule, EvidenceKind.SAMPLED, subject, Verdict.HELD, target, detail=detail)
 
 
 def _where(refusal: Refusal) -> str:

@@ -19,9 +19,9 @@ from mqcheck.trace import NO_PROCESS, Event, Line, Trace, read_lines
 from mqcheck.trace_check import check_traces
 from mqcheck.trace_edits import edits_of
 from mqcheck.trace_offset_commit import offset_commit_traces
-from mqcheck.trace_report import PROJECTIONS, check_trace_file
+from mqcheck.trace_report import DECIDED, PROJECTIONS, check_trace_file
 from mqcheck.trace_wire import is_recording, wire_lines
-from mqrules import UserError
+from mqrules import EvidenceKind, UserError, read_evidence, rules
 
 DATA = Path(__file__).parent / "data"
 GROUPS = DATA / "groups.jsonl"
@@ -193,6 +193,16 @@ def test_a_recording_of_something_else_gets_one_line(tmp_path: Path) -> None:
     file.write_text('{"srv":"broker","conn":1,"dir":"c2s","header":7}\n', encoding="utf-8")
     with pytest.raises(UserError, match="not a frame"):
         check_trace_file(file, CONSOLE)
+
+
+def test_what_is_accepted_is_sampled_evidence(tmp_path: Path) -> None:
+    file = tmp_path / "evidence.jsonl"
+    assert check_trace_file(FRAMES, CONSOLE, evidence=file) == 0
+    records = read_evidence(file)
+    assert {record.rule for record in records} == set(DECIDED["OffsetCommit"])
+    assert {record.kind for record in records} == {EvidenceKind.SAMPLED}
+    assert {record.target for record in records} == {FRAMES.name}
+    assert rules().keys() >= {rule for of_module in DECIDED.values() for rule in of_module}
 
 
 # Files
