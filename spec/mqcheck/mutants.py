@@ -3,13 +3,14 @@
 An invariant that holds of every mutant may hold of anything: it may say nothing. So each
 invariant that a model claims must fail in a mutant, the invariant itself being untouched.
 
-A guard becomes TRUE; an update of variables leaves them as they were.
+A guard becomes TRUE; an update of variables leaves them as they were; of an IF one branch is
+always taken. What the properties are made of stays untouched.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +24,7 @@ _DEFINITION = re.compile(r"^(?P<name>\w+)(?:\([^)]*\))? *==", re.MULTILINE)
 _END = re.compile(r"^(?:-{4,}|={4,})", re.MULTILINE)
 _BULLET = re.compile(r"/\\ *(?=\S)")
 _OPENS_LIST = re.compile(r"(?:^|==|:|\bIN|\bTHEN|\bELSE|/\\|\\/|=>|->|\() *$")
+_CONDITION = re.compile(r"\bIF\s+((?:(?!\bIF\b).)*?)\s+THEN\b", re.DOTALL)
 _INFIX = re.compile(r" /\\ ")
 _STRUCTURED = re.compile(r"\\/|\\[AE]\b|\b(?:IF|LET|CASE|CHOOSE)\b")
 _PRIMED = re.compile(r"\b(\w+)'")
@@ -59,17 +61,23 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
     """All mutants of a module, in the order of its text."""
     code = _COMMENT.sub(_blank, text)
     variables = _variables(code)
-    actions = list(_actions(code))
-    names = frozenset(name for name, _, _ in actions)
-    for name, begin, end in actions:
-        for first, last in _conjuncts(code, begin, end):
-            conjunct = code[first:last].rstrip()
-            instead = _weaker(conjunct, variables, names)
-            if instead is None or not _is_whole(conjunct):
-                continue
-            changed = text[:first] + instead + text[first + len(conjunct) :]
-            line = text.count("\n", 0, first) + 1
-            yield Mutant(module, name, line, " ".join(conjunct.split()), changed)
+    steps = list(_steps(code))
+    actions = frozenset(name for name, begin, end in steps if _changes(code[begin:end]))
+    for name, begin, end in steps:
+        edits = [
+            (first, conjunct, conjunct, _weaker(conjunct, variables, actions))
+            for first, last in _conjuncts(code, begin, end)
+            if _is_whole(conjunct := code[first:last].rstrip())
+        ]
+        for found in _CONDITION.finditer(code, begin, end):
+            for answer in ("FALSE", "TRUE"):
+                told = f"IF {found[1]}, which is {answer}"
+                edits.append((found.start(1), found[1], told, answer))
+        for first, old, told, new in edits:
+            if new is not None:
+                changed = text[:first] + new + text[first + len(old) :]
+                line = text.count("\n", 0, first) + 1
+                yield Mutant(module, name, line, " ".join(told.split()), changed)
 
 
 def _blank(comment: re.Match[str]) -> str:
@@ -83,32 +91,50 @@ def _variables(code: str) -> frozenset[str]:
     return frozenset(words | set(_PRIMED.findall(code)))
 
 
-def _actions(code: str) -> Iterator[tuple[str, int, int]]:
-    """Name, begin and end of each definition that changes variables and that Next comes to."""
+def _steps(code: str) -> Iterator[tuple[str, int, int]]:
+    """Name, begin and end of each definition that Next comes to, and that no property does."""
     found = list(_DEFINITION.finditer(code))
-    places: dict[str, tuple[int, int]] = {}
     ends = [match.start() for match in found[1:]] + [len(code)]
-    for match, end in zip(found, ends, strict=False):
+    places: dict[str, tuple[int, int]] = {}
+    for match, end in zip(found, ends, strict=True):
         rule = _END.search(code, match.end(), end)
         places[match["name"]] = match.end(), rule.start() if rule else end
-    waiting, reached = [name for name in places if name.endswith("Next")], set()
-    while waiting:
-        name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
-            begin, end = places[name]
-            waiting += places.keys() & set(re.findall(r"\w+", code[begin:end]))
+    words = {
+        name: places.keys() & set(re.findall(r"\w+", code[begin:end]))
+        for name, (begin, end) in places.items()
+    }
+    nexts = {name for name in places if name.endswith("Next")}
+    steps = _reached(words, nexts)
+    behaviour = {
+        name for name in places if name.endswith("Init") or _reached(words, {name}) & nexts
+    }
+    properties = _reached(words, places.keys() - steps - behaviour)
     for name, (begin, end) in places.items():
-        body = code[begin:end]
-        changes = _PRIMED.search(body) or _UNCHANGED.search(body)
-        if name in reached and changes and not name.endswith("Next"):
+        is_touched = name in properties and not _changes(code[begin:end])
+        if name in steps - nexts and not is_touched:
             yield name, begin, end
+
+
+def _reached(words: Mapping[str, Set[str]], names: Set[str]) -> set[str]:
+    """The definitions that these come to, and these."""
+    waiting, reached = list(names), set()
+    while waiting:
+        if (name := waiting.pop()) not in reached:
+            reached.add(name)
+            waiting += words[name]
+    return reached
+
+
+def _changes(body: str) -> bool:
+    return bool(_PRIMED.search(body) or _UNCHANGED.search(body))
 
 
 def _conjuncts(code: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
     """Where each conjunct begins and ends: items of lists, or of a plain line."""
     body = code[begin:end]
     if "\n" not in body.strip() and not _STRUCTURED.search(body):
+        if not _INFIX.search(body) and not _changes(body):
+            return  # a value, not a guard
         parts = [begin, *(begin + m.end() for m in _INFIX.finditer(body))]
         ends = [*(begin + m.start() for m in _INFIX.finditer(body)), end]
         for first, last in zip(parts, ends, strict=True):

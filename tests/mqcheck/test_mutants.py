@@ -28,10 +28,13 @@ Fill(n) ==
            \\/ /\\ water = 9
               /\\ UNCHANGED water
         /\\ Carry
-Rain == buckets > 2 /\\ buckets' = 0 /\\ water' = water
+Small == water
+InRange == water \\in 0..3 /\\ Small >= 0
+Spare == IF water > 9 THEN 1 ELSE 0
+Rain == buckets > 2 /\\ buckets' = Spare /\\ water' = water
 Next == (\\E n \\in 1..2 : Fill(n)) \\/ Rain
 Spec == Init /\\ [][Next]_Vars
-Enough == water \\in 0..3
+Enough == InRange /\\ (IF water = 3 THEN TRUE ELSE Small < 3)
 Few == buckets < 4
 Same == water = water
 Grows == [][buckets' >= buckets]_Vars
@@ -58,9 +61,11 @@ def test_guards_and_updates_of_actions_are_taken_away_one_by_one() -> None:
         (12, "Fill", "water >= n"),
         (13, "Fill", "water' = rest"),
         (14, "Fill", "water = 9"),
-        (17, "Rain", "buckets > 2"),
-        (17, "Rain", "buckets' = 0"),
-        (17, "Rain", "water' = water"),
+        (19, "Spare", "IF water > 9, which is FALSE"),
+        (19, "Spare", "IF water > 9, which is TRUE"),
+        (20, "Rain", "buckets > 2"),
+        (20, "Rain", "buckets' = Spare"),
+        (20, "Rain", "water' = water"),
     ]
     assert "IN  /\\ TRUE\n" in found[1].text
     assert "/\\ UNCHANGED <<water>>\n        /\\ Carry" in found[2].text
