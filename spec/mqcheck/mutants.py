@@ -94,7 +94,7 @@ def _variables(code: str) -> frozenset[str]:
 def _steps(code: str) -> Iterator[tuple[str, int, int]]:
     """Name, begin and end of each definition that Next comes to, and that no property does."""
     found = list(_DEFINITION.finditer(code))
-    ends = [match.start() for match in found[1:]] + [len(code)]
+    ends = [*(match.start() for match in found), len(code)][1:]
     places: dict[str, tuple[int, int]] = {}
     for match, end in zip(found, ends, strict=True):
         rule = _END.search(code, match.end(), end)

@@ -74,6 +74,11 @@ def test_guards_and_updates_of_actions_are_taken_away_one_by_one() -> None:
         assert "buckets' = 9" in mutant.text  # comments stay as they are
 
 
+def test_a_module_that_only_extends_another_has_none() -> None:
+    text = "---- MODULE MC_Well ----\nEXTENDS Well\n====\n"
+    assert list(mutants.mutants("MC_Well", text)) == []
+
+
 def test_an_invariant_that_fails_in_no_mutant_is_told() -> None:
     told: list[str] = []
     enough, same = judge([MODEL], None, told.append)
