@@ -97,8 +97,24 @@ def test_a_torn_offsets_file_is_replaced_by_its_backup(scene: Scene) -> None:
     assert scene.committed(group, topic) == 42
 
 
+@case("RECOV-023", party="broker", claims="restart store", after=COMMITTED)
+def test_a_torn_offsets_file_does_not_become_the_backup(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.broker.call(requests.commit_offset(group, topic, 42))
+    assert eventually(lambda: stored(backup_file(scene), group, topic) == 42, PERSISTED_S)
+
+    def damage() -> None:
+        offsets_file(scene).write_bytes(b"")
+
+    scene.restart(Restart.DAMAGE, damage)
+    # From the first write on: were the file torn in it, the backup would be all there is.
+    assert eventually(lambda: stored(offsets_file(scene), group, topic) == 42, PERSISTED_S)
+    assert stored(backup_file(scene), group, topic) == 42
+
+
 @case("RECOV-022", party="broker", claims="restart store", after=STORED)
 def test_two_torn_offsets_files_keep_no_message_back(scene: Scene) -> None:
+    scene.restart(Restart.RUIN)  # behind the cases that damage the log, which is cut off there
     topic, group = scene.topic(), scene.group()
     for n in range(3):
         scene.send(topic, f"message {n}".encode())
