@@ -253,7 +253,7 @@ def _remove_queues(
 
 
 def broker_heartbeat(state: RouteState, address: BrokerAddr, now_ms: int) -> Step:
-    """Route!BrokerHeartbeat. A broker says only that it is there; of a stranger it is ignored."""
+    """A broker says only that it is there; of a stranger it is ignored."""
     live = state.broker_live_table.get(address)
     if live is None:
         return Step()
@@ -264,7 +264,7 @@ def broker_heartbeat(state: RouteState, address: BrokerAddr, now_ms: int) -> Ste
 def query_data_version(
     state: RouteState, address: BrokerAddr, data_version: DataVersion | None, now_ms: int
 ) -> Step:
-    """Route!QueryDataVersion. A broker asks whether it has to register again, which counts as a
+    """A broker asks whether it has to register again, which counts as a
     heartbeat. Result: whether its topics changed, and the DataVersion that is known or None."""
     live = state.broker_live_table.get(address)
     known = live.data_version if live else None
@@ -297,14 +297,14 @@ def expired_brokers(
 
 
 def wipe_write_perm(state: RouteState, broker_name: BrokerName) -> Step:
-    """Route!WipeWritePerm. No route offers a broker's queues to producers any more, until it
+    """No route offers a broker's queues to producers any more, until it
     registers a change. Result: of how many topics."""
     changes = tuple(_set_perm(state, broker_name, lambda perm: perm & ~Perm.WRITE))
     return Step(changes, result=len(changes))
 
 
 def add_write_perm(state: RouteState, broker_name: BrokerName) -> Step:
-    """Route!AddWritePerm. The opposite, and more: all become readable as well, whatever they
+    """The opposite, and more: all become readable as well, whatever they
     were before (NAMESRV-019). Result: of how many topics."""
     changes = tuple(_set_perm(state, broker_name, lambda _: Perm.READ | Perm.WRITE))
     return Step(changes, result=len(changes))
@@ -320,7 +320,7 @@ def _set_perm(
 
 
 def delete_topic(state: RouteState, topic: Topic, cluster: str | None) -> Step:
-    """Route!DeleteTopic. An administrator takes a topic out of the routes, of one cluster or of
+    """An administrator takes a topic out of the routes, of one cluster or of
     all. It is back as soon as a broker registers it."""
     queues = state.topic_queue_table.get(topic)
     if queues is None:
@@ -331,7 +331,7 @@ def delete_topic(state: RouteState, topic: Topic, cluster: str | None) -> Step:
 
 
 def register_topic(state: RouteState, topic: Topic, queue_datas: tuple[QueueData, ...]) -> Step:
-    """Route!RegisterTopic. Somebody else than a broker puts a topic into the routes; the queues
+    """Somebody else than a broker puts a topic into the routes; the queues
     of the brokers up to the first that is not known are taken, of a new topic none then."""
     queues = dict(state.topic_queue_table.get(topic, {}))
     is_new = not queues
