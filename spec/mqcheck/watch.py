@@ -18,22 +18,24 @@ MARK = "mqcheck violated"
 OPTIONS = ("-continue",)
 
 _FIRST_REGISTER = 1000  # of TLCSet; a model may use those below
+# All names are its own: the module may have defined any other.
 _TEXT = """\
 ---- MODULE {module} ----
 EXTENDS {extends}, TLC
-MqcheckRegister(i) == {register} + i
-MqcheckViolated(i) == CASE {cases}
-ASSUME \\A i \\in 1..{count} : TLCSet(MqcheckRegister(i), FALSE)
+MqcheckRegister(mqcheckI) == {register} + mqcheckI
+MqcheckViolated(mqcheckI) == CASE {cases}
+ASSUME \\A mqcheckI \\in 1..{count} : TLCSet(MqcheckRegister(mqcheckI), FALSE)
+MqcheckIsNew(mqcheckI) == ~TLCGet(MqcheckRegister(mqcheckI)) /\\ MqcheckViolated(mqcheckI)
 {invariant} ==
-    LET new == {{i \\in 1..{count} : ~TLCGet(MqcheckRegister(i)) /\\ MqcheckViolated(i)}}
-    IN  \\/ new = {{}}
-        \\/ /\\ PrintT(<<"{mark}", new>>)
-           /\\ \\A i \\in new : TLCSet(MqcheckRegister(i), TRUE)
+    LET mqcheckNew == {{mqcheckI \\in 1..{count} : MqcheckIsNew(mqcheckI)}}
+    IN  \\/ mqcheckNew = {{}}
+        \\/ /\\ PrintT(<<"{mark}", mqcheckNew>>)
+           /\\ \\A mqcheckI \\in mqcheckNew : TLCSet(MqcheckRegister(mqcheckI), TRUE)
            /\\ FALSE
 {limit}====
 """
 _LIMIT = """\
-MqcheckAll == \\A i \\in 1..{count} : TLCGet(MqcheckRegister(i))
+MqcheckAll == \\A mqcheckI \\in 1..{count} : TLCGet(MqcheckRegister(mqcheckI))
 {limit} == TLCGet("distinct") > {most} \\/ MqcheckAll => TLCSet("exit", TRUE)
 """
 
@@ -46,7 +48,7 @@ def watch_module(extends: str, invariants: Sequence[str], most: int = 0) -> str:
     """
     count = len(invariants)
     limit = _LIMIT.format(count=count, most=most, limit=LIMIT) if most else ""
-    cases = " [] ".join(f"i = {i} -> ~{name}" for i, name in enumerate(invariants, start=1))
+    cases = " [] ".join(f"mqcheckI = {i} -> ~{name}" for i, name in enumerate(invariants, start=1))
     return _TEXT.format(
         module=MODULE,
         extends=extends,

@@ -73,7 +73,8 @@ def test_a_model_that_is_as_the_manifest_says_passes_in_one_run_a_question() -> 
 def many(model: Model, tmp_path: Path) -> Model:
     """A model with more to break: in the first state, and two in one state."""
     breaks = {"NotNone": Break((), 1), "NotTwo": Break((), 3), "NotTwoNorThree": Break((), 3)}
-    text = "NotNone == count # 0\nNotTwo == count # 2\nNotTwoNorThree == count < 2\nFull =="
+    text = "new == 1\nmqcheck == 2\nNotNone == count # 0\nNotTwo == count # 2\n"
+    text += "NotTwoNorThree == count < 2\nFull =="
     (tmp_path / "Counter.tla").write_text(MODULE.replace("Full ==", text))
     names = "TypeOK " + " ".join(breaks)
     (tmp_path / "MC_Counter.cfg").write_text(CONFIG.replace("TypeOK", names))
