@@ -203,7 +203,8 @@ class Connection(asyncio.Protocol):
             if not answer.done():
                 answer.set_exception(ConnectionLostError(f"{self.peer}: the connection is lost"))
         for task in self._answers:
-            task.cancel()
+            # What has just come is begun before: it was asked for.
+            self._loop.call_soon(task.cancel)
         self._closed.set_result(None)
         if self._on_close:
             self._on_close(self)

@@ -188,6 +188,23 @@ def test_a_torn_frame_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert "in the middle of a frame" in caplog.text
 
 
+def test_a_request_is_begun_though_its_connection_closes_at_once() -> None:
+    async def scene() -> None:
+        begun = asyncio.Event()
+
+        async def slowly(request: RemotingCommand) -> RemotingCommand:
+            begun.set()
+            await asyncio.Event().wait()
+            return request.response()
+
+        connection = Connection(lambda _, request: slowly(request))
+        connection.data_received(encode(RemotingCommand(LATER)))
+        connection.connection_lost(None)
+        await begun.wait()
+
+    run(scene)
+
+
 def test_a_silent_connection_is_closed() -> None:
     async def scene() -> None:
         async with served(idle_ms=50) as server:
