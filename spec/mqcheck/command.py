@@ -43,6 +43,7 @@ from mqrules.scenario import Step
 
 HELP = "check the TLA+ models with TLC"
 CACHE = Path(".mqspec/check")
+_START = 5_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -149,16 +150,24 @@ def _run_batches(
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
     ) as progress:
-        total = sum(batch.states for batch in asked)
-        task = progress.add_task("", total=total, runs=0, total_runs=len(asked))
+        total = sum(map(_effort, asked))
+        task = progress.add_task("", total=total, runs=0, total_runs=len(asked), states=0)
 
-        def report(batch: Batch, results: Sequence[Result]) -> None:
+        def done(batch: Batch) -> None:
+            fields = progress.tasks[task].fields
+            runs, states = fields["runs"] + 1, fields["states"] + batch.states
+            progress.update(task, advance=_effort(batch), runs=runs, states=states)
+
+        def report(results: Sequence[Result]) -> None:
             for result in results:
                 console.print(_line(result), soft_wrap=True)
-            runs = progress.tasks[task].fields["runs"] + 1
-            progress.update(task, advance=batch.states, runs=runs)
 
-        return run_batches(asked, jobs, cache, report)
+        return run_batches(asked, jobs, cache, done, report)
+
+
+def _effort(batch: Batch) -> int:
+    """In states: what it takes to start a run is worth so many."""
+    return batch.states + _START
 
 
 class _Speed(ProgressColumn):
@@ -167,8 +176,8 @@ class _Speed(ProgressColumn):
     def render(self, task: Task) -> Text:
         if not (task.completed and task.elapsed):
             return Text("")
-        speed = task.completed / task.elapsed
-        left = (task.remaining or 0) / speed
+        speed = task.fields["states"] / task.elapsed
+        left = (task.remaining or 0) / task.completed * task.elapsed
         return Text(f"{speed:,.0f} states/s, some {left:.0f} s left")
 
 

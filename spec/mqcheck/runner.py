@@ -210,10 +210,12 @@ def run_batches(
     asked: Sequence[Batch],
     jobs: int,
     cache: Cache | None,
-    report: Callable[[Batch, Sequence[Result]], None],
+    done: Callable[[Batch], None],
+    report: Callable[[Sequence[Result]], None],
 ) -> list[Result]:
-    """Run batches, `jobs` at a time, the largest first; `report` is told of each, once it and
-    all before it have ended. The results are in the order of the batches.
+    """Run batches, `jobs` at a time, the largest first. `done` is told of each as it ends,
+    `report` of its results once all before it have ended too. The results are in the order of
+    the batches.
 
     A model that TLC refuses stops the rest: nothing is worth reading until it is mended.
     """
@@ -227,8 +229,9 @@ def run_batches(
         try:
             for future in as_completed(futures):
                 results[futures[future]] = future.result()
+                done(asked[futures[future]])
                 while reported in results:
-                    report(asked[reported], results[reported])
+                    report(results[reported])
                     reported += 1
         except UserError:
             pool.shutdown(cancel_futures=True)

@@ -7,10 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from mqcheck import manifest
+from mqcheck import manifest, runner
 from mqcheck.config import read_config
 from mqcheck.manifest import Break, Counts, Model, Tier, check_model
-from mqcheck.runner import batches, compare, never_taken, plan, run_batch, run_check
+from mqcheck.runner import (
+    Batch,
+    Check,
+    Result,
+    batches,
+    compare,
+    never_taken,
+    plan,
+    run_batch,
+    run_batches,
+    run_check,
+)
 from mqcheck.tlc import Exit
 from mqrules import Kind, Level, UserError, Verdict, rules
 
@@ -152,6 +163,24 @@ def test_other_counts_or_another_depth_are_noticed() -> None:
     assert compare(replace(last, depth=5), broken.run) == (
         "Below: counterexample of 4 states, the manifest says 5"
     )
+
+
+def test_progress_is_told_of_each_and_results_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    (first, *_) = plan(MODEL)
+    result = run_check(first)
+    larger = replace(first, model=replace(MODEL, counts=Counts(99, 99, 9)))
+    asked = [Batch((first,)), Batch((larger,))]
+
+    def answer(batch: Batch, _: object) -> list[Result]:
+        return [replace(result, check=batch.checks[0])]
+
+    monkeypatch.setattr(runner, "run_batch", answer)
+    ended: list[Batch] = []
+    told: list[Check] = []
+    results = run_batches(asked, 1, None, ended.append, lambda of: told.extend(r.check for r in of))
+    assert sorted(batch.states for batch in ended) == [18, 99]
+    assert told == [first, larger]
+    assert [result.check for result in results] == told
 
 
 def test_an_action_that_is_never_taken_is_noticed(tmp_path: Path) -> None:
