@@ -128,7 +128,7 @@ def _try_mutants(chosen: Sequence[Model], cache: Cache | None, console: Console)
     for name, listed in protocols().items():
         own = [model for model in listed if model in chosen and not model.defect]
         with console.status(f"mutants of {name}") if own else nullcontext():
-            judged = judge(own, cache, lambda told: console.print(f"  {told}", soft_wrap=True))
+            judged = judge(own, cache, lambda told: _print_plain(console, f"  {told}"))
         for fate in judged:
             if not fate.killer:
                 held = f"fails in no mutant of {', '.join(fate.models)}"
@@ -137,6 +137,11 @@ def _try_mutants(chosen: Sequence[Model], cache: Cache | None, console: Console)
     survivors = [fate for fate in fates if not fate.killer]
     console.print(f"{_many(fates, 'invariant')}, {len(survivors)} of them fail in no mutant")
     return 1 if survivors else 0
+
+
+def _print_plain(console: Console, line: str) -> None:
+    """A line in which brackets are TLA+, not markup."""
+    console.print(line, soft_wrap=True, markup=False)
 
 
 def _run_batches(
