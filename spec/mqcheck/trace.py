@@ -47,6 +47,18 @@ class Event(NamedTuple):
     is_hidden: bool = False  # no process told it, and the others imply it
 
 
+class QueueOfGroup(NamedTuple):
+    """What a trace may be about."""
+
+    group: str
+    broker: str
+    topic: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.group} on {self.topic}/{self.queue_id} of {self.broker}"
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What happened to one part of a module's state."""

@@ -18,7 +18,7 @@ from mqcheck.jvm import TRACES, run_tlc_in_jvm
 from mqcheck.manifest import MODELS, TLA
 from mqcheck.tlc import Exit, parse_output, refuse_failure
 from mqcheck.trace import Event, Trace
-from mqcheck.values import parse_value
+from mqcheck.values import parse_value, tla
 from mqrules import UserError
 
 _JOINT = ",\n"
@@ -122,12 +122,12 @@ def _data(traces: Sequence[Trace], edits: Sequence[Edit], is_numbered: bool) -> 
     lines += [
         f"Traces == <<{', '.join(f'Trace{number}' for number in numbers)}>>",
         f"Edits == <<{', '.join(f'Edits{number}' for number in numbers)}>>",
-        f"Before == <<{', '.join(_literal(trace.before) for trace in traces)}>>",
-        f"Numbered == {_literal(is_numbered)}",
-        f"Processes == {{{', '.join(map(_literal, processes))}}}",
-        f"TraceMembers == {{{', '.join(map(_literal, members))}}}",
+        f"Before == <<{', '.join(tla(trace.before) for trace in traces)}>>",
+        f"Numbered == {tla(is_numbered)}",
+        f"Processes == {{{', '.join(map(tla, processes))}}}",
+        f"TraceMembers == {{{', '.join(map(tla, members))}}}",
         f"TraceLength == {_longest(traces)}",
-        *(f"{name} == {_literal(value)}" for name, value in constants.items()),
+        *(f"{name} == {tla(value)}" for name, value in constants.items()),
         "====",
     ]
     return "\n".join(lines) + "\n"
@@ -165,18 +165,4 @@ def _edits(trace: int, edits: Sequence[Edit]) -> str:
 
 
 def _tuple(event: Event) -> str:
-    return _literal((event.action, event.process, event.number, event.x, event.y))
-
-
-def _literal(value: object) -> str:
-    match value:
-        case bool():
-            return str(value).upper()
-        case int():
-            return str(value)
-        case str():
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{escaped}"'
-        case tuple():
-            return f"<<{', '.join(map(_literal, value))}>>"
-    raise TypeError(f"{value!r} is no value of an event")
+    return tla((event.action, event.process, event.number, event.x, event.y))

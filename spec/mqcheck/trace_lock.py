@@ -6,23 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from mqcheck.trace import NONE, Event, Line, Trace, hidden, numbered
+from mqcheck.trace import NONE, Event, Line, QueueOfGroup, Trace, hidden, numbered
 
 MODULE = "Lock"
 _GRANTED, _REFUSED = 1, 0
 _MAX_LIVE_TIME_MS: Final = 60_000  # where a broker does not say
-
-
-class LockedQueue(NamedTuple):
-    """What one trace is about."""
-
-    group: str
-    broker: str
-    topic: str
-    queue_id: int
-
-    def __str__(self) -> str:
-        return f"{self.group} on {self.topic}/{self.queue_id} of {self.broker}"
 
 
 class _Entry(NamedTuple):
@@ -36,7 +24,7 @@ class _Entry(NamedTuple):
 class _Projection:
     """The events of one queue."""
 
-    subject: LockedQueue
+    subject: QueueOfGroup
     events: list[Event] = field(default_factory=list)
     members: set[str] = field(default_factory=set)
     entry: _Entry | None = None
@@ -74,11 +62,11 @@ class _Projection:
 
 def lock_traces(lines: Iterable[Line]) -> list[Trace]:
     """A trace for each queue that a member asked a broker to lock."""
-    projections: dict[LockedQueue, _Projection] = {}
+    projections: dict[QueueOfGroup, _Projection] = {}
     max_live_time_ms = _MAX_LIVE_TIME_MS
 
     def of(group: str, mq: dict[str, Any]) -> _Projection:
-        subject = LockedQueue(group, mq["broker_name"], mq["topic"], mq["queue_id"])
+        subject = QueueOfGroup(group, mq["broker_name"], mq["topic"], mq["queue_id"])
         return projections.setdefault(subject, _Projection(subject))
 
     for number, line in enumerate(lines, start=1):

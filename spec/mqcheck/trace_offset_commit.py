@@ -12,7 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from mqcheck.trace import NO_PROCESS, NONE, UNKNOWN, UNTOLD, Event, Line, Trace, hidden, numbered
+from mqcheck.trace import (
+    NO_PROCESS,
+    NONE,
+    UNKNOWN,
+    UNTOLD,
+    Event,
+    Line,
+    QueueOfGroup,
+    Trace,
+    hidden,
+    numbered,
+)
 
 MODULE = "OffsetCommit"
 _MOVES = (
@@ -21,18 +32,6 @@ _MOVES = (
     "PullMessage",
     "SkipMessages",
 )  # x is an end or a next offset
-
-
-class QueueOfGroup(NamedTuple):
-    """What one trace is about."""
-
-    group: str
-    broker: str
-    topic: str
-    queue_id: int
-
-    def __str__(self) -> str:
-        return f"{self.group} on {self.topic}/{self.queue_id} of {self.broker}"
 
 
 class _Held(NamedTuple):
