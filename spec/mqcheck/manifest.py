@@ -7,7 +7,7 @@ entry and the rules must agree; `models()` refuses them where they do not.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -96,6 +96,7 @@ def protocols() -> dict[str, list[Model]]:
     for name, listed in found.items():
         for model in listed:
             check_model(model, model.config, f"{name}.toml")
+        check_actions(listed, f"{name}.toml")
     return found
 
 
@@ -103,6 +104,16 @@ def protocols() -> dict[str, list[Model]]:
 def models() -> dict[str, Model]:
     """All models by name. Raises UserError where manifest, configuration and rules disagree."""
     return {model.name: model for listed in protocols().values() for model in listed}
+
+
+def check_actions(listed: Sequence[Model], where: str) -> None:
+    """Raise UserError where an action is taken in no model: what is checked of it is empty.
+
+    That a model takes all actions but those that it names, its run shows.
+    """
+    never = frozenset.intersection(*(frozenset(model.untaken) for model in listed))
+    if never:
+        raise UserError(where, f"no model takes {', '.join(sorted(never))}", "add one that does")
 
 
 def read_manifest(path: Path) -> list[Model]:

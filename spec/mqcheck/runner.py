@@ -12,7 +12,7 @@ manifest expects, each check has a run of its own, and what that says is reporte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
@@ -197,13 +197,6 @@ def _compare_actions(taken: Mapping[str, int], listed: frozenset[str]) -> str:
     if after_all := listed - untaken:
         return f"taken after all: {', '.join(sorted(after_all))}"
     return ""
-
-
-def never_taken(results: Iterable[Result]) -> list[str]:
-    """Actions that no model of the protocol as it is takes: what is checked of them is empty."""
-    runs = [result.run for result in results if result.check.model.defect is None]
-    told = {action for run in runs for action in run.taken}
-    return sorted(told - {action for run in runs for action in run.taken if run.taken[action]})
 
 
 def run_batches(

@@ -9,14 +9,13 @@ import pytest
 
 from mqcheck import manifest, runner
 from mqcheck.config import read_config
-from mqcheck.manifest import Break, Counts, Model, Tier, check_model
+from mqcheck.manifest import Break, Counts, Model, Tier, check_actions, check_model
 from mqcheck.runner import (
     Batch,
     Check,
     Result,
     batches,
     compare,
-    never_taken,
     plan,
     run_batch,
     run_batches,
@@ -194,17 +193,18 @@ def test_an_action_that_is_never_taken_is_noticed(tmp_path: Path) -> None:
     assert run_check(wrong).problem == "taken after all: Increment"
 
 
-def test_an_action_that_no_model_takes_is_noticed() -> None:
+def test_a_run_that_tells_of_no_action_is_noticed() -> None:
     result = run_check(next(plan(MODEL)))
     assert result.run.taken.keys() == {"Increment"}
-    assert never_taken([result]) == []
-    idle = replace(result, run=replace(result.run, taken={"Increment": 0, "Reset": 0}))
-    assert never_taken([idle]) == ["Increment", "Reset"]
-    assert never_taken([idle, result]) == ["Reset"]
-    seeded = replace(MODEL, name="MC_Counter__Defect")
-    of_a_defect = replace(result, check=replace(result.check, model=seeded))
-    assert never_taken([idle, of_a_defect]) == ["Increment", "Reset"]
     assert compare(result.check, replace(result.run, taken={})) == "TLC tells of no action"
+
+
+def test_an_action_that_no_model_takes_is_refused() -> None:
+    idle = replace(MODEL, untaken=("Increment", "Reset"))
+    check_actions([idle, MODEL], "Counter.toml")
+    for models in ([idle], [idle, replace(MODEL, untaken=("Reset",))]):
+        with pytest.raises(UserError, match=r"no model takes (Increment, )?Reset"):
+            check_actions(models, "Counter.toml")
 
 
 def test_a_problem_makes_the_evidence_a_violation() -> None:
