@@ -83,8 +83,9 @@ def test_members_are_forgotten(scene: Scene, kind: Restart) -> None:
     assert scene.members(group) == []
 
 
-@case("RECOV-020", party="broker", claims="restart store", after=COMMITTED)
-def test_a_torn_offsets_file_is_replaced_by_its_backup(scene: Scene) -> None:
+def with_torn_offsets(scene: Scene) -> tuple[str, str]:
+    """A group and its topic, committed at 42: after a restart with the file of offsets cut short
+    and its backup whole. Cases share the restart and the file, so each damages it alike."""
     topic, group = scene.topic(), scene.group()
     scene.broker.call(requests.commit_offset(group, topic, 42))
     assert eventually(lambda: stored(backup_file(scene), group, topic) == 42, PERSISTED_S)
@@ -94,19 +95,18 @@ def test_a_torn_offsets_file_is_replaced_by_its_backup(scene: Scene) -> None:
         main.write_bytes(main.read_bytes()[: main.stat().st_size // 2])
 
     scene.restart(Restart.DAMAGE, damage)
+    return group, topic
+
+
+@case("RECOV-020", party="broker", claims="restart store", after=COMMITTED)
+def test_a_torn_offsets_file_is_replaced_by_its_backup(scene: Scene) -> None:
+    group, topic = with_torn_offsets(scene)
     assert scene.committed(group, topic) == 42
 
 
 @case("RECOV-023", party="broker", claims="restart store", after=COMMITTED)
 def test_a_torn_offsets_file_does_not_become_the_backup(scene: Scene) -> None:
-    topic, group = scene.topic(), scene.group()
-    scene.broker.call(requests.commit_offset(group, topic, 42))
-    assert eventually(lambda: stored(backup_file(scene), group, topic) == 42, PERSISTED_S)
-
-    def damage() -> None:
-        offsets_file(scene).write_bytes(b"")
-
-    scene.restart(Restart.DAMAGE, damage)
+    group, topic = with_torn_offsets(scene)
     # From the first write on: were the file torn in it, the backup would be all there is.
     assert eventually(lambda: stored(offsets_file(scene), group, topic) == 42, PERSISTED_S)
     assert stored(backup_file(scene), group, topic) == 42
