@@ -11,7 +11,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from mqrules import Scenario, UserError
 from mqrules.scenario import Step
 from mqrules.schema import decode
 
-SCENARIOS = Path(str(files("mqconform"))) / "data" / "scenarios"
+SCENARIOS = Path(__file__).parent / "data" / "scenarios"
 NONE = "None"
 
 

@@ -291,9 +291,9 @@ def max_offset(topic: str, queue_id: int = 0) -> Request:
     return Request(GET_MAX_OFFSET, _strings({"topic": topic, "queueId": queue_id}))
 
 
-def correction_offset(topic: str, filter_groups: str, compare_group: str = "") -> Request:
+def correction_offset(topic: str, filter_groups: str) -> Request:
     """QUERY_CORRECTION_OFFSET; `filter_groups` are joined by commas."""
-    fields = {"topic": topic, "filterGroups": filter_groups, "compareGroup": compare_group}
+    fields = {"topic": topic, "filterGroups": filter_groups, "compareGroup": ""}
     return Request(QUERY_CORRECTION_OFFSET, _strings(fields))
 
 

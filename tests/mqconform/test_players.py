@@ -13,9 +13,10 @@ from mqrules import UserError
 
 SEED = 7  # mqspec check MODEL --simulate N --seed 7 --scenario FOLDER
 
+SCENARIOS = scenarios()
 SHIPPED = {
-    model: {id_: shipped for id_, shipped in scenarios().items() if id_.startswith(f"{model}-")}
-    for model in {id_.partition("-")[0] for id_ in scenarios()}
+    model: {id_: shipped for id_, shipped in SCENARIOS.items() if id_.startswith(f"{model}-")}
+    for model in {id_.partition("-")[0] for id_ in SCENARIOS}
 }
 
 
@@ -27,7 +28,7 @@ def test_scenarios_are_behaviours_of_their_model(model: str) -> None:
 
 
 def test_there_are_scenarios_for_every_player() -> None:
-    assert {scenario.module for scenario in scenarios().values()} == PLAYERS.keys()
+    assert {scenario.module for scenario in SCENARIOS.values()} == PLAYERS.keys()
 
 
 def test_a_file_that_is_no_scenario_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,12 @@ from mqconform.case import case
 from mqconform.players import play, scenarios
 from mqconform.scene import Scene
 
-OF = {name: scenario.module for name, scenario in scenarios().items()}
+SCENARIOS = scenarios()
+
+
+def of(module: str) -> list[str]:
+    """The scenarios of a module, by their ids."""
+    return [name for name, scenario in SCENARIOS.items() if scenario.module == module]
 
 
 @case(
@@ -18,9 +23,9 @@ OF = {name: scenario.module for name, scenario in scenarios().items()}
     party="broker",
     after="test_a_committed_offset_is_kept_as_it_is[1-0]",
 )
-@pytest.mark.parametrize("name", [name for name in OF if OF[name] == "OffsetCommit"])
+@pytest.mark.parametrize("name", of("OffsetCommit"))
 def test_commits_are_those_of_the_specification(scene: Scene, name: str) -> None:
-    play(scene, scenarios()[name])
+    play(scene, SCENARIOS[name])
 
 
 @case(
@@ -30,6 +35,6 @@ def test_commits_are_those_of_the_specification(scene: Scene, name: str) -> None
     claims="brokers",
     after="test_a_heartbeat_makes_a_member",
 )
-@pytest.mark.parametrize("name", [name for name in OF if OF[name] == "Rebalance"])
+@pytest.mark.parametrize("name", of("Rebalance"))
 def test_members_are_those_of_the_specification(scene: Scene, name: str) -> None:
-    play(scene, scenarios()[name])
+    play(scene, SCENARIOS[name])
