@@ -23,20 +23,20 @@ from recover import recover
 from speed import speed
 
 RESULT: Final = Path("build/bench.json")
+PARTS: Final[dict[str, Callable[[Path, argparse.Namespace], Part]]] = {
+    "speed": lambda home, args: speed(home, args.rounds, args.messages),
+    "flat": lambda home, args: flat(home, args.rounds),
+    "recover": lambda home, args: recover(home, args.rounds),
+}
 
 
 def main() -> int:
     args = _arguments()
-    parts: dict[str, Callable[[Path], Part]] = {
-        "speed": lambda home: speed(home, args.rounds, args.messages),
-        "flat": lambda home: flat(home, args.rounds),
-        "recover": lambda home: recover(home, args.rounds),
-    }
     figures: list[Figure] = []
     measured = {}
-    for name in args.only or parts:
+    for name in args.only or PARTS:
         with tempfile.TemporaryDirectory() as home:
-            part = parts[name](Path(home))
+            part = PARTS[name](Path(home), args)
         for figure in part.figures:
             print(figure.line)
         figures += part.figures
@@ -51,13 +51,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     assert __doc__
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--only",
-        nargs="+",
-        choices=("speed", "flat", "recover"),
-        metavar="PART",
-        help="speed, flat or recover",
-    )
+    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--rounds", type=int, default=5, help="measured ones")
     parser.add_argument(
         "--messages", type=int, default=20_000, help="of a round's largest work, in speed"

@@ -27,12 +27,8 @@ class Figure(NamedTuple):
             for word, bound in (("at least", self.least), ("at most", self.most))
             if bound is not None
         ]
-        return f"{self.name}: {self.value:.2f}, {' and '.join(bounds)}: {self.verdict}"
-
-    @property
-    def verdict(self) -> str:
-        """In one word."""
-        return "holds" if self.holds else "MISSED"
+        verdict = "holds" if self.holds else "MISSED"
+        return f"{self.name}: {self.value:.2f}, {' and '.join(bounds)}: {verdict}"
 
     @property
     def plain(self) -> dict[str, Any]:

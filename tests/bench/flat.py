@@ -33,7 +33,6 @@ class Size(NamedTuple):
 
 BY_MESSAGES: Final = tuple(Size(messages, 1) for messages in (10**3, 10**4, 10**5, 10**6))
 BY_TOPICS: Final = tuple(Size(10**5, topics) for topics in (1, 20, 200))
-WORKS: Final = ("send", "consume")
 
 
 class Costs(NamedTuple):
@@ -67,7 +66,7 @@ def flat(home: Path, rounds: int) -> Part:
     figures = []
     for sizes, what in ((BY_MESSAGES, "messages"), (BY_TOPICS, "topics")):
         least, most = sizes[0], sizes[-1]
-        for work in WORKS:
+        for work in Costs._fields:
             few, many = (min(getattr(costs[size], work)) for size in (least, most))
             figures.append(Figure(f"flat, {work}, by {what}", many / few, most=MOST))
     return Part(

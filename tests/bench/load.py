@@ -40,7 +40,9 @@ class Load:
             self._socket.sendall(b"".join(map(encode, together)))
             expected = len(answers) + len(together)
             while len(answers) < expected:
-                answers += self._decoder.feed(self._socket.recv(_READ_BYTES))
+                data = self._socket.recv(_READ_BYTES)
+                assert data, "the broker has closed the connection"
+                answers += self._decoder.feed(data)
         for answer in answers:
             assert answer.code == 0, answer
         return answers
