@@ -43,12 +43,13 @@ class Replayed:
     async def ask(self, code: int) -> RemotingCommand:
         """The answer to its frame of a code."""
         self._writer.write(bytes.fromhex(self._frames[code]))
-        decoder = Decoder()
         async with asyncio.timeout(DEADLINE_S):
             while True:
-                for command in decoder.feed(await self._reader.read(1 << 16)):
-                    if command.is_response:
-                        return command
+                size = await self._reader.readexactly(4)
+                frame = size + await self._reader.readexactly(int.from_bytes(size, "big"))
+                (command,) = Decoder().feed(frame)
+                if command.is_response:
+                    return command
 
     def close(self) -> None:
         self._writer.close()
@@ -90,7 +91,7 @@ def test_a_client_of_another_language_is_served(tmp_path: Path, name: str) -> No
                 assert (await client.ask(320)).ext_fields["queueOffset"] == "0"
             assert (await client.ask(34)).code == 0
             assert json.loads((await client.ask(38)).body) == {"consumerIdList": [client_id]}
-            assert (await client.ask(14)).code in (0, 22)
+            assert (await client.ask(14)).ext_fields["offset"] == "0"
             pulled = await client.ask(11)
             (record,) = decode_messages(pulled.body)
             assert record.body == requests[send].body
