@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from mqcheck.replay import World, require
-from mqcheck.worlds.terms import GROUP, function, message_queue, offset_key
+from mqcheck.worlds.terms import GROUP, function, message_queue, offset_key, store_offset
 from mqspec.core import consume_orderly, offset_commit
 from mqspec.core.offset_commit import ConsumerState, OffsetState, ProcessQueue, Pulled
 from mqspec.core.step import apply
@@ -113,7 +113,7 @@ class ConsumeOrderlyWorld(World):
     def update_consumer_offset(self) -> None:
         self._queue()
         for send in offset_commit.persist_all(self.owner, GROUP).sends:
-            self._store(send.commit_offset)
+            store_offset(self.offsets, MQ.queue_id, send.commit_offset)
 
     def release(self) -> None:
         queue = self._queue()
@@ -121,7 +121,7 @@ class ConsumeOrderlyWorld(World):
         require(self.offsets.offset_table.get(KEY, 0) < self.max_messages)
         step = offset_commit.remove_unnecessary_message_queue(self.owner, MQ, GROUP)
         for send in step.sends:
-            self._store(send.commit_offset)
+            store_offset(self.offsets, MQ.queue_id, send.commit_offset)
         self._start_anew()
 
     def crash(self) -> None:
@@ -146,10 +146,3 @@ class ConsumeOrderlyWorld(World):
 
     def _is_tried_too_often(self, offset: int) -> bool:
         return self.tries[offset] == self.max_reconsume_times
-
-    def _store(self, offset: int) -> None:
-        event = offset_commit.CommitOffset(GROUP, MQ.topic, MQ.queue_id, offset)
-        step = offset_commit.update_consumer_offset(
-            self.offsets, event, group_exists=True, topic_exists=True
-        )
-        apply(self.offsets, step.changes)

@@ -8,7 +8,17 @@ from typing import Any, ClassVar
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
-from mqcheck.worlds.terms import GROUP, NONE, TOPIC, function, message_queue, offset_key, records
+from mqcheck.worlds.terms import (
+    GROUP,
+    NONE,
+    TOPIC,
+    consume_from_where,
+    function,
+    message_queue,
+    offset_key,
+    records,
+    store_offset,
+)
 from mqspec.core import group, offset_commit, rebalance
 from mqspec.core.allocation import by_config
 from mqspec.core.step import Step, apply
@@ -57,16 +67,12 @@ class OffsetCommitWorld(World):
     @classmethod
     def of(cls, constants: Mapping[str, Any]) -> OffsetCommitWorld:
         """The world at the beginning of a model with these constants."""
-        first, last = (
-            group.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
-            group.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
-        )
         return cls(
             sorted(constants["Members"]),
             constants["Queues"],
             constants["MaxOffset"],
             constants["SentBefore"],
-            last if constants["FromLast"] else first,
+            consume_from_where(constants),
         )
 
     def domain(self, name: str) -> Iterable[object]:
@@ -151,11 +157,7 @@ class OffsetCommitWorld(World):
     def update_consumer_offset(self, commit: tuple[str, int, int]) -> None:
         self.network.remove(commit)
         _, queue, offset = commit
-        event = offset_commit.CommitOffset(GROUP, TOPIC, queue, offset)
-        step = offset_commit.update_consumer_offset(
-            self.offsets, event, group_exists=True, topic_exists=True
-        )
-        apply(self.offsets, step.changes)
+        store_offset(self.offsets, queue, offset)
 
     def lose_commit(self, commit: tuple[str, int, int]) -> None:
         self.network.remove(commit)

@@ -151,7 +151,7 @@ class PublishWorld(World):
 
     def receive(self, message: int, latency: int) -> None:
         one = self.sending[message]
-        require(one.outcome == "waits" and one.answer != "none" and one.tried is not None)
+        require(one.outcome == "waits" and one.answer != "none")
         assert one.tried is not None
         code = _response_code(one.answer, one.tried)
         again = producer.is_tried_again(code, retries_not_store_ok=self.retries_not_store_ok)
@@ -162,7 +162,7 @@ class PublishWorld(World):
 
     def lose_answer(self, message: int, goes_on: bool) -> None:
         one = self.sending[message]
-        require(one.outcome == "waits" and one.tried is not None and self.losses_left > 0)
+        require(one.outcome == "waits" and self.losses_left > 0)
         require(not goes_on or one.tries < self.max_tries)
         assert one.tried is not None
         self.losses_left -= 1

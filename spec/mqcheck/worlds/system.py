@@ -9,7 +9,15 @@ from typing import Any, ClassVar
 from mqcheck.replay import require
 from mqcheck.values import FrozenDict
 from mqcheck.worlds.offset_commit import OffsetCommitWorld
-from mqcheck.worlds.terms import GROUP, NONE, TOPIC, function, message_queue
+from mqcheck.worlds.terms import (
+    GROUP,
+    NONE,
+    TOPIC,
+    consume_from_where,
+    function,
+    message_queue,
+    store_offset,
+)
 from mqspec.core import assignment, group, offset_commit
 from mqspec.core.allocation import AVG, allocate
 from mqspec.core.step import apply
@@ -71,17 +79,13 @@ class SystemWorld(OffsetCommitWorld):
     @classmethod
     def of(cls, constants: Mapping[str, Any]) -> SystemWorld:
         """The world at the beginning of a model with these constants."""
-        first, last = (
-            group.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
-            group.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
-        )
         return cls(
             sorted(constants["Members"]),
             constants["InitialMembers"],
             sorted(constants["Queues"]),
             constants["MaxMessages"],
             constants["SentBefore"],
-            last if constants["FromLast"] else first,
+            consume_from_where(constants),
             "SyncFlush" in constants["Remedies"],
         )
 
@@ -94,13 +98,12 @@ class SystemWorld(OffsetCommitWorld):
     def state(self) -> dict[str, object]:
         inherited = super().state()
         return {
-            **{name: inherited[name] for name in ("offsetTable", "offsetFile")},
+            **{
+                name: inherited[name]
+                for name in ("processQueueTable", "offsetStore", "offsetTable", "offsetFile")
+            },
             "status": self._of_members(lambda m: self.status[m]),
             "assigned": self._of_members(lambda m: self.assigned[m]),
-            "processQueueTable": self._of_each(self._process_queue),
-            "offsetStore": self._of_each(
-                lambda m, q: self.consumers[m].offset_store.get(message_queue(q), NONE)
-            ),
             "network": frozenset(
                 FrozenDict({"member": int(m), "queue": q, "offset": o}) for m, q, o in self.network
             ),
@@ -168,12 +171,7 @@ class SystemWorld(OffsetCommitWorld):
         step = offset_commit.offset_illegal(state, mq, held.generation, end, GROUP)
         apply(state, step.changes)
         for commit in step.sends:
-            # In the model it arrives at once.
-            event = offset_commit.CommitOffset(GROUP, TOPIC, queue, commit.commit_offset)
-            stored = offset_commit.update_consumer_offset(
-                self.offsets, event, group_exists=True, topic_exists=True
-            )
-            apply(self.offsets, stored.changes)
+            store_offset(self.offsets, queue, commit.commit_offset)  # in the model, at once
 
     def finish_orphan(self, member: str, queue: int, offset: int) -> None:
         places = [p for p in sorted(self.dropped) if (p[0], p[1], p[3]) == (member, queue, offset)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mqcheck.values import FrozenDict, ModelValue
-from mqspec.core.offset_commit import OffsetKey
+from mqspec.core import offset_commit
+from mqspec.core.group import ConsumeFromWhere
+from mqspec.core.offset_commit import CommitOffset, OffsetKey, OffsetState
+from mqspec.core.step import apply
 from mqspec.core.types import MessageQueue
 
 GROUP, TOPIC, BROKER = "group", "topic", "broker"
@@ -21,6 +24,22 @@ def message_queue(number: int) -> MessageQueue:
 def offset_key(number: int) -> OffsetKey:
     """What a broker keeps the group's offset of a queue by."""
     return OffsetKey(TOPIC, GROUP, number)
+
+
+def consume_from_where(constants: Mapping[str, Any]) -> ConsumeFromWhere:
+    """Where the members of a model with these constants begin."""
+    if constants["FromLast"]:
+        return ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    return ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+
+
+def store_offset(offsets: OffsetState, queue: int, offset: int) -> None:
+    """A commit of the group's offset of a queue arrives at the broker."""
+    event = CommitOffset(GROUP, TOPIC, queue, offset)
+    step = offset_commit.update_consumer_offset(
+        offsets, event, group_exists=True, topic_exists=True
+    )
+    apply(offsets, step.changes)
 
 
 def function(domain: Iterable[Any], value: Callable[[Any], object]) -> FrozenDict:
