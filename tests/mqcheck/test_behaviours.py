@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from graphs import graph
 
-from mqcheck.behaviours import parse_graph, simulate, state_graph, take_every_edge
-from mqcheck.manifest import Model, models
-from mqcheck.replay import ReplayError, World, replay
-from mqcheck.worlds import world_of
+from mqcheck.behaviours import parse_graph, simulate, take_every_edge
+from mqcheck.manifest import models
+from mqcheck.replay import ReplayError, replay
+from mqcheck.scenario import begin
 from mqrules import UserError
 from mqspec.core import group, offset_commit
 from mqspec.core.step import Step
@@ -16,18 +17,12 @@ SMALL = ["MC_LostProgress", "MC_Rebalance__TwoMembersOneId", "MC_Rebalance__Mixe
 LARGE = ["MC_OffsetCommit", "MC_Crashes", "MC_Rebalance", "MC_Notices"]
 
 
-def world(model: Model) -> World:
-    found = world_of(model)
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_the_core_takes_every_step_of_a_small_graph(name: str) -> None:
     model = models()[name]
-    graph = state_graph(model)
-    assert len(graph.states) == model.counts.distinct
-    assert take_every_edge(world(model), graph) == len(graph.edges) >= len(graph.states) - 1
+    drawn = graph(name)
+    assert len(drawn.states) == model.counts.distinct
+    assert take_every_edge(begin(model), drawn) == len(drawn.edges) >= len(drawn.states) - 1
 
 
 @pytest.mark.parametrize("name", LARGE)
@@ -36,7 +31,7 @@ def test_the_core_takes_random_behaviours_of_a_large_model(name: str) -> None:
     behaviours = simulate(model, count=10, depth=25, seed=7)
     assert len(behaviours) == 10
     for steps in behaviours:
-        taken = replay(world(model), steps)
+        taken = replay(begin(model), steps)
         assert len(taken) == len(steps) - 1
         assert all(step.action for step in taken)
 
@@ -51,7 +46,7 @@ def test_a_core_that_forgets_to_remove_a_member_is_found(monkeypatch: pytest.Mon
     model = models()["MC_Rebalance__MixedStrategies"]
     monkeypatch.setattr(group, "close_channel", lambda *_: Step())
     with pytest.raises(ReplayError, match="no CloseChannel leads the reference"):
-        take_every_edge(world(model), state_graph(model))
+        take_every_edge(begin(model), graph(model.name))
 
 
 def test_a_core_that_commits_the_largest_offset_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +57,7 @@ def test_a_core_that_commits_the_largest_offset_is_found(monkeypatch: pytest.Mon
     model = models()["MC_LostProgress"]
     monkeypatch.setattr(offset_commit, "process_consume_result", commits_largest)
     with pytest.raises(ReplayError):
-        take_every_edge(world(model), state_graph(model))
+        take_every_edge(begin(model), graph(model.name))
 
 
 def test_a_graph_with_two_beginnings_is_refused() -> None:

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from mqcheck.manifest import Model, models
-from mqcheck.replay import Replayed, ReplayError, World, replay
+from mqcheck.replay import Replayed, ReplayError, replay
 from mqcheck.runner import plan, run_check
+from mqcheck.scenario import begin
 from mqcheck.worlds import REPLAYED, OffsetCommitWorld, RebalanceWorld, world_of
 from mqrules.scenario import Step
 from mqspec.core import group, offset_commit, rebalance
@@ -39,17 +40,11 @@ def incident_a() -> tuple[Model, tuple[Step, ...]]:
     return counterexample("MC_Rebalance__TwoMembersOneId", "Converges")
 
 
-def world(model: Model) -> World:
-    found = world_of(model)
-    assert found is not None
-    return found
-
-
 def test_incident_f_replays_to_the_same_states(
     incident_f: tuple[Model, tuple[Step, ...]],
 ) -> None:
     model, steps = incident_f
-    done = replay(world(model), steps)
+    done = replay(begin(model), steps)
     assert [step.action for step in done] == [step.action for step in steps[1:]]
     removed, orphan = step_of(done, "RemoveUnnecessaryMessageQueue"), step_of(done, "FinishOrphan")
     started = [step.parameters[0] for step in done if step.action == "AddMessageQueue"]
@@ -60,7 +55,7 @@ def test_incident_a_replays_to_a_queue_that_nobody_owns(
     incident_a: tuple[Model, tuple[Step, ...]],
 ) -> None:
     model, steps = incident_a
-    done = replay(world(model), steps)
+    done = replay(begin(model), steps)
     assert len(done) == len(steps) - 1
     owned = steps[-1].state["processQueueTable"]
     assert isinstance(owned, Mapping)
@@ -77,7 +72,7 @@ def test_a_state_that_the_core_does_not_come_to_is_named(
     model, steps = incident_f
     forged = replace(steps[2], state={**steps[2].state, "crashed": frozenset({"m2"})})
     with pytest.raises(ReplayError, match="step 3: no PullMessage"):
-        replay(world(model), (*steps[:2], forged, *steps[3:]))
+        replay(begin(model), (*steps[:2], forged, *steps[3:]))
 
 
 def test_an_action_that_the_reference_lacks_is_named(
@@ -85,7 +80,7 @@ def test_an_action_that_the_reference_lacks_is_named(
 ) -> None:
     model, steps = incident_f
     with pytest.raises(ReplayError, match="no action Next"):
-        replay(world(model), (steps[0], replace(steps[1], action="Next")))
+        replay(begin(model), (steps[0], replace(steps[1], action="Next")))
 
 
 def test_another_beginning_is_named(incident_f: tuple[Model, tuple[Step, ...]]) -> None:
@@ -128,7 +123,7 @@ def test_a_core_that_decides_otherwise_is_found_out(
     model, steps = request.getfixturevalue(incident)
     monkeypatch.setattr(module, name, broken)
     with pytest.raises(ReplayError):
-        replay(world(model), steps)
+        replay(begin(model), steps)
 
 
 def test_models_of_a_protocol_that_apache_does_not_have_are_not_replayed() -> None:

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from types import ModuleType
 
 import pytest
+from graphs import graph
 
-from mqcheck.behaviours import StateGraph, state_graph, take_every_edge
-from mqcheck.manifest import Model, models
-from mqcheck.replay import ReplayError, World
+from mqcheck.behaviours import take_every_edge
+from mqcheck.manifest import models
+from mqcheck.replay import ReplayError
+from mqcheck.scenario import begin
 from mqcheck.worlds import world_of
 from mqspec.core import (
     assignment,
@@ -24,21 +26,6 @@ from mqspec.core import (
     subscription,
 )
 from mqspec.core.step import Step
-
-GRAPHS: dict[str, StateGraph] = {}
-
-
-def world(model: Model) -> World:
-    found = world_of(model)
-    assert found is not None
-    return found
-
-
-def graph(model: Model) -> StateGraph:
-    """Drawn once for all tests."""
-    if model.name not in GRAPHS:
-        GRAPHS[model.name] = state_graph(model)
-    return GRAPHS[model.name]
 
 
 @pytest.mark.parametrize(
@@ -55,10 +42,9 @@ def graph(model: Model) -> StateGraph:
     ],
 )
 def test_the_core_takes_every_step(name: str) -> None:
-    model = models()[name]
-    drawn = graph(model)
+    model, drawn = models()[name], graph(name)
     assert len(drawn.states) == model.counts.distinct
-    assert take_every_edge(world(model), drawn) == len(drawn.edges) >= len(drawn.states) - 1
+    assert take_every_edge(begin(model), drawn) == len(drawn.edges) >= len(drawn.states) - 1
 
 
 def _nothing(*_: object, **__: object) -> Step:
@@ -122,11 +108,10 @@ def test_a_core_that_decides_otherwise_is_found(
     action: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = models()[name]
-    drawn = graph(model)
+    drawn = graph(name)
     monkeypatch.setattr(module, function, broken)
     with pytest.raises(ReplayError, match=f"no {action} leads the reference"):
-        take_every_edge(world(model), drawn)
+        take_every_edge(begin(models()[name]), drawn)
 
 
 @pytest.mark.parametrize(
