@@ -39,21 +39,13 @@ class Peer:
 
     async def send(self, topic: str, body: bytes = b"x", **fields: object) -> RemotingCommand:
         """SEND_MESSAGE_V2 with the customary fields, unless others are given."""
-        customary: dict[str, object] = {
-            "a": "PG",
-            "b": topic,
-            "c": "TBW102",
-            "d": 4,
-            "e": 0,
-            "f": 0,
-            "g": 1,
-            "h": 0,
-            "i": "",
-            "j": 0,
-            "k": "false",
-            "m": "false",
-        }
-        return await self.ask(RequestCode.SEND_MESSAGE_V2, body, **customary | fields)
+        return await self.ask(RequestCode.SEND_MESSAGE_V2, body, **send_fields(topic) | fields)
+
+    async def reply(self, topic: str, body: bytes = b"x", **fields: object) -> RemotingCommand:
+        """SEND_REPLY_MESSAGE_V2, to nobody unless properties are given."""
+        return await self.ask(
+            RequestCode.SEND_REPLY_MESSAGE_V2, body, **send_fields(topic) | fields
+        )
 
     async def pull(self, topic: str, offset: int = 0, **fields: object) -> RemotingCommand:
         """PULL_MESSAGE that carries its subscription, unless other fields are given."""
@@ -95,6 +87,24 @@ class Peer:
         """End the connection, and wait until it has ended."""
         self.connection.close()
         await self.connection.wait_closed()
+
+
+def send_fields(topic: str) -> dict[str, object]:
+    """The fields of a send to queue 0."""
+    return {
+        "a": "PG",
+        "b": topic,
+        "c": "TBW102",
+        "d": 4,
+        "e": 0,
+        "f": 0,
+        "g": 1,
+        "h": 0,
+        "i": "",
+        "j": 0,
+        "k": "false",
+        "m": "false",
+    }
 
 
 def pull_fields(topic: str, offset: int) -> dict[str, object]:

@@ -75,6 +75,26 @@ def test_with_sync_flush_a_send_waits_for_the_disk(
     asyncio.run(scenario())
 
 
+def test_with_sync_flush_a_reply_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SlowDisk(monkeypatch)
+
+    async def scenario() -> None:
+        async with serving(tmp_path, SYNC) as (broker, peer):
+            await peer.send("T")
+            disk.go.clear()
+            reply = asyncio.create_task(peer.reply("T"))
+            for _ in range(2):  # the second is served once the reply has been
+                await peer.send("T", i="WAIT\x01false\x02")
+            assert not reply.done()  # RECOV-002
+            disk.go.set()
+            assert (await reply).code == 1  # nobody gets it (REPLY-004)
+            assert broker.store.max_offset("T", 0) == 4
+
+    asyncio.run(scenario())
+
+
 def test_a_sync_that_takes_too_long_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

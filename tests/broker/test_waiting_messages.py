@@ -78,6 +78,19 @@ async def end(peer: Peer, half: RemotingCommand, kind: int) -> RemotingCommand:
     )
 
 
+def test_a_reply_that_asks_for_a_delay_waits(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as cluster:
+            peer = await meet(cluster.brokers[0].address)
+            await peer.reply("T", i="DELAY\x0118\x02")
+            await peer.reply("T")
+            await until(lambda: stored(cluster, "T") > 0)
+            assert stored(cluster, "T") == 1
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("properties", ["DELAY\x011\x02", "TIMER_DELAY_MS\x01300\x02"])
 def test_a_message_waits_also_through_a_crash(tmp_path: Path, properties: str) -> None:
     store = tmp_path / "store"

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import random
 from typing import TYPE_CHECKING, Final
 
-from mqspec.broker.sending import V1, V2, FieldNames
+from mqspec.broker.sending import V1, V2, FieldNames, born_host, read_send
 from mqspec.core import reply
-from mqspec.core.publish import PUT_CODES, REGION, Send, check_send
-from mqspec.core.record import Host, Record
+from mqspec.core.publish import PUT_CODES, STAMP, Send, check_send
+from mqspec.core.record import Record
 from mqspec.core.response import Refusal
 from mqspec.service import Served, clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
-from mqspec.wire.headers import HeaderError, integer, long, text
+from mqspec.wire.headers import integer, long
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
 TIMEOUT_MS: Final = 10_000
-_ALWAYS: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
-_PRODUCER_GROUP: Final = {V1: "producerGroup", V2: "a"}
-_UNIT_MODE: Final = {V1: "unitMode", V2: "k"}
 _NOT_STORED: Final = {"msgId": "0", "queueOffset": "0"}
 
 
@@ -42,25 +38,13 @@ def send_reply_message_v2(
 async def _reply(
     broker: Broker, connection: Connection, request: RemotingCommand, names: FieldNames
 ) -> RemotingCommand:
-    if not request.body:
-        raise HeaderError("the message has no body")
-    send = Send(
-        topic=text(request, names.topic),
-        default_topic=request.ext_fields.get(names.default_topic, ""),
-        default_topic_queue_nums=integer(request, names.default_topic_queue_nums, 0),
-        queue_id=integer(request, names.queue_id),
-        properties=reply.stamp_properties(request.ext_fields.get(names.properties, "")),
-        producer=connection.peer,
-        sys_flag=integer(request, names.sys_flag),
-        body_bytes=len(request.body),
-        random=random.getrandbits(31),
-    )
+    send = read_send(connection, request, names)
+    send = send._replace(properties=reply.stamp_properties(send.properties), is_batch=False)
     flag, born_timestamp = integer(request, names.flag), long(request, names.born_timestamp)
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
-        return request.response(queue_id.code, queue_id.remark, _ALWAYS)
-    address, _, port = connection.peer.rpartition(":")
+        return request.response(queue_id.code, queue_id.remark, STAMP)
     record = Record(
         topic=send.topic,
         body=request.body,
@@ -68,20 +52,22 @@ async def _reply(
         queue_id=queue_id,
         flag=flag,
         born_timestamp=born_timestamp,
-        born_host=Host.parse(address, int(port)),
+        born_host=born_host(connection.peer),
         store_host=broker.store_host,
         reconsume_times=integer(request, names.reconsume_times, 0),
     )
     try:
         refusal = await _push(broker, record, request, names, send)
     finally:  # also where the replier has gone meanwhile
-        put = broker.store.put(record)
-    stored = put.status in PUT_CODES
+        put = broker.put_message(record)
+    place = _place(put, queue_id) if put.status in PUT_CODES else {}
     if refusal:
-        fields = _stored(put, queue_id) if stored else {}
-        return request.response(refusal.code, refusal.remark, _ALWAYS | fields)
-    fields = _stored(put, queue_id) if stored else _NOT_STORED | {"queueId": str(queue_id)}
-    return request.response(ext_fields=_ALWAYS | fields)
+        response = request.response(refusal.code, refusal.remark, STAMP | place)
+    else:
+        nowhere = _NOT_STORED | {"queueId": str(queue_id)}
+        response = request.response(ext_fields=STAMP | nowhere | place)
+    answer = broker.when_stored(record, put, lambda _: response)
+    return answer if isinstance(answer, RemotingCommand) else await answer
 
 
 async def _push(
@@ -94,7 +80,7 @@ async def _push(
     assert isinstance(requester, Connection)
     now_ms = clock_ms()
     fields = {
-        "producerGroup": request.ext_fields.get(_PRODUCER_GROUP[names], ""),
+        "producerGroup": request.ext_fields.get(names.producer_group, ""),
         "topic": record.topic,
         "defaultTopic": send.default_topic,
         "defaultTopicQueueNums": str(send.default_topic_queue_nums),
@@ -104,7 +90,7 @@ async def _push(
         "flag": str(record.flag),
         "properties": reply.pushed_properties(send.properties, now_ms),
         "reconsumeTimes": str(record.reconsume_times),
-        "unitMode": request.ext_fields.get(_UNIT_MODE[names], "false"),
+        "unitMode": request.ext_fields.get(names.unit_mode, "false"),
         "bornHost": str(record.born_host),
         "storeHost": str(record.store_host),
         "storeTimestamp": str(now_ms),
@@ -117,7 +103,7 @@ async def _push(
     return reply.not_taken(send.properties) if answer.code else None
 
 
-def _stored(put: PutResult, queue_id: int) -> dict[str, str]:
+def _place(put: PutResult, queue_id: int) -> dict[str, str]:
     return {
         "msgId": put.message_ids[0],
         "queueId": str(queue_id),

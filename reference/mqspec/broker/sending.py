@@ -12,7 +12,7 @@ from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
 from mqspec.core.publish import (
     PUT_CODES,
     PUT_REFUSALS,
-    REGION,
+    STAMP,
     Send,
     check_send,
     stamp_properties,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 class FieldNames(NamedTuple):
     """What the fields of a send are called."""
 
+    producer_group: str
     topic: str
     default_topic: str
     default_topic_queue_nums: str
@@ -44,11 +45,13 @@ class FieldNames(NamedTuple):
     flag: str
     properties: str
     reconsume_times: str
+    unit_mode: str
     max_reconsume_times: str
     batch: str
 
 
 V1: Final = FieldNames(
+    "producerGroup",
     "topic",
     "defaultTopic",
     "defaultTopicQueueNums",
@@ -58,13 +61,11 @@ V1: Final = FieldNames(
     "flag",
     "properties",
     "reconsumeTimes",
+    "unitMode",
     "maxReconsumeTimes",
     "batch",
 )
-V2: Final = FieldNames("b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m")
-
-# Every handled send is answered with these, refused ones too (SEND-005).
-_ALWAYS: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
+V2: Final = FieldNames(*"abcdefghijklm")
 
 
 def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
@@ -77,12 +78,11 @@ def send_message_v2(broker: Broker, connection: Connection, request: RemotingCom
     return _send(broker, connection, request, V2)
 
 
-def _send(
-    broker: Broker, connection: Connection, request: RemotingCommand, names: FieldNames
-) -> Served:
+def read_send(connection: Connection, request: RemotingCommand, names: FieldNames) -> Send:
+    """What is asked for. Raises HeaderError."""
     if not request.body:
         raise HeaderError("the message has no body")
-    send = Send(
+    return Send(
         topic=text(request, names.topic),
         default_topic=request.ext_fields.get(names.default_topic, ""),
         default_topic_queue_nums=integer(request, names.default_topic_queue_nums, 0),
@@ -94,6 +94,19 @@ def _send(
         body_bytes=len(request.body),
         random=random.getrandbits(31),
     )
+
+
+@lru_cache(maxsize=4096)
+def born_host(peer: str) -> Host:
+    """The host of a connection's other end."""
+    address, _, port = peer.rpartition(":")
+    return Host.parse(address, int(port))
+
+
+def _send(
+    broker: Broker, connection: Connection, request: RemotingCommand, names: FieldNames
+) -> Served:
+    send = read_send(connection, request, names)
     # All is read before anything is done: no topic comes to be for what cannot be read.
     flag = integer(request, names.flag)
     born_timestamp = long(request, names.born_timestamp)
@@ -106,7 +119,7 @@ def _send(
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
-        return request.response(queue_id.code, queue_id.remark, _ALWAYS)
+        return request.response(queue_id.code, queue_id.remark, STAMP)
 
     cluster = broker.config.cluster_name
     unique_key = "" if is_batch else broker.next_unique_key()
@@ -129,7 +142,7 @@ def _send(
             flag=message.flag,
             sys_flag=send.sys_flag,
             born_timestamp=born_timestamp,
-            born_host=_host(connection.peer),
+            born_host=born_host(connection.peer),
             store_host=broker.store_host,
             reconsume_times=reconsume_times,
         )
@@ -145,9 +158,9 @@ def _send(
         put = PutResult(placed) if isinstance(placed, PutStatus) else broker.store.put(placed)
     if put.status in PUT_REFUSALS:
         refusal = PUT_REFUSALS[put.status]
-        return request.response(refusal.code, refusal.remark, _ALWAYS)
+        return request.response(refusal.code, refusal.remark, STAMP)
     broker.stats.put[send.topic].add(len(records), len(request.body))
-    fields = _ALWAYS | {
+    fields = STAMP | {
         "msgId": ",".join(put.message_ids),
         "queueId": str(queue_id),
         "queueOffset": str(put.queue_offset),
@@ -179,9 +192,3 @@ def _retried(broker: Broker, event: RetrySend) -> Record:
     )
     record: Record = broker.carry_metadata(step).result
     return record
-
-
-@lru_cache(maxsize=4096)
-def _host(peer: str) -> Host:
-    address, _, port = peer.rpartition(":")
-    return Host.parse(address, int(port))

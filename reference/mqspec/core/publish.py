@@ -35,6 +35,10 @@ from mqspec.core.step import Step
 from mqspec.core.types import Topic
 
 REGION: Final = "DefaultRegion"
+STAMP: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
+"""What is added to each message, and to the answer to each send, refused ones too (SEND-005)."""
+
+_STAMP: Final = encode_properties(STAMP)
 _POP_CK: Final = "POP_CK\x01"
 
 _ILLEGAL = Refusal(
@@ -176,7 +180,7 @@ def stamp_properties(properties: str, cluster: str, unique_key: str = "") -> Sta
         kept = decode_properties(properties)
         kept.pop("POP_CK", None)
         properties = encode_properties(kept)
-    added = f"MSG_REGION\x01{REGION}\x02TRACE_ON\x01true\x02CLUSTER\x01{cluster}\x02"
+    added = f"{_STAMP}CLUSTER\x01{cluster}\x02"
     if unique_key:
         if own := find_property(properties, "UNIQ_KEY"):
             unique_key = own

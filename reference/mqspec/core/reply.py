@@ -13,26 +13,25 @@ from __future__ import annotations
 from typing import Final
 
 from mqspec.core.group import Channel, GroupState
-from mqspec.core.publish import REGION
-from mqspec.core.record import decode_properties, encode_properties
+from mqspec.core.publish import STAMP
+from mqspec.core.record import decode_properties, encode_properties, find_property
 from mqspec.core.response import Refusal, ResponseCode
 
-_ADDED: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"  # the requester's client id
 PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"  # ms
 
 
 def stamp_properties(properties: str) -> str:
     """Of a reply, with what the broker adds before it pushes and stores it (REPLY-003)."""
-    return encode_properties({**decode_properties(properties.encode()), **_ADDED})
+    return encode_properties(decode_properties(properties) | STAMP)
 
 
 def find_requester(state: GroupState, properties: str) -> Channel | Refusal:
     """Who waits for a reply with these properties: the connection over which a producer of that
     client id last said that it is there."""
-    client_id = decode_properties(properties.encode()).get(REPLY_TO_CLIENT)
-    if client_id is None:
-        return failed(f"reply message properties[{REPLY_TO_CLIENT}] is null")
+    client_id = find_property(properties, REPLY_TO_CLIENT)
+    if not client_id:
+        return _failed(f"reply message properties[{REPLY_TO_CLIENT}] is null")
     channels = [
         (info.last_update_ms, channel)
         for members in state.producer_table.values()
@@ -40,22 +39,20 @@ def find_requester(state: GroupState, properties: str) -> Channel | Refusal:
         if info.client_id == client_id
     ]
     if not channels:
-        return failed(f"push reply message fail, channel of <{client_id}> not found.")
+        return _failed(f"push reply message fail, channel of <{client_id}> not found.")
     return max(channels, key=lambda found: found[0])[1]
 
 
 def not_taken(properties: str) -> Refusal:
     """The requester is there, and did not take its reply."""
-    client_id = decode_properties(properties.encode()).get(REPLY_TO_CLIENT)
-    return failed(f"push reply message to {client_id}fail.")
+    client_id = find_property(properties, REPLY_TO_CLIENT)
+    return _failed(f"push reply message to {client_id}fail.")
 
 
 def pushed_properties(properties: str, now_ms: int) -> str:
     """Of a reply, as it is pushed."""
-    return encode_properties(
-        {**decode_properties(properties.encode()), PUSH_REPLY_TIME: str(now_ms)}
-    )
+    return encode_properties(decode_properties(properties) | {PUSH_REPLY_TIME: str(now_ms)})
 
 
-def failed(remark: str) -> Refusal:
+def _failed(remark: str) -> Refusal:
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
