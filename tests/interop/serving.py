@@ -15,7 +15,7 @@ STOP_S = 20
 @contextmanager
 def serving(store: Path, *more: str) -> Iterator[str]:
     """A nameserver with two brokers, with more options than these; its address."""
-    options = [*more, "--brokers", "2", "--nameserver-port", "0", "--broker-port", "0"]
+    options = ["--brokers", "2", "--nameserver-port", "0", "--broker-port", "0"]
     command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(store), *options, *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

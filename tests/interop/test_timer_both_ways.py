@@ -3,7 +3,6 @@ delivers them, after a clean stop and after kill -9 of the one before."""
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,16 +16,14 @@ from mqconform.cluster import Cluster
 from mqconform.connection import Connection, eventually
 from mqconform.records import Record, parse_records
 from mqconform.transcript import Transcript
+from mqspec.service import clock_ms
+from mqspec.store.timer_check import read_timer_check
 
 TOPIC, GROUP = "TimerBothWays", "TimerBothWaysGroup"
 PERSISTED_S = 3.0  # progress is written each second
 DELIVERED_S = 30.0  # at most, behind its time: Apache goes through its wheel first
 NEXT_MS = 10_000  # due after the reference has stopped
 STOP_MS = 25_000  # due after Apache has stopped
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass
@@ -39,7 +36,7 @@ class Waiting:
 
     def send(self, broker: Connection, key: str, delay_ms: int) -> None:
         """One message; the answer says that it is stored."""
-        due = self.due_ms[key] = now_ms() + delay_ms
+        due = self.due_ms[key] = clock_ms() + delay_ms
         properties = {"KEYS": key, "UNIQ_KEY": f"{self.name}-{key}", "TIMER_DELIVER_MS": str(due)}
         ok(broker, requests.send(TOPIC, key.encode(), properties=properties))
 
@@ -56,7 +53,7 @@ class Waiting:
             return wanted <= self.delivered.keys()
 
         latest = max(self.due_ms[key] for key in wanted)
-        in_time = eventually(are_there, max(0, latest - now_ms()) / 1000 + DELIVERED_S)
+        in_time = eventually(are_there, max(0, latest - clock_ms()) / 1000 + DELIVERED_S)
         assert in_time, f"{self.name}: of {wanted} only {self.delivered}"
 
 
@@ -68,13 +65,9 @@ def read_all(broker: Connection) -> list[Record]:
     return found
 
 
-def has_progress(store: Path, offset: int) -> bool:
-    """Whether config/timercheck says that the timer queue was taken in up to there."""
-    try:
-        check = (store / "config" / "timercheck").read_bytes()
-    except FileNotFoundError:
-        return False
-    return int.from_bytes(check[24:32], "big") >= offset
+def taken_in(store: Path) -> int:
+    """The offset of the timer queue up to which config/timercheck says that it was taken in."""
+    return read_timer_check(store / "config" / "timercheck").master_timer_queue_offset
 
 
 def test_messages_that_wait_go_both_ways(tmp_path: Path) -> None:
@@ -93,9 +86,9 @@ def test_messages_that_wait_go_both_ways(tmp_path: Path) -> None:
             waiting.send(broker, "ours, next", NEXT_MS)
             waiting.send(broker, "behind", 1_000)
             waiting.await_(broker, ["behind"])
-            assert eventually(lambda: has_progress(store, 3), PERSISTED_S)  # noqa: B023
+            assert eventually(lambda: taken_in(store) >= 3, PERSISTED_S)  # noqa: B023
             waiting.send(broker, "at the stop", 1_000)
-        assert now_ms() < waiting.due_ms["ours, next"]
+        assert clock_ms() < waiting.due_ms["ours, next"]
 
     with apache:
         cluster = Cluster(apache.nameserver)
@@ -108,7 +101,7 @@ def test_messages_that_wait_go_both_ways(tmp_path: Path) -> None:
                 waiting.send(broker, "theirs, next", STOP_MS)
                 waiting.send(broker, "theirs, at the stop", 1_000)
         apache.stop()  # broker-a; the other one is killed
-    stopped_ms = now_ms()
+    stopped_ms = clock_ms()
     assert all(stopped_ms < waiting.due_ms["theirs, next"] for waiting in both)
     assert [(store / "abort").exists() for store in stores] == [False, True]
 
