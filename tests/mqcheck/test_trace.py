@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from recorded import record
 from rich.console import Console
 
-from mqcheck.trace import NO_PROCESS, Event, Line, Trace, read_lines
+from mqcheck.trace import NO_PROCESS, Event, Line, Trace, hidden, numbered, read_lines
 from mqcheck.trace_check import check_traces
 from mqcheck.trace_edits import edits_of
 from mqcheck.trace_offset_commit import offset_commit_traces
@@ -81,11 +80,93 @@ def test_an_event_is_one_state_more(recorded: dict[str, list[Trace]], module: st
     assert check_traces(traces).states == states  # so the cost grows with the length, no faster
 
 
-def test_a_lock_that_was_granted_too_early_is_refused(recorded: dict[str, list[Trace]]) -> None:
-    traces = [replace(trace, constants={"TraceMaxLiveTime": 60_000}) for trace in recorded["Lock"]]
-    refusals = check_traces(traces).refusals
-    assert refusals
-    assert {(r.event.action, r.event.y) for r in refusals if r.event} == {("TryLockBatch", 1)}
+# A behaviour, a step that may follow, and one that is against a rule.
+_A_AND_B = (
+    hidden("Join", 0, "a"),
+    Event("RegisterConsumer", "broker", "a", 1),
+    hidden("NoticesAreGone", 0),
+    hidden("Join", 0, "b"),
+)
+_A_LOCKS = Event("TryLockBatch", "broker", "a", 1)
+_B_LOCKS, _B_IS_REFUSED = (Event("TryLockBatch", "broker", "b", granted) for granted in (1, 0))
+_FIRST = Event("AppendMessage", "broker", ("T/0", 1), 100)
+_A_CONSUMES = (
+    Event("AddMessageQueue", "a", 0, 0),
+    Event("PullMessage", "a", 1),
+    Event("ProcessConsumeResult", "a", 0, 1),
+)
+AGAINST = {
+    "GROUP-001": (
+        _A_AND_B,
+        Event("ConsumerIdList", "broker", ("a",)),
+        Event("ConsumerIdList", "broker", ()),
+    ),
+    "GROUP-003": (
+        _A_AND_B,
+        Event("RegisterConsumer", "broker", "b", 2),
+        Event("RegisterConsumer", "broker", "b", 1),
+    ),
+    "GROUP-005": (
+        (*_A_AND_B, Event("RegisterConsumer", "broker", "b", 2), hidden("NoticesAreGone", 0)),
+        Event("CloseChannel", "broker", "a", 1),
+        Event("CloseChannel", "broker", "a", 0),
+    ),
+    "LOCK-001": ((_A_LOCKS, hidden("Elapse", 0, 60_000)), _B_IS_REFUSED, _B_LOCKS),
+    "LOCK-004": ((_A_LOCKS, hidden("Elapse", 0, 60_001)), _B_LOCKS, _B_IS_REFUSED),
+    "LOCK-008": ((_A_LOCKS, Event("Restart", "broker")), _B_LOCKS, _B_IS_REFUSED),
+    "LOG-001": (
+        (_FIRST,),
+        Event("AppendMessage", "broker", ("T/0", 2), 200),
+        Event("AppendMessage", "broker", ("T/0", 2), 50),
+    ),
+    "LOG-002": (
+        (_FIRST,),
+        Event("AppendMessage", "broker", ("T/0", 2), 200),
+        Event("AppendMessage", "broker", ("T/0", 3), 200),
+    ),
+    "LOG-003": (
+        (_FIRST,),
+        Event("Dispatch", "broker", ("T/0", 1), 100),
+        Event("Dispatch", "broker", ("T/0", 2), 100),
+    ),
+    "OFFSET-003": (
+        (
+            *_A_CONSUMES,
+            Event("PersistAll", "a", 1),
+            Event("UpdateConsumerOffset", "broker", 1, "a"),
+        ),
+        Event("PullMessage", "a", 2),
+        Event("PersistAll", "a", 0),
+    ),
+    "OFFSET-010": (
+        (*_A_CONSUMES, Event("PersistAll", "a", 1)),
+        Event("UpdateConsumerOffset", "broker", 1, "a"),
+        Event("UpdateConsumerOffset", "broker", 0, "a"),
+    ),
+}
+# What is there before, and the constants.
+BEGINNINGS: dict[str, tuple[tuple[Any, ...], dict[str, int]]] = {
+    "Group": ((), {}),
+    "Lock": ((), {"TraceMaxLiveTime": 60_000}),
+    "Log": ((0, 0, 0, (), ()), {"TraceSegmentSize": 4096}),
+    "OffsetCommit": ((2, 0), {"TraceFromLast": False, "TraceMaxOffset": 2}),
+}
+
+
+@pytest.mark.parametrize("module", DECIDED)
+def test_a_step_against_a_rule_that_traces_decide_is_refused(module: str) -> None:
+    before, constants = BEGINNINGS[module]
+    members = frozenset({"T/0"} if module == "Log" else {"a", "b"})
+
+    def trace(rule: str, *events: Event) -> Trace:
+        return Trace(module, rule, numbered(events), before, members, constants)
+
+    cases = {rule: AGAINST[rule] for rule in DECIDED[module]}
+    allowed = [trace(rule, *events, last) for rule, (events, last, _) in cases.items()]
+    against = [trace(rule, *events, last) for rule, (events, _, last) in cases.items()]
+    refusals = check_traces([*allowed, *against]).refusals
+    assert [refusal.trace for refusal in refusals] == against
+    assert [refusal.event for refusal in refusals] == [trace.events[-1] for trace in against]
 
 
 def test_also_without_their_numbers_most_edits_are_refused(
