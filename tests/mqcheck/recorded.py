@@ -10,7 +10,6 @@ import asyncio
 import json
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from mqconform.target import free_ports
 from mqspec.client import ConsumerConfig, ConsumeStatus, Message, MessageExt, Producer, PushConsumer
 from mqspec.client.instance import NOT_ANSWERED
 from mqspec.core.group import ConsumeFromWhere
@@ -32,7 +32,7 @@ class Served:
     """`mqspec serve` in a process of its own, which writes a trace and can be killed."""
 
     def __init__(self, store: Path, trace: Path) -> None:
-        self.nameserver_port, broker_port = _free_ports()
+        self.nameserver_port, broker_port = *free_ports(1), *free_ports(1, below=2)
         self._command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(store)]
         self._command += ["--nameserver-port", str(self.nameserver_port)]
         self._command += ["--broker-port", str(broker_port), "--trace", str(trace)]
@@ -51,20 +51,6 @@ class Served:
         self._process.wait(DEADLINE_S)
         assert self._process.stdout
         self._process.stdout.close()
-
-
-def _free_ports() -> tuple[int, int]:
-    """One for the nameserver; one for a broker, and the one 2 below is free too."""
-    while True:
-        with socket.socket() as one, socket.socket() as two, socket.socket() as three:
-            one.bind(("127.0.0.1", 0))
-            two.bind(("127.0.0.1", 0))
-            port: int = two.getsockname()[1]
-            try:
-                three.bind(("127.0.0.1", port - 2))
-            except OSError:
-                continue
-            return one.getsockname()[1], port
 
 
 async def record(file: Path, store: Path, messages: int) -> None:
