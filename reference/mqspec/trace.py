@@ -78,8 +78,10 @@ def plain(value: object) -> Any:
     """A value of the core as JSON has it: records as objects, a mapping whose keys are no text
     as a list of pairs, a connection as the address of its other end."""
     match value:
+        case Enum():
+            return plain(value.value)
         case None | bool() | int() | float() | str():
-            return value.value if isinstance(value, Enum) else value
+            return value
         case Mapping() if all(isinstance(key, str) for key in value):
             return {key: plain(item) for key, item in value.items()}
         case Mapping():
@@ -90,8 +92,6 @@ def plain(value: object) -> Any:
             return [plain(item) for item in value]
         case _ if is_dataclass(value):
             return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-        case Enum():
-            return plain(value.value)
         case bytes():
             return value.hex()
         case _:

@@ -19,8 +19,8 @@ def lock_batch_mq(broker: Broker, _: Connection, request: RemotingCommand) -> Re
     batch, now_ms = _batch(request), clock_ms()
     max_live_time_ms = broker.config.rebalance_lock_max_live_time_ms
     step = broker.carry_locks(try_lock_batch(broker.locks, batch, now_ms, max_live_time_ms))
-    for mq in batch.mq_set:
-        if mq not in step.result:
+    if broker.trace:
+        for mq in (mq for mq in batch.mq_set if mq not in step.result):
             broker.note_told("Lock", "mq_lock_table", (batch.group, batch.client_id, mq), now_ms)
     return request.response(body=dumps({"lockOKMQSet": to_plain(step.result)}))
 

@@ -7,15 +7,14 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from mqspec.broker.sending import born_host
 from mqspec.core import timer
-from mqspec.core.log import PutStatus
 from mqspec.core.publish import PUT_CODES, REGION
-from mqspec.core.record import Host, Record
+from mqspec.core.record import Record
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import apply
 from mqspec.core.timer import TIMER_TOPIC, TimerState
 from mqspec.service import Served, clock_ms
-from mqspec.store.message_store import PutResult
 from mqspec.store.timer_check import TimerCheck, read_timer_check, write_timer_check
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
@@ -33,19 +32,17 @@ _AT_A_TIME: Final = 100  # messages before others get their turn
 def recall_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """370. The answer has the UNIQ_KEY of the message, whether it waits or not."""
     handle = request.ext_fields.get("recallHandle", "")
-    address, _, port = connection.peer.rpartition(":")
     event = timer.Recall(
         text(request, "topic"),
         handle,
         request.ext_fields.get("producerGroup", ""),
-        Host.parse(address, int(port)),
+        born_host(connection.peer),
         broker.store_host,
     )
     recall = timer.recall_message(broker.metadata, broker.config, event, clock_ms())
     if isinstance(recall, Refusal):
         return request.response(recall.code, recall.remark, _ALWAYS)
-    placed = broker.schedule(recall)
-    put = PutResult(placed) if isinstance(placed, PutStatus) else broker.store.put(placed)
+    put = broker.put_message(recall)
     if put.status not in PUT_CODES:
         remark = "recall failed, execute error"
         return request.response(ResponseCode.SYSTEM_ERROR, remark, _ALWAYS)

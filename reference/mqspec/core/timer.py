@@ -22,7 +22,6 @@ answered and stored.
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -48,7 +47,6 @@ ENQUEUE_MS: Final = "TIMER_ENQUEUE_MS"
 DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"
 _UNIQUE_KEY = "UNIQ_KEY"
 _HANDLE_VERSION = "v1"
-_HANDLE_WORDS = 5
 _RECALL = {"TAGS": "_RECALL_TAG_"}
 _RECALL_BODY = b"0"
 _MARK: Final = b"TIMER_D"  # in the names of all three properties that ask for a time
@@ -254,12 +252,12 @@ def _handle_words(handle: str) -> tuple[str, str, str, str] | None:
     """Topic, broker name, time and UNIQ_KEY; None: it is no handle."""
     try:
         text = b64decode(handle + "=" * (-len(handle) % 4), altchars=b"-_", validate=True)
-    except (ValueError, binascii.Error):
+    except ValueError:
         return None
     version, *words = text.decode(errors="replace").split(" ")
-    if version != _HANDLE_VERSION or 1 + len(words) < _HANDLE_WORDS:
+    if version != _HANDLE_VERSION or len(words) < 4:
         return None
-    topic, broker, time, key = words[: _HANDLE_WORDS - 1]
+    topic, broker, time, key = words[:4]
     return topic, broker, time, key
 
 
