@@ -4,14 +4,16 @@ A line is written before anything that the step sends, with one write at the end
 that all processes of a host share. So no line stands before one that it is an effect of, and
 no clock is needed. What a process wrote before it was killed is there.
 
-| field | meaning |
-| --- | --- |
-| writer, seq | who wrote the line, and its number among that one's lines: none is missing unseen |
-| process | broker name or client id |
-| module | whose variables these are: a module of the core, named as its TLA+ twin |
-| reads | `[variable, key, value]`: what was told of a variable to another process |
-| changes | `[variable, key, value]`; without a value: the key is removed; key null: all of it |
-| sends | what is sent to other processes |
+Its fields:
+
+- `writer`, `seq`: who wrote it, and its number among that one's lines, so that a lost line is
+  noticed;
+- `process`: a broker's name, or a member as group/client id;
+- `module`: whose variables these are: a module of the core, named as its TLA+ twin;
+- `reads`: `[variable, key, value]`, what was told of a variable to another process;
+- `changes`: `[variable, key, value]`; without a value the key is removed, with the key null it
+  is all of the variable;
+- `sends`: what is sent to other processes.
 
 The names are those of the core; `mqcheck.trace` reads the lines.
 """
