@@ -215,14 +215,17 @@ TypeOK ==
 RegisteredIsListed == \A i \in Ids : expected[i] # None => brokerAddrTable[i] = expected[i]
 
 (***************************************************************************)
-(* NAMESRV-009, NAMESRV-020, NAMESRV-028.  Nobody else is.                 *)
+(* NAMESRV-009, NAMESRV-020, NAMESRV-028.  Nobody else is, and while       *)
+(* nobody is there are no topics.                                          *)
 (***************************************************************************)
-GoneIsNotListed == \A i \in Ids : brokerAddrTable[i] \in {expected[i], None}
+GoneIsNotListed ==
+    /\ \A i \in Ids : brokerAddrTable[i] \in {expected[i], None}
+    /\ brokerAddrTable = Nobody => topicQueueTable = {}
 
 (***************************************************************************)
 (* NAMESRV-027.  While a process is in the routes the topics stay.         *)
 (***************************************************************************)
-TopicsStay == topicQueueTable # {} => brokerAddrTable # Nobody
+TopicsStay == [][brokerAddrTable' # Nobody => topicQueueTable \subseteq topicQueueTable']_vars
 
 (***************************************************************************)
 (* NAMESRV-001.  In the end the routes have who runs, and nobody else; and *)
