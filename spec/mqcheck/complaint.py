@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_COMMENT = re.compile(r"\(\*.*?\*\)|\\\*[^\n]*", re.DOTALL)
+from mqcheck.source import blank_comments
+
 _DEFINITION = re.compile(
     r"^(?:(?P<name>\w+)(?:\([^)]*\))? *==|(?P<unnamed>ASSUME|ASSUMPTION|AXIOM|THEOREM)\b)",
     re.MULTILINE,
@@ -99,7 +100,7 @@ def _definitions(module: str, folders: Sequence[Path]) -> list[tuple[int, str]]:
     if path is None:
         return []
     text = path.read_text(encoding="utf-8", errors="replace")
-    code = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
+    code = blank_comments(text)
     return [
         (code.count("\n", 0, match.start()) + 1, match["name"] or match["unnamed"])
         for match in _DEFINITION.finditer(code)

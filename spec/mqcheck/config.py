@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from mqcheck.source import COMMENT
 from mqrules import UserError
 
 _PROPERTY_SECTIONS = {
@@ -22,7 +23,6 @@ _OTHER_SECTIONS = re.compile(
     "CONSTANTS?|SPECIFICATION|INIT|NEXT|SYMMETRY|VIEW|CONSTRAINTS?|ACTION_CONSTRAINTS?"
     "|CHECK_DEADLOCK|ALIAS|POSTCONDITION"
 )
-_COMMENT = re.compile(r"\\\*[^\n]*|\(\*.*?\*\)", re.DOTALL)
 _WORD = re.compile(r'"[^"]*"|[A-Za-z_]+\w*|[^\sA-Za-z_"]+')
 _CONSTANT = re.compile(r"(\w+)\s*=\s*(\{[^}]*\}|\w+)")
 
@@ -63,7 +63,7 @@ def read_config(path: Path) -> Config:
         raise UserError(str(path), "no such configuration", "see `mqspec check --list`") from None
     found: dict[str, list[str]] = {"INVARIANT": [], "PROPERTY": []}
     section, rest = "", []
-    for line in _COMMENT.sub("", text).splitlines():
+    for line in COMMENT.sub("", text).splitlines():
         for word in _WORD.findall(line):
             if word in _PROPERTY_SECTIONS:
                 section = _PROPERTY_SECTIONS[word]

@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 
 from mqcheck.cache import Cache
 from mqcheck.manifest import MODELS, TLA, Model
+from mqcheck.source import blank_comments
 from mqcheck.tlc import violations
 
-_COMMENT = re.compile(r"\(\*.*?\*\)|\\\*[^\n]*", re.DOTALL)
 _DEFINITION = re.compile(r"^(?P<name>\w+)(?:\([^)]*\))? *==", re.MULTILINE)
 _END = re.compile(r"^(?:-{4,}|={4,})", re.MULTILINE)
 _BULLET = re.compile(r"/\\ *(?=\S)")
@@ -59,7 +59,7 @@ class Fate:
 
 def mutants(module: str, text: str) -> Iterator[Mutant]:
     """All mutants of a module, in the order of its text."""
-    code = _COMMENT.sub(_blank, text)
+    code = blank_comments(text)
     variables = _variables(code)
     steps = list(_steps(code))
     actions = frozenset(name for name, begin, end in steps if _changes(code[begin:end]))
@@ -78,10 +78,6 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
                 changed = text[:first] + new + text[first + len(old) :]
                 line = text.count("\n", 0, first) + 1
                 yield Mutant(module, name, line, " ".join(told.split()), changed)
-
-
-def _blank(comment: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", comment[0])
 
 
 def _variables(code: str) -> frozenset[str]:

@@ -20,8 +20,8 @@ from types import ModuleType
 
 from mqcheck.manifest import TLA
 from mqcheck.replay import snake_case
+from mqcheck.source import COMMENT
 
-_COMMENT = re.compile(r"\(\*.*?\*\)|\\\*[^\n]*", re.DOTALL)
 _HEADER = re.compile(r"MODULE \w+ -+\n((?:\(\*[^\n]*\*\)\n)+)")
 _TWIN_OF = re.compile(r"Twin of ((?:(?:and )?mqspec/core/\w+\.py,? ?)+)")
 _CORE = re.compile(r"mqspec/core/(\w+)\.py")
@@ -73,7 +73,7 @@ def twins() -> list[Twin]:
 
 def read_twin(name: str, text: str) -> Twin:
     """A module's names. Raises ValueError where it has no header, variables or next-state."""
-    header, code = _HEADER.search(text), _COMMENT.sub("", text)
+    header, code = _HEADER.search(text), COMMENT.sub("", text)
     variables = _VARIABLES.search(code)
     if not header or not variables:
         raise ValueError(f"{name}: no header, or no variables")

@@ -4,13 +4,12 @@ numbers that models compute: `{figure}`."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from mqcheck.manifest import MODELS, Break, Model, models, read_manifest
-from mqdocs.markup import Cell, anchored, fields, joined, linked, reference, table, text
+from mqdocs.markup import Cell, anchored, fields, linked, reference, references, table, text
 from mqrules import Defect, Kind, Rule, defects, rules
 
 _FIGURE = re.compile(r"(?P<model>\w+)\.(?P<constant>\w+)(?:\*(?P<factor>\d+))?")
@@ -64,13 +63,13 @@ class ModelsDirective(SphinxDirective):
         rows += [(name, _violated(broken), broken.rules) for name, broken in model.breaks.items()]
         properties = table(
             ["property", "", "evidence for"],
-            (([nodes.literal("", n)], text(how), self._rules(of)) for n, how, of in rows),
+            (
+                ([nodes.literal("", name)], text(how), references("rule", of, self.env.docname))
+                for name, how, of in rows
+            ),
         )
         about = nodes.paragraph("", "", *linked(model.about.rstrip(".") + ".", self.env.docname))
         return anchored(model.name, anchor, about, fields(pairs), properties)
-
-    def _rules(self, several: tuple[str, ...]) -> list[nodes.Node]:
-        return joined(reference("rule", rule, self.env.docname) for rule in several)
 
 
 class DefectsDirective(SphinxDirective):
@@ -92,8 +91,7 @@ class DefectsDirective(SphinxDirective):
             ("Fixed", defect.fixed),
         )
         pairs = [(name, linked(words, docname)) for name, words in said if words]
-        broken = joined(reference("rule", rule, docname) for rule in defect.breaks)
-        pairs.append(("Breaks", broken))
+        pairs.append(("Breaks", references("rule", defect.breaks, docname)))
         if defect.model:
             pairs.append(("Shown by the model", [reference("model", defect.model, docname)]))
         for name, value in (("Patch", defect.patch), ("Detected by", defect.case)):
@@ -113,13 +111,15 @@ class IdealsDirective(SphinxDirective):
         return [table(heads, map(self._row, found), "ideals")]
 
     def _row(self, rule: Rule) -> list[Cell]:
-        name = [reference("rule", rule.id, self.env.docname), nodes.Text(f" {rule.text}")]
+        docname = self.env.docname
         shown = (m.name for m in models().values() if rule.id in m.broken)
         kept = (m.name for m in models().values() if rule.id in m.kept and not m.defect)
-        return [name, self._models(shown), text(rule.assumption), self._models(kept)]
-
-    def _models(self, names: Iterable[str]) -> list[nodes.Node]:
-        return joined(reference("model", name, self.env.docname) for name in names)
+        return [
+            [reference("rule", rule.id, docname), nodes.Text(f" {rule.text}")],
+            references("model", shown, docname),
+            text(rule.assumption),
+            references("model", kept, docname),
+        ]
 
 
 class FigureRole(SphinxRole):

@@ -7,14 +7,14 @@ the module says it, its rule with the assumption under which it holds, and those
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from mqcheck.manifest import MODELS, TLA, Model, read_manifest
-from mqdocs.markup import Cell, joined, reference, table, text
+from mqdocs.markup import Cell, reference, references, table, text
 from mqdocs.tla import Module, Part, parse
 from mqrules import rules
 
@@ -44,13 +44,14 @@ class GuaranteesDirective(SphinxDirective):
         return [table(heads, map(self._row, found), "guarantees")]
 
     def _row(self, ideal: Ideal) -> list[Cell]:
-        name = [reference("rule", ideal.rule, self.env.docname), nodes.Text(f" {ideal.part.name}")]
-        assumption = text(rules()[ideal.rule].assumption)
-        models = [self._models(names) for names in (ideal.shown, ideal.gone)]
-        return [name, text(prose(ideal.part)), models[0], assumption, models[1]]
-
-    def _models(self, names: Iterable[str]) -> list[nodes.Node]:
-        return joined(reference("model", name, self.env.docname) for name in names)
+        docname = self.env.docname
+        return [
+            [reference("rule", ideal.rule, docname), nodes.Text(f" {ideal.part.name}")],
+            text(prose(ideal.part)),
+            references("model", ideal.shown, docname),
+            text(rules()[ideal.rule].assumption),
+            references("model", ideal.gone, docname),
+        ]
 
 
 def ideals(module: Module, models: Sequence[Model]) -> list[Ideal]:

@@ -27,6 +27,15 @@ def reference(kind: str, target: str, docname: str, text: str = "") -> pending_x
     )
 
 
+def references(kind: str, targets: Iterable[str], docname: str) -> list[nodes.Node]:
+    """Links to several objects, with commas between them."""
+    found: list[nodes.Node] = []
+    for target in targets:
+        link = reference(kind, target, docname)
+        found += [nodes.Text(", "), link] if found else [link]
+    return found
+
+
 def linked(text: str, docname: str) -> list[nodes.Node]:
     """Text, with every rule's id in it a link to the rule."""
     found: list[nodes.Node] = []
@@ -41,14 +50,6 @@ def linked(text: str, docname: str) -> list[nodes.Node]:
 def rule_ids(text: str) -> list[str]:
     """The rules that a text names, each once, in their order in the text."""
     return list(dict.fromkeys(_RULE_ID.findall(text)))
-
-
-def joined(items: Iterable[nodes.Node], separator: str = ", ") -> list[nodes.Node]:
-    """Nodes with a separator between them."""
-    found: list[nodes.Node] = []
-    for item in items:
-        found += [nodes.Text(separator), item] if found else [item]
-    return found
 
 
 def paragraph(*children: nodes.Node) -> nodes.paragraph:

@@ -16,7 +16,7 @@ from sphinx.util.docutils import SphinxDirective
 import mqspec.core
 from mqcheck.manifest import TLA
 from mqcheck.twins import cores
-from mqdocs.markup import anchored, joined, paragraph, reference, rule_ids
+from mqdocs.markup import anchored, paragraph, references, rule_ids
 from mqdocs.tla import Module, Part, parse, snake_case
 
 CORE = Path(mqspec.core.__file__).parent
@@ -60,7 +60,7 @@ class ModuleDirective(SphinxDirective):
             classes=["twin"],
         )
         named = rule_ids(part.source + source)
-        links = joined(reference("rule", rule, self.env.docname) for rule in named)
+        links = references("rule", named, self.env.docname)
         about = [paragraph(nodes.Text("Rules: "), *links)] if links else []
         return anchored(part.name, f"tla-{module}-{part.name}", *about, sides)
 
