@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+from collections.abc import Awaitable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -73,6 +75,8 @@ def test_whatever_is_asked_is_answered(who: str) -> None:
                     table = nameserver_processors.PROCESSORS
                     handle = Dispatcher(cluster.nameserver, table, nameserver_processors.pool_of)
 
+                later: list[Awaitable[object]] = []
+
                 @settings(
                     max_examples=400,
                     deadline=None,
@@ -85,9 +89,22 @@ def test_whatever_is_asked_is_answered(who: str) -> None:
                     BODIES,
                 )
                 def ask(code: int, fields: dict[str, str], body: bytes) -> None:
-                    handle._process(Nobody(), RemotingCommand(code, fields, body))
+                    answer = handle._process(Nobody(), RemotingCommand(code, fields, body))
+                    if inspect.isawaitable(answer):
+                        later.append(answer)
 
                 ask()
+                await asyncio.gather(*later)
+
+    asyncio.run(scenario())
+
+
+def test_a_reply_that_cannot_be_read_is_answered_as_a_send(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            for fields in ({"body": b""}, {"e": "x"}, {"h": 1 << 31}, {"j": "x"}):
+                send, reply = await peer.send("T", **fields), await peer.reply("T", **fields)
+                assert (reply.code, reply.remark) == (send.code, send.remark)
 
     asyncio.run(scenario())
 

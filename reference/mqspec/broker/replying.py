@@ -35,12 +35,14 @@ def send_reply_message_v2(
     return _reply(broker, connection, request, V2)
 
 
-async def _reply(
+def _reply(
     broker: Broker, connection: Connection, request: RemotingCommand, names: FieldNames
-) -> RemotingCommand:
+) -> Served:
     send = read_send(connection, request, names)
     send = send._replace(properties=reply.stamp_properties(send.properties), is_batch=False)
+    # All is read before anything is done.
     flag, born_timestamp = integer(request, names.flag), long(request, names.born_timestamp)
+    reconsume_times = integer(request, names.reconsume_times, 0)
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
@@ -54,17 +56,23 @@ async def _reply(
         born_timestamp=born_timestamp,
         born_host=born_host(connection.peer),
         store_host=broker.store_host,
-        reconsume_times=integer(request, names.reconsume_times, 0),
+        reconsume_times=reconsume_times,
     )
+    return _push_and_store(broker, record, request, names, send)
+
+
+async def _push_and_store(
+    broker: Broker, record: Record, request: RemotingCommand, names: FieldNames, send: Send
+) -> RemotingCommand:
     try:
         refusal = await _push(broker, record, request, names, send)
     finally:  # also where the replier has gone meanwhile
         put = broker.put_message(record)
-    place = _place(put, queue_id) if put.status in PUT_CODES else {}
+    place = _place(put, record) if put.status in PUT_CODES else {}
     if refusal:
         response = request.response(refusal.code, refusal.remark, STAMP | place)
     else:
-        nowhere = _NOT_STORED | {"queueId": str(queue_id)}
+        nowhere = _NOT_STORED | {"queueId": str(record.queue_id)}
         response = request.response(ext_fields=STAMP | nowhere | place)
     answer = broker.when_stored(record, put, lambda _: response)
     return answer if isinstance(answer, RemotingCommand) else await answer
@@ -103,9 +111,9 @@ async def _push(
     return reply.not_taken(send.properties) if answer.code else None
 
 
-def _place(put: PutResult, queue_id: int) -> dict[str, str]:
+def _place(put: PutResult, record: Record) -> dict[str, str]:
     return {
         "msgId": put.message_ids[0],
-        "queueId": str(queue_id),
+        "queueId": str(record.queue_id),
         "queueOffset": str(put.queue_offset),
     }
