@@ -26,7 +26,7 @@ def build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", str(source), str(target)],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,  # some 90 s alone; tests run side by side
     )
 
 
