@@ -15,6 +15,7 @@ from mqspec.cluster import Cluster
 from mqspec.core.metadata import BrokerConfig
 from mqspec.service import clock_ms
 from mqspec.store.timer_check import TimerCheck, write_timer_check
+from mqspec.transport import ConnectionLostError
 from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
@@ -87,6 +88,24 @@ def test_a_reply_that_asks_for_a_delay_waits(tmp_path: Path) -> None:
             await until(lambda: stored(cluster, "T") > 0)
             assert stored(cluster, "T") == 1
             await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_reply_is_stored_also_where_its_sender_has_gone(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as cluster:
+            requester = await producer(cluster)
+            replier = await meet(cluster.brokers[0].address)
+            reply = asyncio.create_task(replier.reply("T", i="REPLY_TO_CLIENT\x01p@1\x02"))
+            push = await asyncio.wait_for(requester.received.get(), DEADLINE_S)
+            assert push.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+            assert stored(cluster, "T") == 0
+            await replier.close()
+            await until(lambda: stored(cluster, "T") == 1)
+            with pytest.raises(ConnectionLostError):
+                await reply
+            await requester.close()
 
     asyncio.run(scenario())
 
