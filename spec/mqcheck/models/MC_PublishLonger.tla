@@ -1,7 +1,6 @@
 -------------------------- MODULE MC_PublishLonger --------------------------
 (***************************************************************************)
-(* As MC_Publish, with two queues on one broker, more refusals, and with   *)
-(* the end of each send.                                                   *)
+(* As MC_Publish, with two queues on one broker and with refusals.         *)
 (***************************************************************************)
 EXTENDS MC_Publish
 =============================================================================

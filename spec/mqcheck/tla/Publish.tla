@@ -204,15 +204,14 @@ IsLastTry(m) == tries[m] = IF Mode = "sync" \/ Defect = "OrderlyGoesElsewhere"
 Receive(m) ==
     /\ outcome[m] = "waits"
     /\ answer[m] # "none"
-    /\ LET again == \/ answer[m] = "try again"
-                    \/ answer[m] = "not store ok" /\ RetriesNotStoreOk
-                    \/ answer[m] = "ok" /\ Defect = "TriesAfterSuccess"
-           kept  == notStoreOk[m] + IF answer[m] = "not store ok" /\ RetriesNotStoreOk
-                                    THEN 1 ELSE 0
-           isStored == kept > 0 \/ answer[m] \in {"ok", "not store ok"}
-       IN  /\ notStoreOk' = [notStoreOk EXCEPT ![m] = kept]
-           /\ outcome' = [outcome EXCEPT ![m] = IF again /\ ~IsLastTry(m)
-                                                THEN "to try"
+    /\ LET again == /\ \/ answer[m] = "try again"
+                       \/ answer[m] = "not store ok" /\ RetriesNotStoreOk
+                       \/ answer[m] = "ok" /\ Defect = "TriesAfterSuccess"
+                    /\ ~IsLastTry(m)
+           isStored == notStoreOk[m] > 0 \/ answer[m] \in {"ok", "not store ok"}
+       IN  /\ notStoreOk' = [notStoreOk EXCEPT
+                ![m] = @ + IF answer[m] = "not store ok" /\ again THEN 1 ELSE 0]
+           /\ outcome' = [outcome EXCEPT ![m] = IF again THEN "to try"
                                                 ELSE End(isStored, lost[m])]
     /\ UpdateFaultItem(m, answer[m] \in {"try again", "refused"})
     /\ answer' = [answer EXCEPT ![m] = "none"]
