@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mqspec.broker.relay import TIMEOUT_MS
 from mqspec.broker.sending import V1, V2, FieldNames, born_host, read_send
 from mqspec.core import reply
 from mqspec.core.publish import PUT_CODES, STAMP, Send, check_send
@@ -19,7 +20,6 @@ from mqspec.wire.headers import integer, long
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
-TIMEOUT_MS: Final = 10_000
 _NOT_STORED: Final = {"msgId": "0", "queueOffset": "0"}
 
 
