@@ -20,6 +20,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, find_jar_path, lau
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from mqcheck.watch import MODULE
+from mqrules import UserError
 from mqspec import toolchain
 
 # Small models: the quick compiler and collector take half the time of the thorough ones.
@@ -155,15 +156,20 @@ def run_tlc_in_jvm(
     options: Sequence[str],
     java_options: tuple[str, ...],
 ) -> tuple[int, str]:
-    """Run TLC in an idle Java process, or in a new one; safe from several threads at once."""
+    """Run TLC in an idle Java process, or in a new one; safe from several threads at once.
+
+    Raises UserError where Java cannot be started, or ends.
+    """
     with _lock:
         jvm = _idle[java_options].pop() if _idle[java_options] else None
-    jvm = jvm or Jvm(java_options)
     try:
+        jvm = jvm or Jvm(java_options)
         result = jvm.run_tlc(module, extension, config, library, options)
-    except (Py4JError, OSError):
-        jvm.close()  # it died, of too little memory say: nobody should get it again
-        raise
+    except (Py4JError, OSError) as error:
+        if jvm:
+            jvm.close()  # it died, of too little memory say: nobody should get it again
+        why = f"Java ended under TLC: {error}"
+        raise UserError(module.stem, why, "look at its memory, or check less at once") from None
     with _lock:
         _idle[java_options].append(jvm)
     return result

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 
-from py4j.protocol import Py4JError
-
 from mqcheck.cache import Cache, key_of
 from mqcheck.complaint import complaint
 from mqcheck.jvm import QUICK, THOROUGH, run_tlc_in_jvm
@@ -100,11 +98,8 @@ def run_tlc(
     key = key_of(module, config + extension, library, options) if cache else ""
     if cache and (kept := cache.get(key)):
         return replace(parse_output(kept[1], kept[0], watch), cached=True)
-    try:
-        java_options = THOROUGH if thorough else QUICK
-        code, output = run_tlc_in_jvm(module, extension, config, library, options, java_options)
-    except (Py4JError, OSError) as error:
-        raise UserError(name, f"Java ended under TLC: {error}", "look at its memory") from None
+    java_options = THOROUGH if thorough else QUICK
+    code, output = run_tlc_in_jvm(module, extension, config, library, options, java_options)
     refuse_failure(output, code, name, module, library)
     run = parse_output(output, code, watch)
     if cache:
@@ -130,10 +125,7 @@ def violations(
     config += f"INVARIANT {INVARIANT}\nINVARIANT {LIMIT}\n"
     key = key_of(module, config + extension, library, OPTIONS) if cache else ""
     kept = cache.get(key) if cache else None
-    try:
-        code, output = kept or run_tlc_in_jvm(module, extension, config, library, OPTIONS, QUICK)
-    except (Py4JError, OSError) as error:
-        raise UserError(name, f"Java ended under TLC: {error}", "look at its memory") from None
+    code, output = kept or run_tlc_in_jvm(module, extension, config, library, OPTIONS, QUICK)
     if code in _UNREADABLE:
         refuse_failure(output, code, name, module, library)
     if cache and not kept:

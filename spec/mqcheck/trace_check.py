@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JError
-
 from mqcheck.jvm import TRACES, run_tlc_in_jvm
 from mqcheck.manifest import MODELS, TLA
 from mqcheck.tlc import Exit, parse_output, refuse_failure
 from mqcheck.trace import Event, Trace
 from mqcheck.values import parse_value, tla
-from mqrules import UserError
 
 _JOINT = ",\n"
 _CHUNK = 500  # events of one definition: the parser of TLA+ goes deeper with each
@@ -67,11 +64,7 @@ def check_traces(
         data.write_text(_data(traces, edits, is_numbered), encoding="utf-8")
         library = (Path(folder), TLA)
         path = MODELS / f"{module}.tla"
-        try:
-            code, output = run_tlc_in_jvm(path, "", config, library, (), TRACES)
-        except (Py4JError, OSError) as error:
-            why = f"Java ended under TLC: {error}"
-            raise UserError(module, why, "look at its memory, or check less at once") from None
+        code, output = run_tlc_in_jvm(path, "", config, library, (), TRACES)
         refuse_failure(output, code, module, path, library)
     run = parse_output(output, code)
     if run.exit is not Exit.HOLDS:
