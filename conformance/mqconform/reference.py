@@ -19,6 +19,29 @@ users = [{{ username = "{USER}", password = "{PASSWORD}" }}]
 """
 
 
+def serve(log: Path, *words: str) -> tuple[subprocess.Popen[str], dict[str, Address]]:
+    """The process of `mqspec serve`, what it says going to the end of `log`, and where it
+    listens, once it does. Raises UserError."""
+    with log.open("a", encoding="utf-8") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mqspec.cli", "serve", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+        )
+    assert process.stdout
+    listening: dict[str, Address] = {}
+    for line in process.stdout:
+        what, *rest = line.split()
+        if what == "ready":
+            return process, listening
+        listening[what] = parse_address(rest[-1])
+    process.wait()
+    last = log.read_text(encoding="utf-8").strip().splitlines()[-1:]
+    raise UserError("mqspec serve", last[0] if last else "ended before it was ready")
+
+
 class Reference:
     """`mqspec serve` on a store of its own; leaving the context ends it."""
 
@@ -54,7 +77,8 @@ class Reference:
 
     def start(self) -> None:
         """Start it; again on the port of before, where clients look for it."""
-        self._process, listening = self._serve(
+        self._process, listening = serve(
+            self._home / "serve.log",
             *("--store", str(self._home / "store"), "--brokers", "2"),
             *("--nameserver-port", str(self.nameserver.port), "--broker-port", "0"),
             *("--transaction-check-interval", "2000"),  # ms, instead of 30 s
@@ -67,31 +91,12 @@ class Reference:
         """A broker that lets only a user in, with a nameserver of its own."""
         config = self._home / "secured.toml"
         config.write_text(_USERS, encoding="utf-8")
-        self._secured_process, listening = self._serve(
+        self._secured_process, listening = serve(
+            self._home / "serve.log",
             *("--config", str(config), "--store", str(self._home / "secured")),
             *("--nameserver-port", "0", "--broker-port", "0"),
         )
         return listening["broker"]
-
-    def _serve(self, *words: str) -> tuple[subprocess.Popen[str], dict[str, Address]]:
-        """The process and where it listens, once it does. Raises UserError."""
-        with (self._home / "serve.log").open("a", encoding="utf-8") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "mqspec.cli", "serve", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        assert process.stdout
-        listening: dict[str, Address] = {}
-        for line in process.stdout:
-            what, *rest = line.split()
-            if what == "ready":
-                return process, listening
-            listening[what] = parse_address(rest[-1])
-        said = (self._home / "serve.log").read_text(encoding="utf-8").strip().splitlines()
-        raise UserError("mqspec serve", said[-1] if said else "ended before it was ready")
 
     def stop(self) -> None:
         assert self._process

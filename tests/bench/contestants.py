@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 
 from mqconform.apache import Apache
 from mqconform.cluster import Cluster
+from mqconform.reference import serve
 
 _SERVER_JVM: Final = ("-Xms768m", "-Xmx768m", "-XX:MaxDirectMemorySize=512m", "-XX:-UsePerfData")
 
@@ -69,22 +69,12 @@ def reference(home: Path) -> Iterator[Contestant]:
     options = ["--store", str(home), "--nameserver-port", "0", "--broker-port", "0"]
     options += ["--log-level", "error"]  # a part of it that was paused warns of the other
     begin = time.monotonic()
-    with subprocess.Popen(
-        [sys.executable, "-m", "mqspec.cli", "serve", *options],
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    process, listening = serve(home.with_name(f"{home.name}.log"), *options)
+    with process:
         try:
-            assert process.stdout is not None
-            said: dict[str, str] = {}
-            for line in process.stdout:
-                words = line.split()
-                said[words[0]] = words[-1]
-                if words == ["ready"]:
-                    break
             took = time.monotonic() - begin
-            address = said["nameserver"]
-            yield Contestant("reference", address, said["broker"], [process.pid], took)
+            nameserver, broker = str(listening["nameserver"]), str(listening["broker"])
+            yield Contestant("reference", nameserver, broker, [process.pid], took)
         finally:
             _resume([process.pid])
             process.terminate()

@@ -13,7 +13,6 @@ import itertools
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from typing import Final
 
 from hostile_frames import Hostile
 
+from mqconform.reference import serve
 from mqspec.nameserver.processors import PROCESSORS as NAMESERVER_PROCESSORS
 from mqspec.transport import Connection, connect
 from mqspec.wire.bodies import decode_messages
@@ -54,29 +54,17 @@ class Besieged:
 def besieged(home: Path) -> Iterator[Besieged]:
     """One that listens. It must still be there at the end, and stop cleanly."""
     options = ("--nameserver-port", "0", "--broker-port", "0", "--segment-size", str(1 << 24))
-    command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(home / "store")]
-    with (home / "serve.log").open("w", encoding="utf-8") as errors:
-        process = subprocess.Popen(
-            [*command, *options], stdout=subprocess.PIPE, stderr=errors, text=True
-        )
+    process, listening = serve(home / "serve.log", "--store", str(home / "store"), *options)
     try:
-        assert process.stdout
-        said = {
-            line.split()[0]: line.split()[-1] for line in iter(process.stdout.readline, "ready\n")
-        }
-        yield Besieged(process, _address(said["nameserver"]), _address(said["broker"]))
+        yield Besieged(process, listening["nameserver"], listening["broker"])
         assert process.poll() is None, "it has ended"
         process.send_signal(signal.SIGTERM)
         assert process.wait(START_S) == 0
     finally:
         process.kill()
         process.wait()
+        assert process.stdout
         process.stdout.close()
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return host, int(port)
 
 
 class Healthy:
