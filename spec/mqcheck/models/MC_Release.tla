@@ -6,7 +6,7 @@
 (* ends ("closed"), or dies and nobody sees it ("silent").  Brokers tell   *)
 (* the others of the first two, unless the notice is lost, and remove the  *)
 (* third without a word after ExpiredTime without a heartbeat, at their    *)
-(* next scan.  The others rebalance on a wakes, and by their timer.  A    *)
+(* next scan.  The others rebalance on a notice, and by their timer.  A    *)
 (* queue that is consumed in order has a lock besides, which a member that *)
 (* stops gives back, and any other leaves until it expires.                *)
 (*                                                                         *)

@@ -142,7 +142,7 @@ RetentionNext ==
 
 RetentionSpec ==
     /\ RetentionInit /\ [][RetentionNext]_retentionVars
-    /\ WF_retentionVars(CleanCommitLog(TRUE))
+    /\ WF_retentionVars(CleanCommitLog(FALSE))
     /\ WF_retentionVars(DeleteExpiredFile)
 
 -----------------------------------------------------------------------------
@@ -188,10 +188,13 @@ FullDiskIsLeftAlone ==
         /\ isDiskFull /\ ~isDiskFull' => ~IsAtOnce ]_retentionVars
 
 (***************************************************************************)
-(* In the end no old segment is the first one, but for the last            *)
-(* (CLEAN-002).                                                            *)
+(* In the end no old segment is the first one, but for the last: where     *)
+(* hours of deleteWhen come, and where the disk stays used above           *)
+(* diskMaxUsedSpaceRatio (CLEAN-002).                                      *)
 (***************************************************************************)
-OldSegmentsGo == <>[](commitLog.min \notin old \/ commitLog.min = LastStart)
+OldSegmentsGo ==
+    WF_retentionVars(CleanCommitLog(TRUE)) \/ <>[](used /= "normal")
+        => <>[](commitLog.min \notin old \/ commitLog.min = LastStart)
 
 (***************************************************************************)
 (* A witness, to be violated: a queue that had records has none.           *)
