@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -123,7 +122,9 @@ def _try_mutants(chosen: Sequence[Model], cache: Cache | None, console: Console)
     fates: list[Fate] = []
     for name, listed in protocols().items():
         own = [model for model in listed if model in chosen and not model.defect]
-        with console.status(f"mutants of {name}") if own else nullcontext():
+        if not own:
+            continue
+        with console.status(f"mutants of {name}"):
             judged = judge(own, cache, lambda told: _print_plain(console, f"  {told}"))
         for fate in judged:
             if not fate.killer:
@@ -262,8 +263,9 @@ def _simulate(
             continue
         steps = sum(len(scenario.steps) - 1 for scenario in scenarios)
         console.print(f"[green]ok[/] {model.name}: {count} behaviours, {steps} steps")
-        for scenario in scenarios if folder else ():
-            write_scenario(Path(folder or "", f"{scenario.id}.json"), scenario)
+        if folder:
+            for scenario in scenarios:
+                write_scenario(folder / f"{scenario.id}.json", scenario)
     return 1 if failed else 0
 
 
