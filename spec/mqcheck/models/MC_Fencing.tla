@@ -60,7 +60,7 @@ FencedTypeOK ==
     /\ accepted <= granted
 
 (***************************************************************************)
-(* LOCK-011.  No result is kept after that of a later holder.              *)
+(* LOCK-030.  No result is kept after that of a later holder.              *)
 (***************************************************************************)
 ResultsInOrderOfGrants == [][accepted' >= accepted]_fencedVars
 
