@@ -47,9 +47,12 @@ VARIABLES
 routes == <<topicConfig, routeData, memberRoute, producerRoute>>
 vars == <<routes, processQueueTable, maxOffset, consumed, changes>>
 
+A == INSTANCE Allocation WITH
+        MaxMembers <- 0, Strategies <- {}, Defect <- "none",
+        cid <- 0, view <- 0, config <- 0, due <- 0, owned <- 0, before <- 0
+
 Queues == 0 .. MaxQueues - 1
 Numbers == [read : 1 .. MaxQueues, write : 1 .. MaxQueues]
-Min(x, y) == IF x < y THEN x ELSE y
 Max(x, y) == IF x > y THEN x ELSE y
 
 TypeOK ==
@@ -69,12 +72,7 @@ SubscribeQueues(m) ==
     0 .. (IF ReadsWritten THEN memberRoute[m].write ELSE memberRoute[m].read) - 1
 
 Allocate(m) ==
-    LET n     == Cardinality(SubscribeQueues(m))
-        share == n \div Cardinality(Members)
-        rest  == n % Cardinality(Members)
-        start == share * (m - 1) + Min(m - 1, rest)
-        stop  == start + share + (IF m - 1 < rest THEN 1 ELSE 0)
-    IN  start .. stop - 1
+    A!AverageSlice(Cardinality(SubscribeQueues(m)), Cardinality(Members), m - 1)
 
 Init ==
     /\ topicConfig \in {n \in Numbers : n.read = n.write}
