@@ -212,7 +212,7 @@ def test_a_lost_message_is_found(run: Run, monkeypatch: pytest.MonkeyPatch) -> N
         return GET(store, topic, queue_id, offset + (offset == 0), *more)
 
     monkeypatch.setattr(MessageStore, "get", lossy)
-    suite = run("order_of_their_offsets or stored_as or bounds")
+    suite = run("order_of_their_offsets or message_is_stored_as or bounds")
     assert named(suite, Status.FAILED) == {"a_message_is_stored_as_it_was_sent"}
     assert "messages_are_delivered_in_the_order_of_their_offsets" in named(suite, Status.BLOCKED)
     assert named(suite, Status.PASSED) == set()
