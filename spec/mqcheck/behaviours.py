@@ -72,22 +72,23 @@ def parse_graph(text: str, where: str) -> StateGraph:
 def take_every_edge(world: World, graph: StateGraph) -> int:
     """Have the core take every step of a graph, each from a world that came to its source.
 
-    Returns how many there are. Raises ReplayError that names the first one that it does not
+    Returns how many it took. Raises ReplayError that names the first one that it does not
     take so.
     """
     worlds = {graph.initial: world}
     following: dict[str, list[Edge]] = {state: [] for state in graph.states}
     for edge in graph.edges:
         following[edge.source].append(edge)
-    reached = [graph.initial]
+    reached, taken = [graph.initial], 0
     for source in reached:  # grows as we go
         for edge in following[source]:
             step = Step(edge.action, state=graph.states[edge.target])
             came_to, _ = take(worlds[source], step, f"in {dict(graph.states[source])}")
+            taken += 1
             if edge.target not in worlds:
                 worlds[edge.target] = came_to
                 reached.append(edge.target)
-    return len(graph.edges)
+    return taken
 
 
 def simulate(model: Model, count: int, depth: int, seed: int) -> list[tuple[Step, ...]]:

@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         return _try_mutants(chosen, None if args.fresh else Cache(CACHE), console)
     if args.trace:
         return _show_trace(chosen, args.trace, args.scenario, console)
-    if args.simulate:
+    if args.simulate is not None:
         return _simulate(chosen, args.simulate, args.seed, args.scenario, console)
     if args.scenario:
         raise UserError("--scenario", "of what", "add --trace PROPERTY or --simulate N")
@@ -249,6 +249,8 @@ def _simulate(
     chosen: Sequence[Model], count: int, seed: int, folder: Path | None, console: Console
 ) -> int:
     """The reference's core takes random behaviours of each model that it can be replayed on."""
+    if count < 1:
+        raise UserError("--simulate", f"{count} behaviours", "ask for one or more")
     replayed = [model for model in chosen if world_of(model)]
     if not replayed:
         remedy = "take a model of what the reference does, such as MC_Rebalance"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 from graphs import graph
 
+from mqcheck import command
 from mqcheck.behaviours import parse_graph, simulate, take_every_edge
 from mqcheck.manifest import models
 from mqcheck.replay import ReplayError, replay
@@ -34,6 +37,13 @@ def test_the_core_takes_random_behaviours_of_a_large_model(name: str) -> None:
         taken = replay(begin(model), steps)
         assert len(taken) == len(steps) - 1
         assert all(step.action for step in taken)
+
+
+def test_no_behaviours_at_all_are_refused() -> None:
+    parser = argparse.ArgumentParser()
+    command.configure(parser)
+    with pytest.raises(UserError, match="ask for one or more"):
+        command.run(parser.parse_args(["MC_Rebalance", "--simulate", "0"]))
 
 
 def test_simulation_is_the_same_for_the_same_seed() -> None:
