@@ -329,7 +329,8 @@ def test_a_heartbeat_keeps_a_broker(scene: Scene) -> None:
     topic, other = scene.name("T"), scene.name("T")
     heard, silent = Broker(scene), Broker(scene)
     for broker in (heard, silent):
-        assert broker.register({topic: 1, other: 1}, heartbeatTimeoutMillis=3000) == 0
+        # Longer than a busy machine keeps this case from its next heartbeat.
+        assert broker.register({topic: 1, other: 1}, heartbeatTimeoutMillis=6000) == 0
 
     def silent_is_gone() -> bool:
         assert heard.ask(requests.BROKER_HEARTBEAT).code == 0
