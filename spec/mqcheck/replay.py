@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from mqcheck.source import snake_case
 from mqrules.scenario import Step
 
 ANY = ""  # the action of a step that is not named
@@ -48,6 +49,11 @@ class World(ABC):
 
     actions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Name of an action, in the module and, in snake case, here, to its parameters' domains."""
+
+    @classmethod
+    @abstractmethod
+    def of(cls, constants: Mapping[str, Any]) -> World:
+        """The world at the beginning of a model with these constants."""
 
     @abstractmethod
     def state(self) -> dict[str, object]:
@@ -99,11 +105,6 @@ def _compare(state: Mapping[str, object], step: Step, where: str) -> None:
     for name, value in state.items():
         if value != step.state[name]:
             raise ReplayError(f"{where}: {name} is {value!r}, in the model {step.state[name]!r}")
-
-
-def snake_case(name: str) -> str:
-    """The core's name for a name of a module."""
-    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 
 def require(condition: bool) -> None:

@@ -19,8 +19,7 @@ from importlib import import_module
 from types import ModuleType
 
 from mqcheck.manifest import TLA
-from mqcheck.replay import snake_case
-from mqcheck.source import COMMENT
+from mqcheck.source import COMMENT, snake_case
 
 _HEADER = re.compile(r"MODULE \w+ -+\n((?:\(\*[^\n]*\*\)\n)+)")
 _TWIN_OF = re.compile(r"Twin of ((?:(?:and )?mqspec/core/\w+\.py,? ?)+)")

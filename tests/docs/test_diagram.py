@@ -10,10 +10,10 @@ import pytest
 from mqcheck.manifest import Model, models
 from mqcheck.runner import plan, run_check
 from mqcheck.scenario import plain, scenario_of
+from mqcheck.source import snake_case
 from mqcheck.worlds import world_of
 from mqdocs.diagram import Drawn, Picture, diagram_of, read
 from mqdocs.sequence import Diagram, Row, draw
-from mqdocs.tla import snake_case
 from mqrules import Scenario
 from mqrules.scenario import Step
 

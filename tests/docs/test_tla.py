@@ -8,9 +8,10 @@ import pytest
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String
 
 from mqcheck.manifest import MODELS, TLA
+from mqcheck.source import snake_case
 from mqcheck.twins import cores
 from mqdocs.lexer import TLAPlusLexer
-from mqdocs.tla import parse, snake_case
+from mqdocs.tla import parse
 from mqdocs.twin import CORE, module_names, twins
 
 MODULES = sorted([*TLA.glob("*.tla"), *MODELS.glob("*.tla")])

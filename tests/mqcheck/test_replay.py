@@ -12,7 +12,10 @@ from mqcheck.manifest import Model, models
 from mqcheck.replay import Replayed, ReplayError, replay
 from mqcheck.runner import plan, run_check
 from mqcheck.scenario import begin
-from mqcheck.worlds import REPLAYED, OffsetCommitWorld, RebalanceWorld, world_of
+from mqcheck.worlds import world_of
+from mqcheck.worlds.offset_commit import OffsetCommitWorld
+from mqcheck.worlds.rebalance import RebalanceWorld
+from mqcheck.worlds.replayed import REPLAYED
 from mqrules.scenario import Step
 from mqspec.core import group, offset_commit, rebalance
 from mqspec.core.allocation import AVG

@@ -11,7 +11,8 @@ from mqcheck.manifest import models
 from mqcheck.scenario import plain, scenario_of, write_scenario
 from mqcheck.tlc import Counterexample
 from mqcheck.values import FrozenDict, ModelValue
-from mqcheck.worlds import OffsetCommitWorld, world_of
+from mqcheck.worlds import world_of
+from mqcheck.worlds.offset_commit import OffsetCommitWorld
 from mqrules import Scenario, UserError
 from mqrules.scenario import Step
 from mqrules.schema import decode

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from mqcheck.manifest import TLA
-from mqcheck.replay import snake_case
+from mqcheck.source import snake_case
 from mqcheck.twins import Twin, cores, read_twin, twins
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from patched import patch
 
-from mqcheck.worlds import REPLAYED
+from mqcheck.worlds.replayed import REPLAYED
 from mqconform import requests
 from mqconform.connection import Connection
 from mqconform.frame import Frame

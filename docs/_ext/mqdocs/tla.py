@@ -65,8 +65,3 @@ def _starts(lines: list[str], index: int, line: str) -> bool:
         return False
     # A definition right below its prose belongs to it.
     return not (index and lines[index - 1].startswith(("(*", "\\*")))
-
-
-def snake_case(name: str) -> str:
-    """The Python twin's name: UpdateConsumerOffset is update_consumer_offset."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

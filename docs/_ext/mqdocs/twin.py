@@ -15,9 +15,10 @@ from sphinx.util.docutils import SphinxDirective
 
 import mqspec.core
 from mqcheck.manifest import TLA
+from mqcheck.source import snake_case
 from mqcheck.twins import cores
 from mqdocs.markup import anchored, paragraph, references, rule_ids
-from mqdocs.tla import Module, Part, parse, snake_case
+from mqdocs.tla import Module, Part, parse
 
 CORE = Path(mqspec.core.__file__).parent
 
