@@ -21,7 +21,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -30,11 +29,11 @@ from mqcheck.config import read_config
 from mqcheck.lifelines import changes, draw
 from mqcheck.manifest import MODELS, TLA, Model, Tier, models, protocols
 from mqcheck.mutants import Fate, judge
+from mqcheck.progress import progress
 from mqcheck.replay import ReplayError, replay
 from mqcheck.runner import Batch, Check, Result, batches, plan, run_batches, run_check
 from mqcheck.scenario import behaviours_of, scenario_of, write_scenario
 from mqcheck.tlc import Counterexample, Exit, run_tlc
-from mqcheck.trace_report import check_trace_file
 from mqcheck.values import tla
 from mqcheck.worlds import world_of
 from mqrules import UserError, write_evidence
@@ -42,7 +41,6 @@ from mqrules.scenario import Step
 
 HELP = "check the TLA+ models with TLC"
 CACHE = Path(".mqspec/check")
-_START = 5_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
     if len(args.models) == 1 and args.models[0].endswith(".cfg"):
         return _run_file(Path(args.models[0]), console)
     if len(args.models) == 1 and args.models[0].endswith(".jsonl"):
+        from mqcheck.trace_report import check_trace_file  # for this alone: it reads much
+
         path, evidence = Path(args.models[0]), args.evidence
         return check_trace_file(path, console, is_edited=args.edits, evidence=evidence)
     chosen = _choose(args)
@@ -113,7 +113,9 @@ def run(args: argparse.Namespace) -> int:
     differing = [answer for answer in replays if answer]
     for answer in differing:
         console.print(f"[red]FAILED[/] {answer}")
-    console.print(f"{len(replays)} counterexamples replayed on the core, {len(differing)} failed")
+    if replays:
+        told = f"{_many(replays, 'counterexample')} replayed on the core"
+        console.print(f"{told}, {len(differing)} failed")
     return 1 if failed or differing else 0
 
 
@@ -144,49 +146,17 @@ def _print_plain(console: Console, line: str) -> None:
 def _run_batches(
     asked: Sequence[Batch], jobs: int, cache: Cache | None, console: Console
 ) -> list[Result]:
-    columns = (
-        TextColumn("{task.fields[runs]} of {task.fields[total_runs]} runs"),
-        BarColumn(),
-        _Speed(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        total = sum(map(_effort, asked))
-        task = progress.add_task("", total=total, runs=0, total_runs=len(asked), states=0)
+    def report(results: Sequence[Result]) -> None:
+        for result in results:
+            console.print(_line(result), soft_wrap=True)
 
-        def done(batch: Batch) -> None:
-            fields = progress.tasks[task].fields
-            runs, states = fields["runs"] + 1, fields["states"] + batch.states
-            progress.update(task, advance=_effort(batch), runs=runs, states=states)
-
-        def report(results: Sequence[Result]) -> None:
-            for result in results:
-                console.print(_line(result), soft_wrap=True)
-
+    with progress(asked, console) as done:
         return run_batches(asked, jobs, cache, done, report)
-
-
-def _effort(batch: Batch) -> int:
-    """In states: what it takes to start a run is worth so many."""
-    return batch.states + _START
-
-
-class _Speed(ProgressColumn):
-    """How fast states are found, and how long the rest of them may take."""
-
-    def render(self, task: Task) -> Text:
-        if not (task.completed and task.elapsed):
-            return Text("")
-        speed = task.fields["states"] / task.elapsed
-        left = (task.remaining or 0) / task.completed * task.elapsed
-        return Text(f"{speed:,.0f} states/s, some {left:.0f} s left")
 
 
 def _replay(result: Result) -> Iterator[str]:
     """What is wrong with the core's way through a counterexample; empty where nothing is."""
-    world = world_of(result.check.model)
-    if result.counterexample and world:
+    if result.counterexample and (world := world_of(result.check.model)):
         try:
             replay(world, result.counterexample.steps)
             yield ""
