@@ -11,7 +11,8 @@ import dataclasses
 import enum
 import types
 from collections.abc import Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from mqrules.errors import UserError
 
@@ -99,20 +100,31 @@ def _union(args: tuple[Any, ...], data: object, where: str) -> Any:
 def _record(cls: Any, data: object, where: str) -> Any:
     if not isinstance(data, Mapping):
         raise UserError(where, f"a table is expected, not {data!r}")
-    hints = get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls)}
-    if unknown := sorted(set(data) - set(fields)):
+    fields = _fields(cls)
+    if unknown := sorted(data.keys() - fields.keys()):
         raise UserError(where, f"unknown field {unknown[0]!r}", f"known: {', '.join(fields)}")
     values = {}
     for name, field in fields.items():
-        required = (
-            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        )
         if name in data:
-            values[name] = _value(hints[name], data[name], f"{where}.{name}")
-        elif required:
+            values[name] = _value(field.kind, data[name], f"{where}.{name}")
+        elif field.required:
             raise UserError(where, f"field {name!r} is missing")
     return cls(**values)
+
+
+class _Field(NamedTuple):
+    kind: Any
+    required: bool
+
+
+@cache
+def _fields(cls: type) -> dict[str, _Field]:
+    """Kept: to find out the types of a class takes longer than to decode a record of it."""
+    hints, missing = get_type_hints(cls), dataclasses.MISSING
+    return {
+        f.name: _Field(hints[f.name], f.default is missing and f.default_factory is missing)
+        for f in dataclasses.fields(cls)
+    }
 
 
 def _schema(kind: Any) -> dict[str, Any]:
@@ -125,16 +137,12 @@ def _schema(kind: Any) -> dict[str, Any]:
     if origin is not None and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": _schema(args[1])}
     if dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind)
-        fields = dataclasses.fields(kind)
-        missing = dataclasses.MISSING
+        fields = _fields(kind)
         return {
             "type": "object",
             "additionalProperties": False,
-            "properties": {f.name: _schema(hints[f.name]) for f in fields},
-            "required": [
-                f.name for f in fields if f.default is missing and f.default_factory is missing
-            ],
+            "properties": {name: _schema(field.kind) for name, field in fields.items()},
+            "required": [name for name, field in fields.items() if field.required],
         }
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return {"enum": [member.value for member in kind]}
