@@ -19,6 +19,8 @@ class Defect:
     breaks: tuple[str, ...]  # the rules that it must break, and no others
     incident: str = ""  # the letter of the seed scenario, or where it was seen
     issues: tuple[str, ...] = ()  # the public reports of it, as OWNER/REPOSITORY#NUMBER
+    excerpts: tuple[str, ...] = ()  # those of `issues` whose thread could be read in part only
+    unread: tuple[str, ...] = ()  # those whose thread could not be had: known by what others say
     mechanism: str = ""  # how it comes about, and how the model has it
     fixed: str = ""  # the first release without it, or why there is none
     model: str | None = None  # MC_NAME__DEFECT; of what was never promised, a model as it is

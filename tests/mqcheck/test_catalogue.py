@@ -43,6 +43,8 @@ def test_a_defect_is_shown_by_what_it_names(defect: Defect) -> None:
     assert defect.model or defect.patch or defect.case
     assert defect.incident or defect.issues
     assert set(defect.breaks) <= rules().keys()
+    assert {*defect.excerpts, *defect.unread} <= {*defect.issues}
+    assert not {*defect.excerpts} & {*defect.unread}
     if defect.model:
         assert set(defect.breaks) <= models()[defect.model].broken
 

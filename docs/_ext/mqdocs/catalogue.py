@@ -4,12 +4,31 @@ numbers that models compute: `{figure}`."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from mqcheck.manifest import MODELS, Break, Model, models, read_manifest
-from mqdocs.markup import Cell, anchored, fields, linked, reference, references, table, text
+from mqcheck.manifest import (
+    MODELS,
+    Break,
+    Killer,
+    Model,
+    models,
+    read_killers,
+    read_manifest,
+)
+from mqdocs.markup import (
+    Cell,
+    anchored,
+    fields,
+    linked,
+    paragraph,
+    reference,
+    references,
+    table,
+    text,
+)
 from mqrules import Defect, Kind, Rule, defects, rules
 
 _FIGURE = re.compile(r"(?P<model>\w+)\.(?P<constant>\w+)(?:\*(?P<factor>\d+))?")
@@ -18,7 +37,8 @@ _FIGURE = re.compile(r"(?P<model>\w+)\.(?P<constant>\w+)(?:\*(?P<factor>\d+))?")
 class ModelsDirective(SphinxDirective):
     """Every model: what it is for, its bounds and size, what holds in it and what must not.
 
-    With an argument, the models of one module only; each is described on one page.
+    With an argument, the models of one module only, each described on one page, and where each
+    of their invariants fails.
     """
 
     optional_arguments = 1
@@ -32,7 +52,25 @@ class ModelsDirective(SphinxDirective):
         if not manifest.is_file():
             raise self.error(f"module {wanted} has no manifest")
         self.env.note_dependency(manifest)
-        return [self._section(model) for model in read_manifest(manifest)]
+        sections = [self._section(model) for model in read_manifest(manifest)]
+        if killers := read_killers(manifest):
+            sections.append(self._killers(wanted, killers))
+        return sections
+
+    def _killers(self, protocol: str, killers: Mapping[str, Killer]) -> nodes.section:
+        rows = (
+            (
+                [nodes.literal("", name)],
+                [reference("model", killer.model, self.env.docname)],
+                [nodes.literal("", killer.mutant)] if killer.mutant else text("as it stands"),
+            )
+            for name, killer in killers.items()
+        )
+        about = "What says something can fail: for each invariant a model, or a mutant of it, which"
+        about += " has one guard or one update less, in which it does."
+        heads = ["invariant", "fails in", "changed to"]
+        body = (paragraph(nodes.Text(about)), table(heads, rows))
+        return anchored("Where each invariant fails", f"killers-{protocol}", *body)
 
     def _summary(self) -> nodes.Node:
         rows = [
@@ -86,7 +124,7 @@ class DefectsDirective(SphinxDirective):
         docname = self.env.docname
         said = (
             ("Incident", defect.incident),
-            ("Reports", ", ".join(defect.issues)),
+            ("Reports", ", ".join(issue + _read(issue, defect) for issue in defect.issues)),
             ("How", defect.mechanism),
             ("Fixed", defect.fixed),
         )
@@ -140,3 +178,10 @@ class FigureRole(SphinxRole):
 
 def _violated(broken: Break) -> str:
     return f"violated, in {broken.depth} states" if broken.depth else "violated, for ever"
+
+
+def _read(issue: str, defect: Defect) -> str:
+    """How much of a report's thread was read, where it was not all of it."""
+    if issue in defect.unread:
+        return " (not read)"
+    return " (read in part)" if issue in defect.excerpts else ""
