@@ -14,8 +14,9 @@ mqspec check run.jsonl --edits        and whether it would be, were it anything 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -27,7 +28,7 @@ from rich.text import Text
 from mqcheck.cache import Cache
 from mqcheck.config import read_config
 from mqcheck.lifelines import changes, draw
-from mqcheck.manifest import MODELS, TLA, Model, Tier, models, protocols
+from mqcheck.manifest import MODELS, TLA, Killer, Model, Tier, models, protocols, read_killers
 from mqcheck.mutants import Fate, judge
 from mqcheck.progress import progress
 from mqcheck.replay import ReplayError, replay
@@ -38,6 +39,7 @@ from mqcheck.values import tla
 from mqcheck.worlds import world_of
 from mqrules import UserError, write_evidence
 from mqrules.scenario import Step
+from mqrules.schema import encode
 
 HELP = "check the TLA+ models with TLC"
 CACHE = Path(".mqspec/check")
@@ -120,22 +122,37 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _try_mutants(chosen: Sequence[Model], cache: Cache | None, console: Console) -> int:
-    """How many invariants of the models fail in no mutant; a defect's model is one already."""
-    fates: list[Fate] = []
+    """Whether each invariant of these models' protocols fails where the manifest says it does."""
+    count, failed = 0, 0
     for name, listed in protocols().items():
-        own = [model for model in listed if model in chosen and not model.defect]
-        if not own:
+        if not any(model in chosen for model in listed):
             continue
+        recorded = read_killers(MODELS / f"{name}.toml")
         with console.status(f"mutants of {name}"):
-            judged = judge(own, cache, lambda told: _print_plain(console, f"  {told}"))
-        for fate in judged:
-            if not fate.killer:
-                held = f"fails in no mutant of {', '.join(fate.models)}"
-                console.print(f"[red]FAILED[/] {name}: {fate.invariant} {held}", soft_wrap=True)
-        fates += judged
-    survivors = [fate for fate in fates if not fate.killer]
-    console.print(f"{_many(fates, 'invariant')}, {len(survivors)} of them fail in no mutant")
-    return 1 if survivors else 0
+            fates = judge(listed, recorded, cache, lambda told: _print_plain(console, f"  {told}"))
+        problems = list(_not_as_recorded(fates, recorded))
+        for problem in problems:
+            _print_plain(console, f"FAILED {name}: {problem}")
+        count, failed = count + len(fates), failed + len(problems)
+    console.print(f"{count} invariants, {failed} of them fail nowhere, or not where recorded")
+    return 1 if failed else 0
+
+
+def _not_as_recorded(fates: Sequence[Fate], recorded: Mapping[str, Killer]) -> Iterator[str]:
+    """What is wrong with the killers of a manifest: each line says what it should be."""
+    for fate in fates:
+        if not fate.killer:
+            yield f"{fate.invariant} fails in no mutant of {', '.join(fate.models)}"
+        elif fate.killer != recorded.get(fate.invariant):
+            yield f"write among its killers: {fate.invariant} = {_toml(fate.killer)}"
+    for name in recorded.keys() - {fate.invariant for fate in fates}:
+        yield f"no model claims {name}; remove its killer"
+
+
+def _toml(killer: Killer) -> str:
+    """An inline table; strings of JSON are strings of TOML."""
+    pairs = (f"{name} = {json.dumps(value)}" for name, value in encode(killer).items() if value)
+    return f"{{ {', '.join(pairs)} }}"
 
 
 def _print_plain(console: Console, line: str) -> None:

@@ -1,7 +1,8 @@
 """The manifest: every model, what it is for, and what TLC must say of it.
 
-`models/NAME.toml` lists the models of module NAME. A model's configuration, its manifest
-entry and the rules must agree; `models()` refuses them where they do not.
+`models/NAME.toml` lists the models of module NAME, and at its end, for each invariant, where it
+fails. A model's configuration, its manifest entry and the rules must agree; `models()` refuses
+them where they do not.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from mqcheck.config import Config, read_config
 from mqrules import Kind, UserError, defects, rules
@@ -88,6 +90,14 @@ class Model:
         return read_config(MODELS / f"{self.name}.cfg")
 
 
+@dataclass(frozen=True, slots=True)
+class Killer:
+    """Where an invariant that models claim fails, which shows that it says something."""
+
+    model: str
+    mutant: str = ""  # of what the model is about, by its name; without one the model breaks it
+
+
 @cache
 def protocols() -> dict[str, list[Model]]:
     """The models of each protocol. Raises UserError where manifest, configuration and rules
@@ -117,15 +127,24 @@ def check_actions(listed: Sequence[Model], where: str) -> None:
 
 
 def read_manifest(path: Path) -> list[Model]:
-    """The entries of one manifest file."""
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(path.name, f"not TOML: {error}") from None
+    """The models of one manifest file."""
     return [
         decode(Model, entry, f"{path.name}: {entry.get('name', 'a model without name')}")
-        for entry in table.get("model", [])
+        for entry in _read(path).get("model", [])
     ]
+
+
+def read_killers(path: Path) -> dict[str, Killer]:
+    """By invariant, where it fails, as one manifest file says it."""
+    killers = _read(path).get("killers", {})
+    return {name: decode(Killer, entry, f"{path.name}: {name}") for name, entry in killers.items()}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(path.name, f"not TOML: {error}") from None
 
 
 def check_model(model: Model, config: Config, where: str) -> None:

@@ -4,19 +4,20 @@ An invariant that holds of every mutant may hold of anything: it may say nothing
 invariant that a model claims must fail in a mutant, the invariant itself being untouched.
 
 A guard becomes TRUE; an update of variables leaves them as they were; of an IF one branch is
-always taken. What the properties are made of stays untouched.
+always taken; a set has all of what it was chosen from. What the properties are made of stays
+untouched, and so do ghosts: a ghost that tells less is no defect of the protocol.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mqcheck.cache import Cache
-from mqcheck.manifest import MODELS, TLA, Model
+from mqcheck.manifest import MODELS, TLA, Killer, Model
 from mqcheck.source import blank_comments
 from mqcheck.tlc import violations
 
@@ -25,12 +26,15 @@ _END = re.compile(r"^(?:-{4,}|={4,})", re.MULTILINE)
 _BULLET = re.compile(r"/\\ *(?=\S)")
 _OPENS_LIST = re.compile(r"(?:^|==|:|\bIN|\bTHEN|\bELSE|/\\|\\/|=>|->|\() *$")
 _CONDITION = re.compile(r"\bIF\s+((?:(?!\bIF\b).)*?)\s+THEN\b", re.DOTALL)
+_GHOSTS = re.compile(r"\bGhosts: ([^.]*)\.")
+_FILTER = re.compile(r"\{\s*\w+ \\in ")
 _INFIX = re.compile(r" /\\ ")
 _STRUCTURED = re.compile(r"\\/|\\[AE]\b|\b(?:IF|LET|CASE|CHOOSE)\b")
 _PRIMED = re.compile(r"\b(\w+)'")
+_UPDATED = re.compile(r"\b(\w+)' *(?:=|\\in\b)")
 _UNCHANGED = re.compile(r"\bUNCHANGED *(?:<<([^>]*)>>|(\w+))")
 _BUILDS_ON = re.compile(r"(?:EXTENDS|INSTANCE) +([\w, \n]+)")
-_STATES_AT_MOST = 5_000
+_MOST = (5_000, 50_000)  # states: at first, and of what is left then
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +47,22 @@ class Mutant:
     removed: str  # as it stands in the module, on one line
     text: str  # of the whole module
 
+    @property
+    def name(self) -> str:
+        """What a manifest calls it: as a line is added above it, it stays the same."""
+        return f"{self.module}: {self.action} without {self.removed}"
+
     def __str__(self) -> str:
         return f"{self.module}.tla:{self.line}, {self.action} without {self.removed}"
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of an invariant: the model and the mutant in which it fails, if any does."""
+    """What became of an invariant: the models in which it holds, and where it fails, if it does."""
 
     invariant: str
-    models: tuple[str, ...]  # in which it holds
-    killer: Mutant | None = None
-    killed_in: str = ""
+    models: tuple[str, ...]
+    killer: Killer | None
 
 
 def mutants(module: str, text: str) -> Iterator[Mutant]:
@@ -63,18 +71,27 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
     variables = _variables(code)
     steps = list(_steps(code))
     actions = frozenset(name for name, begin, end in steps if _changes(code[begin:end]))
+    ghosts = {word for found in _GHOSTS.finditer(text) for word in re.findall(r"\w+", found[1])}
     for name, begin, end in steps:
+        conjuncts = [(f, code[f:last].rstrip()) for f, last in _conjuncts(code, begin, end)]
+        of_ghosts = [
+            range(first, first + len(conjunct))
+            for first, conjunct in conjuncts
+            if ghosts.issuperset(updated := _UPDATED.findall(conjunct)) and updated
+        ]
         edits = [
             (first, conjunct, conjunct, _weaker(conjunct, variables, actions))
-            for first, last in _conjuncts(code, begin, end)
-            if _is_whole(conjunct := code[first:last].rstrip())
+            for first, conjunct in conjuncts
+            if _is_whole(conjunct)
         ]
+        for first, last in _filters(code, begin, end):
+            edits.append((first, code[first:last], code[first:last], "TRUE"))
         for found in _CONDITION.finditer(code, begin, end):
             for answer in ("FALSE", "TRUE"):
                 told = f"IF {found[1]}, which is {answer}"
                 edits.append((found.start(1), found[1], told, answer))
         for first, old, told, new in edits:
-            if new is not None:
+            if new is not None and not any(first in place for place in of_ghosts):
                 changed = text[:first] + new + text[first + len(old) :]
                 line = text.count("\n", 0, first) + 1
                 yield Mutant(module, name, line, " ".join(told.split()), changed)
@@ -101,9 +118,8 @@ def _steps(code: str) -> Iterator[tuple[str, int, int]]:
     }
     nexts = {name for name in places if name.endswith("Next")}
     steps = _reached(words, nexts)
-    behaviour = {
-        name for name in places if name.endswith("Init") or _reached(words, {name}) & nexts
-    }
+    begins = {name for name in places if name.endswith("Init")}
+    behaviour = begins | _reached(words, {n for n in places if _reached(words, {n}) & nexts})
     properties = _reached(words, places.keys() - steps - behaviour)
     for name, (begin, end) in places.items():
         is_touched = name in properties and not _changes(code[begin:end])
@@ -153,6 +169,20 @@ def _end_of_item(code: str, begin: int, end: int, column: int) -> int:
     return end
 
 
+def _filters(code: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where the condition of each {x \\in S : condition} begins and ends."""
+    for found in _FILTER.finditer(code, begin, end):
+        depth, colon = 0, 0
+        for place in range(found.end(), end):
+            depth += (code[place] in "([{") - (code[place] in ")]}")
+            if depth < 0:
+                break
+            if not depth and not colon and code[place] == ":" and code[place + 1] in " \n":
+                colon = place + 1
+        if colon:
+            yield colon + len(code[colon:place]) - len(code[colon:place].lstrip()), place
+
+
 def _is_whole(conjunct: str) -> bool:
     """Whether it ends where a formula does; a part of an expression in brackets does not."""
     return all(conjunct.count(a) == conjunct.count(b) for a, b in ("()", "[]", "{}", ("<<", ">>")))
@@ -173,31 +203,55 @@ def _weaker(conjunct: str, variables: frozenset[str], actions: frozenset[str]) -
 
 
 def judge(
-    models: Sequence[Model], cache: Cache | None, report: Callable[[str], None]
+    models: Sequence[Model],
+    recorded: Mapping[str, Killer],
+    cache: Cache | None,
+    report: Callable[[str], None],
 ) -> list[Fate]:
-    """What becomes of each invariant that holds in one of these models.
+    """What becomes of each invariant that one of these models of a protocol claims.
 
-    Mutants are tried on one model after another, the smallest first, until each invariant has
-    failed; `report` is told of each that does. Raises UserError where TLC cannot read a mutant.
+    What is recorded is tried first. What that leaves is tried in mutants of one model after
+    another, the smallest first, then in more states of each; and then it is enough that some
+    model breaks it, best one of a defect. `report` is told of each mutant in which an invariant
+    fails. Raises UserError where TLC cannot read a mutant.
     """
-    ordered = sorted(models, key=lambda model: model.counts.distinct)
-    fates = {
-        name: Fate(name, tuple(m.name for m in ordered if name in m.holds))
-        for model in ordered
-        for name in model.config.invariants
-        if name in model.holds
-    }
+    holding: dict[str, list[Model]] = {}
+    for model in sorted(models, key=lambda model: model.counts.distinct):
+        for name in model.config.invariants:
+            if name in model.holds and not model.defect:
+                holding.setdefault(name, []).append(model)
+    by_rank = sorted(models, key=lambda model: (bool(model.defect), -model.counts.distinct))
+    breaking = {name: Killer(model.name) for model in by_rank for name in model.breaks}
+    killers = {name: known for name, known in recorded.items() if breaking.get(name) == known}
+    for model, mutant, names, most in _attempts(holding, recorded):
+        left = [name for name in names if name not in killers]
+        killed = _killed(model, mutant, left, most, cache) if left else []
+        killers |= {name: Killer(model.name, mutant.name) for name in killed}
+        if killed:
+            report(f"{model.name}: {', '.join(killed)} violated by {mutant}")
+    return [
+        Fate(name, tuple(model.name for model in held_in), killers.get(name) or breaking.get(name))
+        for name, held_in in holding.items()
+    ]
+
+
+def _attempts(
+    holding: Mapping[str, Sequence[Model]], recorded: Mapping[str, Killer]
+) -> Iterator[tuple[Model, Mutant, list[str], int]]:
+    """Mutants of models, the invariants to try them on, and how many states to look at."""
+    own = {model.name: model for models in holding.values() for model in models}
+    ordered = sorted(own.values(), key=lambda model: model.counts.distinct)
+    claims = {m.name: [name for name, models in holding.items() if m in models] for m in ordered}
     for model in ordered:
-        for mutant in _mutants_of(model):
-            left = [n for n, f in fates.items() if not f.killer and model.name in f.models]
-            if not left:
-                break
-            killed = _killed(model, mutant, left, cache)
-            for name in killed:
-                fates[name] = replace(fates[name], killer=mutant, killed_in=model.name)
-            if killed:
-                report(f"{model.name}: {', '.join(killed)} violated by {mutant}")
-    return list(fates.values())
+        known = {recorded[name].mutant for name in claims[model.name] if name in recorded}
+        for mutant in _mutants_of(model) if known else ():
+            killer = Killer(model.name, mutant.name)
+            names = [name for name in claims[model.name] if recorded.get(name) == killer]
+            yield model, mutant, names, _MOST[-1]
+    for most in _MOST:
+        for model in ordered:
+            for mutant in _mutants_of(model):
+                yield model, mutant, claims[model.name], most
 
 
 def _mutants_of(model: Model) -> Iterator[Mutant]:
@@ -215,8 +269,10 @@ def _mutants_of(model: Model) -> Iterator[Mutant]:
         waiting += [place for place in places if place.exists()]
 
 
-def _killed(model: Model, mutant: Mutant, names: Sequence[str], cache: Cache | None) -> list[str]:
-    """Those of the invariants that fail in a mutant of the model."""
+def _killed(
+    model: Model, mutant: Mutant, names: Sequence[str], most: int, cache: Cache | None
+) -> list[str]:
+    """Those of the invariants that fail in a mutant of the model, within so many states."""
     with TemporaryDirectory(prefix="mqcheck-") as folder:
         changed = Path(folder) / f"{mutant.module}.tla"
         changed.write_text(mutant.text, encoding="utf-8")
@@ -228,6 +284,6 @@ def _killed(model: Model, mutant: Mutant, names: Sequence[str], cache: Cache | N
             f"{model.name}, {mutant}",
             library,
             watch=names,
-            most=_STATES_AT_MOST,
+            most=most,
             cache=cache,
         )
