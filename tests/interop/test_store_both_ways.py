@@ -3,8 +3,6 @@ after a clean stop and after kill -9, and serves every message with offset, keys
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +17,7 @@ from mqconform.connection import Connection, eventually
 from mqconform.fastjson import loads
 from mqconform.frame import Frame
 from mqconform.records import parse_records
-from mqconform.target import parse_address
+from mqconform.reference import serve
 from mqconform.transcript import Transcript
 
 TOPIC, GROUP, QUEUES = "BothWays", "BothWaysGroup", 3
@@ -142,18 +140,13 @@ def make_ready(broker: Connection) -> None:
 def served(store: Path, kill: bool) -> Iterator[Connection]:
     """The reference on a store; in the end it is killed, or stopped cleanly."""
     options = [f"--{ours}={size}" for (ours, _), (size, _) in SIZES.items()]
-    command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(store), *options]
-    command += ["--nameserver-port=0", "--broker-port=0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    log = store.with_name(f"{store.name}.log")
+    process, listening = serve(
+        log, "--store", str(store), "--nameserver-port=0", "--broker-port=0", *options
+    )
+    with process:
         try:
-            assert process.stdout
-            said = {}
-            for line in process.stdout:
-                what, *rest = line.split()
-                said[what] = (rest or [""])[-1]
-                if what == "ready":
-                    break
-            with Connection(parse_address(said["broker"]), Transcript()) as broker:
+            with Connection(listening["broker"], Transcript()) as broker:
                 yield broker
             if not kill:
                 process.terminate()

@@ -10,7 +10,6 @@ import asyncio
 import json
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +17,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from mqconform.reference import serve
 from mqconform.target import free_ports
 from mqspec.client import ConsumerConfig, ConsumeStatus, Message, MessageExt, Producer, PushConsumer
 from mqspec.client.instance import NOT_ANSWERED
@@ -31,20 +31,16 @@ DEADLINE_S = 60
 class Served:
     """`mqspec serve` in a process of its own, which writes a trace and can be killed."""
 
-    def __init__(self, store: Path, trace: Path) -> None:
+    def __init__(self, store: Path, trace: Path, *options: str) -> None:
         self.nameserver_port, broker_port = *free_ports(1), *free_ports(1, below=2)
-        self._command = [sys.executable, "-m", "mqspec.cli", "serve", "--store", str(store)]
-        self._command += ["--nameserver-port", str(self.nameserver_port)]
-        self._command += ["--broker-port", str(broker_port), "--trace", str(trace)]
-        self._command += ["--rebalance-lock-max-live-time-ms", "1000", "--segment-size", "4096"]
+        self._log = trace.with_suffix(".log")
+        self._options = ["--store", str(store), "--trace", str(trace)]
+        self._options += ["--nameserver-port", str(self.nameserver_port)]
+        self._options += ["--broker-port", str(broker_port), "--segment-size", "4096"]
+        self._options += ["--rebalance-lock-max-live-time-ms", "1000", *options]
 
     async def start(self) -> None:
-        self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, text=True)
-        await asyncio.to_thread(self._ready)
-
-    def _ready(self) -> None:
-        assert self._process.stdout
-        assert any(line == "ready\n" for line in self._process.stdout)
+        self._process, _ = await asyncio.to_thread(serve, self._log, *self._options)
 
     def end(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
@@ -121,11 +117,11 @@ async def record(file: Path, store: Path, messages: int) -> None:
         served.end(signal.SIGKILL)
         await served.start()
         wanted = consumed + messages - 3 * part
-        await _when_served(lambda: send(messages - 3 * part))
+        await when_served(lambda: send(messages - 3 * part))
         await until(lambda: consumed >= wanted)
 
 
-async def _when_served(send: Callable[[], Awaitable[None]]) -> None:
+async def when_served(send: Callable[[], Awaitable[None]]) -> None:
     async with asyncio.timeout(DEADLINE_S):
         while True:
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from random import Random
 
 import pytest
 
+from mqconform.reference import serve
 from mqspec.transport import Connection, ConnectionLostError, connect
 from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
@@ -39,14 +39,11 @@ def broker(store: Path) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
     """`mqspec serve` with synchronous flush, killed in the end; and where its broker listens."""
     config = store.with_name("serve.toml")
     config.write_text(CONFIG)
-    options = ("--config", str(config), "--store", str(store))
-    command = [sys.executable, "-m", "mqspec.cli", "serve", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    log = store.with_name("serve.log")
+    process, listening = serve(log, "--config", str(config), "--store", str(store))
+    with process:
         try:
-            assert process.stdout
-            *_, address = next(line for line in process.stdout if line.startswith("broker")).split()
-            host, _, port = address.rpartition(":")
-            yield process, host, int(port)
+            yield process, *listening["broker"]
         finally:
             process.kill()
 
