@@ -10,7 +10,9 @@ Its fields:
   noticed;
 - `process`: a broker's name, or a member as group/client id;
 - `module`: whose variables these are: a module of the core, named as its TLA+ twin;
-- `reads`: `[variable, key, value]`, what was told of a variable to another process;
+- `event`: what the action was given, where the shell says it;
+- `reads`: `[variable, key, value]`, what was told of a variable to another process, or what a
+  member knows when it rebalances, and was told by others;
 - `changes`: `[variable, key, value]`; without a value the key is removed, with the key null it
   is all of the variable;
 - `sends`: what is sent to other processes.
@@ -48,11 +50,13 @@ class Trace:
         self._writer = f"{socket.gethostname()}/{os.getpid()}/{os.urandom(4).hex()}"
         self._seq = itertools.count()
 
-    def step(self, process: str, module: str, step: Step) -> None:
-        """What an action does, before it is done. One that does nothing is not written."""
+    def step(self, process: str, module: str, step: Step, event: object = None) -> None:
+        """What an action does, before it is done, and what it was given, if that is to be told.
+        One that does nothing is not written."""
         if step.changes or step.sends:
             changes = [_change(change) for change in step.changes]
-            self._write(process, module, changes=changes, sends=plain(step.sends))
+            told = {} if event is None else {"event": plain(event)}
+            self._write(process, module, **told, changes=changes, sends=plain(step.sends))
 
     def read(
         self, process: str, module: str, variable: str, key: Hashable | None, value: object

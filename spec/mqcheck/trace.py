@@ -21,6 +21,7 @@ UNTOLD = -2  # not in the trace
 UNKNOWN = "Unknown"  # an action that no module has
 
 Value = int | str | tuple[int | str, ...]
+Constant = int | Mapping[str, int | str]  # of several the largest, or one of all their members
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -33,6 +34,7 @@ class Line(msgspec.Struct, frozen=True):
     reads: list[list[Any]] = []
     changes: list[list[Any]] = []
     sends: list[dict[str, Any]] = []
+    event: dict[str, Any] | None = None
 
 
 class Event(NamedTuple):
@@ -68,7 +70,7 @@ class Trace:
     events: tuple[Event, ...]
     before: tuple[Any, ...]  # what was there when it began, as the TRACE_ module says
     members: frozenset[str]
-    constants: Mapping[str, int] = field(default_factory=dict)  # of all traces the largest
+    constants: Mapping[str, Constant] = field(default_factory=dict)  # of all traces together
 
 
 def read_lines(path: Path) -> list[Line]:

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from mqcheck.trace import NONE, Event, Line, Trace, read_lines
 from mqcheck.trace_check import Edit, Refusal, check_traces
+from mqcheck.trace_delay import delay_traces
 from mqcheck.trace_edits import edits_of
 from mqcheck.trace_group import group_traces
 from mqcheck.trace_lock import lock_traces
@@ -21,6 +22,7 @@ from mqcheck.trace_wire import is_recording, wire_lines
 from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
 
 PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = {
+    "Delay": delay_traces,
     "Group": group_traces,
     "Lock": lock_traces,
     "Log": log_traces,
@@ -30,6 +32,7 @@ PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = 
 
 LEAST_REFUSED: Final = 0.95  # of all edits
 DECIDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "Delay": ("DELAY-002", "DELAY-004"),
     "Group": ("GROUP-001", "GROUP-003", "GROUP-005"),
     "Lock": ("LOCK-001", "LOCK-004", "LOCK-008"),
     "Log": ("LOG-001", "LOG-002", "LOG-003"),

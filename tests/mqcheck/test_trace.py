@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import recorded_broker
 from recorded import record
 from rich.console import Console
 
@@ -24,6 +25,8 @@ from mqrules import EvidenceKind, UserError, read_evidence, rules
 
 DATA = Path(__file__).parent / "data"
 GROUPS = DATA / "groups.jsonl"
+BROKER = DATA / "broker.jsonl"
+RECORDINGS = {"Delay": BROKER}  # the others are of GROUPS
 FRAMES = DATA / "apache-5.3.3-frames.jsonl"  # of two Java clients and a broker, by a proxy
 CONSOLE = Console(quiet=True)
 
@@ -34,12 +37,16 @@ def actions(traces: list[Trace]) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, list[Trace]]:
-    lines = read_lines(GROUPS)
-    return {module: list(project(lines)) for module, project in PROJECTIONS.items()}
+    lines = {file: read_lines(file) for file in (GROUPS, BROKER)}
+    return {
+        module: list(project(lines[RECORDINGS.get(module, GROUPS)]))
+        for module, project in PROJECTIONS.items()
+    }
 
 
 # What each module's traces must have, for their acceptance to say something.
 SEEN = {
+    "Delay": {"ScheduleMessage", "Deliver", "Persist", "Load"},
     "Group": {"RegisterConsumer", "CloseChannel", "ConsumerIdList", "Restart"},
     "Lock": {"TryLockBatch", "UnlockBatch", "Elapse", "Restart"},
     "Log": {"AppendMessage", "Dispatch", "DispatchBlank", "Flush"},
@@ -51,9 +58,19 @@ def test_members_and_a_broker_that_are_killed_do_what_the_modules_allow(tmp_path
     file = tmp_path / "trace.jsonl"
     asyncio.run(record(file, tmp_path / "store", messages=24))
     lines = read_lines(file)
-    for module, project in PROJECTIONS.items():
-        traces = list(project(lines))
+    for module in PROJECTIONS.keys() - RECORDINGS:
+        traces = list(PROJECTIONS[module](lines))
         assert SEEN[module] - {"UnlockBatch"} <= actions(traces).keys()
+        assert not check_traces(traces).refusals
+
+
+def test_a_broker_that_is_killed_does_what_the_modules_allow(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    asyncio.run(recorded_broker.record(file, tmp_path / "store"))
+    lines = read_lines(file)
+    for module in RECORDINGS:
+        traces = list(PROJECTIONS[module](lines))
+        assert SEEN[module] <= actions(traces).keys()
         assert not check_traces(traces).refusals
 
 
@@ -95,7 +112,21 @@ _A_CONSUMES = (
     Event("PullMessage", "a", 1),
     Event("ProcessConsumeResult", "a", 0, 1),
 )
+_TWO_WAIT = (
+    Event("ScheduleMessage", "broker", 1, 1000),
+    Event("ScheduleMessage", "broker", 2, 1000),
+)
 AGAINST = {
+    "DELAY-002": (
+        (*_TWO_WAIT, hidden("Elapse", 0, 999)),
+        Event("ScheduleMessage", "broker", 3, 1999),
+        Event("Deliver", "broker", 1),
+    ),
+    "DELAY-004": (
+        (*_TWO_WAIT, hidden("Elapse", 0, 1000)),
+        Event("Deliver", "broker", 1),
+        Event("Deliver", "broker", 2),
+    ),
     "GROUP-001": (
         _A_AND_B,
         Event("ConsumerIdList", "broker", ("a",)),
@@ -146,6 +177,7 @@ AGAINST = {
 }
 # What is there before, and the constants.
 BEGINNINGS: dict[str, tuple[tuple[Any, ...], dict[str, int]]] = {
+    "Delay": ((1000, 0, 0), {"TraceMaxMessages": 3}),
     "Group": ((), {}),
     "Lock": ((), {"TraceMaxLiveTime": 60_000}),
     "Log": ((0, 0, 0, (), ()), {"TraceSegmentSize": 4096}),

@@ -134,6 +134,7 @@ class Broker:
         """
         async with AsyncExitStack() as undo:
             self.note_told("Log", "segment_size", None, self.store_config.segment_size)
+            self.note_told("Delay", "delay_levels", None, self.store.delay_levels)
             report = self.store.open()
             undo.callback(self.store.close)
             self._load()
@@ -269,6 +270,11 @@ class Broker:
         apply(self.locks, step.changes)
         return step
 
+    def carry_delay(self, step: Step, event: delay.TimeUp) -> None:
+        """Apply how far a delivery came; it reaches the disk within 10 s."""
+        self._note("Delay", step, event)
+        apply(self.delay, step.changes)
+
     def carry_assignment(self, step: Step) -> Step:
         """Apply changes of how groups ask for messages, and write them to disk."""
         apply(self.assignment, step.changes)
@@ -301,12 +307,12 @@ class Broker:
 
     # Inside
 
-    def _note(self, module: str, step: Step) -> None:
+    def _note(self, module: str, step: Step, event: object = None) -> None:
         if self.trace:
-            self.trace.step(self.config.broker_name, module, step)
+            self.trace.step(self.config.broker_name, module, step, event)
 
-    def _note_offsets(self, where: str, offsets: OffsetState) -> None:
-        self._note("OffsetCommit", Step((Change(where, None, offsets.offset_table),)))
+    def _note_whole(self, module: str, variable: str, value: object) -> None:
+        self._note(module, Step((Change(variable, None, value),)))
 
     async def _answer_flushed(
         self, position: int, answer: Callable[[PutStatus], RemotingCommand]
@@ -376,11 +382,12 @@ class Broker:
     def _load(self) -> None:
         self.metadata = self._files.load_metadata()
         self.offsets = self._files.load_offsets()
-        self._note_offsets("offset_table", self.offsets)
+        self._note_whole("OffsetCommit", "offset_table", self.offsets.offset_table)
         max_live_time_ms = self.config.rebalance_lock_max_live_time_ms
         self.note_told("Lock", "max_live_time_ms", None, max_live_time_ms)
         self.assignment = self._files.load_assignment()
         self.delay = self._files.load_delay()
+        self._note_whole("Delay", "offset_table", self.delay.offset_table)
         self.transactions = transactions.load(self)
         self.timer = timers.load(self)
         self.pop = pop_revive.load(self)
@@ -454,14 +461,16 @@ class Broker:
         if await self._is_log_on_disk():  # no offset is, before its checkpoint (POP-002)
             # Also when nothing changed: what is written twice is in the .bak too.
             self._files.persist_offsets(offsets, clock_ms())
-            self._note_offsets("offset_file", offsets)
+            self._note_whole("OffsetCommit", "offset_file", offsets.offset_table)
         apply(self.pop_order, pop.auto_clean(self).changes)
         self._files.persist_pop_order(self.pop_order)
 
     async def _persist_delay(self) -> None:
         delivered = deepcopy(self.delay)
+        self.note_told("Delay", "offset_table", None, delivered.offset_table)
         if await self._is_log_on_disk():  # what is delivered is, before it is said so
             self._files.persist_delay(delivered, clock_ms())
+            self._note_whole("Delay", "disk", delivered.offset_table)
 
     async def _persist_timers(self) -> None:
         delivered = timers.progress(self)

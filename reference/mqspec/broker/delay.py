@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 from mqspec.core import delay
 from mqspec.core.delay import TimeUp
 from mqspec.core.log import SCHEDULE_TOPIC, PutStatus, Span
-from mqspec.core.step import apply
 from mqspec.service import clock_ms
 
 if TYPE_CHECKING:
@@ -33,10 +32,11 @@ def _deliver_some(broker: Broker, level: int, delay_ms: int) -> bool:
     first = delay.next_offset(broker.delay, level, queue)
     units = store.units(SCHEDULE_TOPIC, queue_id, first, _AT_A_TIME)
     for offset, unit in enumerate(units, first):
-        step = delay.deliver(broker.delay, TimeUp(level, offset, unit.tags_code, now_ms), delay_ms)
+        event = TimeUp(level, offset, unit.tags_code, now_ms)
+        step = delay.deliver(broker.delay, event, delay_ms)
         if not step.result or not _put(broker, unit.position):
             return False
-        apply(broker.delay, step.changes)
+        broker.carry_delay(step, event)
     return len(units) == _AT_A_TIME
 
 

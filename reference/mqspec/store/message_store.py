@@ -121,7 +121,8 @@ class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
     `on_arrival` is called with each message as it becomes visible, `on_step` with what recovery
-    found and then with each step of the log, before it is carried out. `settle` is called after
+    found and then with each step of the log and its event, if that says more, before it is
+    carried out. `settle` is called after
     each put, to dispatch it and, with synchronous flush, to have it on disk first, now or soon;
     what it returns is how the put ended.
     """
@@ -136,7 +137,7 @@ class MessageStore:
         self.root = root
         self._disk = disk
         self.on_arrival: Callable[[Arrival], None] = lambda _: None
-        self.on_step: Callable[[Step], None] | None = None
+        self.on_step: Callable[[Step, object], None] | None = None
         self.settle: Callable[[], PutStatus] = self._settle
         self._config = config
         self._clock_ms = clock_ms
@@ -184,7 +185,7 @@ class MessageStore:
         report = self._recover(abnormal)
         if self.on_step:
             found = ((f.name, None, getattr(self._state, f.name)) for f in fields(self._state))
-            self.on_step(Step(tuple(Change(*change) for change in found)))
+            self.on_step(Step(tuple(Change(*change) for change in found)), None)
         return report
 
     def close(self) -> None:
@@ -269,7 +270,7 @@ class MessageStore:
                 return
             self._is_dispatch_stuck = False
             self._pending.popleft()
-            self._carry(step)
+            self._carry(step, dispatch)
             self._dispatched_at = dispatch.store_timestamp
             if step.result:
                 topic, queue_id = dispatch.queue
@@ -596,9 +597,9 @@ class MessageStore:
         record = self._commit_log.record(position, size)
         return record.store_timestamp if isinstance(record, Record) else 0
 
-    def _carry(self, step: Step) -> None:
+    def _carry(self, step: Step, event: object = None) -> None:
         if self.on_step:
-            self.on_step(step)
+            self.on_step(step, event)
         apply(self._state, step.changes)
 
     def _settle(self) -> PutStatus:
