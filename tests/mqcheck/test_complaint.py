@@ -57,6 +57,7 @@ def check(folder: Path, module: str, config: str) -> tuple[int, str]:
         ("count < Limit", "count", "Counter.tla:8:20, in Increment: In computing next states"),
         (" /\\ last' = name", "", "Counter.tla:8, in Increment: Successor state is not completely"),
         ("Limit = 4\n", "", "Counter.cfg: The constant parameter Limit is not assigned a value"),
+        ("TypeOK ==", "TypesOK ==", "Counter.cfg: The invariant TypeOK specified"),
         ("ION Spec", "ION Speck", "Counter.cfg: The name Speck specified in the configuration"),
     ],
 )

