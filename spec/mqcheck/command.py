@@ -14,7 +14,6 @@ mqspec check run.jsonl --edits        and whether it would be, were it anything 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +38,6 @@ from mqcheck.values import tla
 from mqcheck.worlds import world_of
 from mqrules import UserError, write_evidence
 from mqrules.scenario import Step
-from mqrules.schema import encode
 
 HELP = "check the TLA+ models with TLC"
 CACHE = Path(".mqspec/check")
@@ -150,9 +148,9 @@ def _not_as_recorded(fates: Sequence[Fate], recorded: Mapping[str, Killer]) -> I
 
 
 def _toml(killer: Killer) -> str:
-    """An inline table; strings of JSON are strings of TOML."""
-    pairs = (f"{name} = {json.dumps(value)}" for name, value in encode(killer).items() if value)
-    return f"{{ {', '.join(pairs)} }}"
+    """An inline table; the mutant is literal text, as TLA+ has backslashes, primes and quotes."""
+    mutant = f", mutant = '''{killer.mutant}'''" if killer.mutant else ""
+    return f'{{ model = "{killer.model}"{mutant} }}'
 
 
 def _print_plain(console: Console, line: str) -> None:

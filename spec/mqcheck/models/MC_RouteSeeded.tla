@@ -13,14 +13,14 @@ EXTENDS Route
 DecideRemoval(p) ==
     /\ IsSilent(p)
     /\ network' = network \cup {Request(p)}
-    /\ expected' = Without(expected, p)
+    /\ Part(p)
     /\ UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, running, role, topics>>
 
 CarryOut(m) ==
     /\ m \in network
     /\ network' = network \ {m}
     /\ Remove(m.process, Without(brokerAddrTable, m.process))
-    /\ UNCHANGED <<expected, running, role, topics, perturbations>>
+    /\ UNCHANGED <<ghostVars, running, role, topics, perturbations>>
 
 RemovesLate ==
     /\ Init
@@ -42,7 +42,7 @@ UnregisterById(m) ==
     /\ m \in network
     /\ network' = network \ {m}
     /\ Remove(m.process, [brokerAddrTable EXCEPT ![m.brokerId] = None])
-    /\ expected' = Without(expected, m.process)
+    /\ Part(m.process)
     /\ UNCHANGED <<running, role, topics, perturbations>>
 
 (***************************************************************************)

@@ -20,7 +20,7 @@
 (* Not in the core, being the environment: running, role, topics, network, *)
 (* perturbations; CreateTopic, Switch, Shutdown, Die, Restart; and         *)
 (* ScanNotActiveBroker, which is expired_brokers and UnregisterBroker.     *)
-(* Ghosts: expected.                                                       *)
+(* Ghosts: heardOf, heardAs.                                               *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets
 
@@ -40,11 +40,13 @@ VARIABLES
     role,              \* process -> the broker id that it has
     topics,            \* the broker's topics, which its processes share
     network,           \* requests to unregister that are on their way
-    expected,          \* broker id -> the process that was heard of last, and is not gone
+    heardOf,           \* broker id -> the process that registered with it last, or None
+    heardAs,           \* process -> the broker id of its last registration; None once it is gone
     perturbations      \* how many there have been
 
+ghostVars == <<heardOf, heardAs>>
 vars == <<brokerAddrTable, brokerLiveTable, topicQueueTable, running, role, topics, network,
-          expected, perturbations>>
+          ghostVars, perturbations>>
 
 Ids == {0, 1}
 Version == Cardinality(topics)
@@ -57,6 +59,13 @@ Nobody == [i \in Ids |-> None]
 Without(table, p) == [i \in Ids |-> IF table[i] = p THEN None ELSE table[i]]
 With(table, i, p) == [Without(table, p) EXCEPT ![i] = p]
 
+Hear(p) ==
+    /\ heardOf' = [heardOf EXCEPT ![role[p]] = p]
+    /\ heardAs' = [heardAs EXCEPT ![p] = role[p]]
+Part(p) ==
+    /\ heardAs' = [heardAs EXCEPT ![p] = None]
+    /\ UNCHANGED heardOf
+
 Init ==
     /\ brokerAddrTable = Nobody
     /\ brokerLiveTable = [p \in Processes |-> None]
@@ -65,7 +74,8 @@ Init ==
     /\ role = [p \in Processes |-> IF p = Master THEN 0 ELSE 1]
     /\ topics = InitialTopics
     /\ network = {}
-    /\ expected = Nobody
+    /\ heardOf = Nobody
+    /\ heardAs = [p \in Processes |-> None]
     /\ perturbations = 0
 
 -----------------------------------------------------------------------------
@@ -86,7 +96,7 @@ RegisterBroker(p) ==
     /\ brokerAddrTable' = With(brokerAddrTable, role[p], p)
     /\ brokerLiveTable' = [brokerLiveTable EXCEPT ![p] = Version]
     /\ topicQueueTable' = IF role[p] = 0 THEN Registered(p) ELSE topicQueueTable
-    /\ expected' = With(expected, role[p], p)
+    /\ Hear(p)
     /\ UNCHANGED <<running, role, topics, network, perturbations>>
 
 (***************************************************************************)
@@ -100,8 +110,8 @@ CreateTopic(p, t) ==
        THEN /\ brokerAddrTable' = With(brokerAddrTable, 0, p)
             /\ brokerLiveTable' = [brokerLiveTable EXCEPT ![p] = Cardinality(topics')]
             /\ topicQueueTable' = topicQueueTable \cup {t}
-            /\ expected' = With(expected, 0, p)
-       ELSE UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, expected>>
+            /\ Hear(p)
+       ELSE UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, ghostVars>>
     /\ UNCHANGED <<running, role, network, perturbations>>
 
 -----------------------------------------------------------------------------
@@ -121,7 +131,7 @@ UnregisterBroker(m) ==
     /\ m \in network
     /\ network' = network \ {m}
     /\ Remove(m.process, Without(brokerAddrTable, m.process))
-    /\ expected' = Without(expected, m.process)
+    /\ Part(m.process)
     /\ UNCHANGED <<running, role, topics, perturbations>>
 
 (***************************************************************************)
@@ -135,7 +145,7 @@ IsSilent(p) ==
 ScanNotActiveBroker(p) ==
     /\ IsSilent(p)
     /\ Remove(p, Without(brokerAddrTable, p))
-    /\ expected' = Without(expected, p)
+    /\ Part(p)
     /\ UNCHANGED <<running, role, topics, network>>
 
 -----------------------------------------------------------------------------
@@ -150,14 +160,14 @@ Shutdown(p) ==
     /\ p \in running
     /\ running' = running \ {p}
     /\ network' = network \cup {Request(p)}
-    /\ UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, role, topics, expected>>
+    /\ UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, role, topics, ghostVars>>
 
 Die(p) ==
     /\ Perturb
     /\ p \in running
     /\ running' = running \ {p}
     /\ UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, role, topics, network,
-                   expected>>
+                   ghostVars>>
 
 Switch(p) ==
     /\ Perturb
@@ -165,14 +175,15 @@ Switch(p) ==
     /\ \A q \in running : role[q] # 0
     /\ role' = [role EXCEPT ![p] = 0]
     /\ UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, running, topics, network,
-                   expected>>
+                   ghostVars>>
 
 Restart ==
     /\ Perturb
     /\ brokerAddrTable' = Nobody
     /\ brokerLiveTable' = [p \in Processes |-> None]
     /\ topicQueueTable' = {}
-    /\ expected' = Nobody
+    /\ heardOf' = Nobody
+    /\ heardAs' = [p \in Processes |-> None]
     /\ UNCHANGED <<running, role, topics, network>>
 
 -----------------------------------------------------------------------------
@@ -206,20 +217,25 @@ TypeOK ==
     /\ role \in [Processes -> Ids]
     /\ topics \subseteq Topics
     /\ network \subseteq Requests
+    /\ heardOf \in [Ids -> Processes \cup {None}]
+    /\ heardAs \in [Processes -> Ids \cup {None}]
     /\ perturbations \in 0..MaxPerturbations
 
 (***************************************************************************)
-(* NAMESRV-001, NAMESRV-015.  Who was heard of last under a broker id, and *)
-(* is not gone, is in the routes.                                          *)
+(* NAMESRV-001, NAMESRV-015.  Who registered last with a broker id, and    *)
+(* with no other since, and is not gone, is in the routes.                 *)
 (***************************************************************************)
-RegisteredIsListed == \A i \in Ids : expected[i] # None => brokerAddrTable[i] = expected[i]
+IsThere(i, p) == heardOf[i] = p /\ heardAs[p] = i
+
+RegisteredIsListed ==
+    \A i \in Ids, p \in Processes : IsThere(i, p) => brokerAddrTable[i] = p
 
 (***************************************************************************)
 (* NAMESRV-009, NAMESRV-020, NAMESRV-028.  Nobody else is, and while       *)
 (* nobody is there are no topics.                                          *)
 (***************************************************************************)
 GoneIsNotListed ==
-    /\ \A i \in Ids : brokerAddrTable[i] \in {expected[i], None}
+    /\ \A i \in Ids, p \in Processes : brokerAddrTable[i] = p => IsThere(i, p)
     /\ brokerAddrTable = Nobody => topicQueueTable = {}
 
 (***************************************************************************)
