@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mqcheck.jvm import TRACES, run_tlc_in_jvm
 from mqcheck.manifest import MODELS, TLA
 from mqcheck.tlc import Exit, parse_output, refuse_failure
-from mqcheck.trace import Event, Trace
+from mqcheck.trace import Constant, Event, Trace
 from mqcheck.values import parse_value, tla
 
 _JOINT = ",\n"
@@ -104,9 +104,6 @@ def _data(traces: Sequence[Trace], edits: Sequence[Edit], is_numbered: bool) -> 
     events = [event for trace in traces for event in trace.events]
     puts = [event for edit in edits for event in edit.puts]
     processes = sorted({event.process for event in (*events, *puts)}.union(members))
-    constants = {
-        name: max(trace.constants[name] for trace in traces) for name in traces[0].constants
-    }
     lines = ["---- MODULE TraceData ----", "EXTENDS Integers, Sequences, TLC"]
     for number, trace in enumerate(traces, start=1):
         lines += _sequence(f"Trace{number}", map(_tuple, trace.events))
@@ -120,10 +117,18 @@ def _data(traces: Sequence[Trace], edits: Sequence[Edit], is_numbered: bool) -> 
         f"Processes == {{{', '.join(map(tla, processes))}}}",
         f"TraceMembers == {{{', '.join(map(tla, members))}}}",
         f"TraceLength == {_longest(traces)}",
-        *(f"{name} == {tla(value)}" for name, value in constants.items()),
+        *(f"{n} == {_constant([its.constants[n] for its in traces])}" for n in traces[0].constants),
         "====",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _constant(values: Sequence[Constant]) -> str:
+    """What traces say of a constant, together."""
+    pairs = {k: v for value in values if isinstance(value, Mapping) for k, v in value.items()}
+    if pairs:
+        return " @@ ".join(f"{tla(key)} :> {tla(value)}" for key, value in pairs.items())
+    return tla(max(value for value in values if isinstance(value, int)))
 
 
 def _longest(traces: Iterable[Trace]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Collection, Iterable
+from collections.abc import Awaitable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import SSLContext
@@ -159,6 +159,7 @@ class GroupMember:
             self.group, self.client_id, config.strategy, config.message_model, self.is_orderly
         )
         self._who: dict[str, Any] = {"group": self.group, "client_id": self.client_id}
+        self._note_told("strategy", None, config.strategy.name)
         self.started_ms = self.version_ms = wall_ms()
         try:
             self.offset_store = self._open_offset_store()
@@ -247,6 +248,7 @@ class GroupMember:
         self, connection: Connection, request: RemotingCommand
     ) -> RemotingCommand | Awaitable[RemotingCommand | None] | None:
         if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            self._note_told("notices", None, self.client_id)
             self.rebalance_immediately()
             return None
         return refuse(connection, request)
@@ -310,7 +312,7 @@ class GroupMember:
 
     def rebalance_immediately(self) -> None:
         """Rebalance as soon as the last one is a second ago."""
-        apply(self._rebalance, notify_consumer_ids_changed(self._rebalance).changes)
+        self._carry_rebalance(notify_consumer_ids_changed(self._rebalance))
         self._wake.set()
 
     async def _rebalance_service(self) -> None:
@@ -320,15 +322,20 @@ class GroupMember:
             while (wait_ms := next_rebalance_ms(self._rebalance, *intervals) - now_ms()) > 0:
                 self._wake.clear()
                 await first(self._wake.wait(), wait_ms)
-            apply(self._rebalance, do_rebalance(self._rebalance).changes)
+            self._carry_rebalance(do_rebalance(self._rebalance))
             balanced = not self._paused
             for topic in () if self._paused else self.subscriptions:
                 balanced &= await self._rebalance_by_topic(topic)
-            apply(self._rebalance, rebalanced(self._rebalance, balanced, now_ms()).changes)
+            self._carry_rebalance(rebalanced(self._rebalance, balanced, now_ms()))
+
+    def _carry_rebalance(self, step: Step) -> None:
+        self.note(step, "Rebalance")
+        apply(self._rebalance, step.changes)
 
     async def _rebalance_by_topic(self, topic: Topic) -> bool:
         member_ids = () if self.is_broadcasting else await self._member_ids(topic)
         view = View(topic, self.subscribed_queues(topic), member_ids, self.consuming)
+        self._note_told("view", topic, view)
         step = rebalance_by_topic(self.state, self._member, view, now_ms())
         outcome: Rebalanced = step.result
         await self.carry_out(step)
@@ -421,10 +428,19 @@ class GroupMember:
         if step.sends:
             await self.offset_store.persist(step.sends)
 
-    def note(self, step: Step) -> None:
+    def note(self, step: Step, module: str = "OffsetCommit") -> None:
         """Write what is about to be done to the trace."""
         if self._common.trace:
-            self._common.trace.step(f"{self.group}/{self.client_id}", "OffsetCommit", step)
+            self._common.trace.step(self._process, module, step)
+
+    def _note_told(self, variable: str, key: Hashable | None, value: object) -> None:
+        """Write to the trace what the member rebalances by, and what others told it of that."""
+        if self._common.trace:
+            self._common.trace.read(self._process, "Rebalance", variable, key, value)
+
+    @property
+    def _process(self) -> str:
+        return f"{self.group}/{self.client_id}"
 
     def _note_end(self) -> None:
         self.note(Step((Change("crashed", None, True),)))

@@ -26,7 +26,7 @@ CutLinkNext ==
         \/ Join(m) \/ Leave(m) \/ Crash(m)
         \/ LoseNotice(m)
         \/ NotifyConsumerIdsChanged(m)
-        \/ RebalanceByTopic(m)
+        \/ RebalanceByTopic(m, MqAll[m])
 
 CutLinkNotice ==
     \E m \in Members, b \in Brokers :
@@ -41,5 +41,5 @@ CutLink ==
     /\ WF_vars(\E m \in Members : NotifyConsumerIdsChanged(m))
     /\ \A m \in Members :
         /\ WF_vars(\E b \in Brokers : DoRebalanceUnlessCut(m, b))
-        /\ WF_vars(RebalanceByTopic(m))
+        /\ WF_vars(RebalanceByTopic(m, MqAll[m]))
 =============================================================================

@@ -47,16 +47,16 @@ Owners(q) == {m \in Running : q \in processQueueTable[m]}
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
-(* The slice that member m computes from the list cids, which has a place  *)
-(* for each channel.  Its index is that of the first place with its id.    *)
+(* The slice that member m computes of the queues from the list cids,      *)
+(* which has a place for each channel.  Its index is that of the first     *)
+(* place with its id.                                                      *)
 (***************************************************************************)
 Position(q, queues) == Cardinality({r \in queues : r < q})
 Index(m, cids) == Cardinality({c \in cids : ClientId[c] < ClientId[m]})
 Min(x, y) == IF x < y THEN x ELSE y
 
-Averagely(m, cids) ==
-    LET queues == MqAll[m]
-        n      == Cardinality(cids)
+Averagely(m, queues, cids) ==
+    LET n      == Cardinality(cids)
         share  == Cardinality(queues) \div n
         rest   == Cardinality(queues) % n
         i      == Index(m, cids)
@@ -64,12 +64,13 @@ Averagely(m, cids) ==
         stop   == start + share + (IF i < rest THEN 1 ELSE 0)
     IN  {q \in queues : start <= Position(q, queues) /\ Position(q, queues) < stop}
 
-ByCircle(m, cids) ==
-    {q \in MqAll[m] : Position(q, MqAll[m]) % Cardinality(cids) = Index(m, cids)}
+ByCircle(m, queues, cids) ==
+    {q \in queues : Position(q, queues) % Cardinality(cids) = Index(m, cids)}
 
-Allocate(m, cids) ==
+Allocate(m, queues, cids) ==
     IF \A c \in cids : ClientId[c] # ClientId[m] THEN {}
-    ELSE IF Strategy[m] = "AVG" THEN Averagely(m, cids) ELSE ByCircle(m, cids)
+    ELSE IF Strategy[m] = "AVG" THEN Averagely(m, queues, cids)
+    ELSE ByCircle(m, queues, cids)
 
 -----------------------------------------------------------------------------
 TypeOK ==
@@ -81,7 +82,8 @@ TypeOK ==
 Init ==
     /\ G!GroupInit
     /\ processQueueTable =
-        [m \in Members |-> IF m \in InitialMembers THEN Allocate(m, InitialMembers) ELSE {}]
+        [m \in Members |->
+            IF m \in InitialMembers THEN Allocate(m, MqAll[m], InitialMembers) ELSE {}]
     /\ hasNotified = [m \in Members |-> FALSE]
     /\ cidAll = [m \in Members |-> NoList]
 
@@ -134,12 +136,13 @@ DoRebalance(m, b) ==
     /\ UNCHANGED <<brokerVars, processQueueTable>>
 
 (***************************************************************************)
-(* The list is used, however old it is by now.  A broker that knows no     *)
-(* member answers with an error, and then nothing changes.                 *)
+(* The list is used, however old it is by now, with the queues that the    *)
+(* member's route shows.  A broker that knows no member answers with an    *)
+(* error, and then nothing changes.                                        *)
 (***************************************************************************)
-RebalanceByTopic(m) ==
+RebalanceByTopic(m, queues) ==
     LET held  == processQueueTable[m]
-        taken == Allocate(m, cidAll[m])
+        taken == Allocate(m, queues, cidAll[m])
         free  == {q \in Queues : Owners(q) \subseteq {m}}
     IN  /\ cidAll[m] # NoList
         /\ cidAll' = [cidAll EXCEPT ![m] = NoList]
@@ -161,7 +164,7 @@ Next ==
         \/ Join(m) \/ Leave(m) \/ Crash(m)
         \/ LoseNotice(m)
         \/ NotifyConsumerIdsChanged(m)
-        \/ RebalanceByTopic(m)
+        \/ RebalanceByTopic(m, MqAll[m])
 
 (***************************************************************************)
 (* Brokers notice, notices arrive or are lost, and each member goes on     *)
@@ -173,7 +176,7 @@ Fairness ==
     /\ WF_vars(\E m \in Members : NotifyConsumerIdsChanged(m))
     /\ \A m \in Members :
         /\ WF_vars(\E b \in Brokers : DoRebalance(m, b))
-        /\ WF_vars(RebalanceByTopic(m))
+        /\ WF_vars(RebalanceByTopic(m, MqAll[m]))
 
 Spec == Init /\ [][Next]_vars /\ Fairness
 
