@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -119,6 +120,32 @@ def test_nothing_leaves_the_wheel_early() -> None:
     assert turn(state, SECOND_MS + 3000) == [(1, 2)]
     assert turn(state, SECOND_MS + 9000) == [(0,)]
     assert state == TimerState(SECOND_MS + 9000, 3)
+
+
+def test_a_look_at_a_full_wheel_touches_few_slots() -> None:
+    class Wheel(dict[int, tuple[int, ...]]):
+        looks = 0
+
+        def __contains__(self, slot: object) -> bool:
+            Wheel.looks += 1
+            return super().__contains__(slot)
+
+        def __iter__(self) -> Iterator[int]:
+            raise AssertionError("the whole wheel is gone through")
+
+    wheel = Wheel(dict.fromkeys(range(SECOND_MS, SECOND_MS + MAX_MS, 1000), (0,)))
+    state = TimerState(SECOND_MS, wheel=wheel, next_slot=SECOND_MS)
+    looks = range(SECOND_MS, SECOND_MS + 5000, 100)
+    assert [slot for now_ms in looks for slot in turn(state, now_ms)] == [(0,)] * 4
+    assert Wheel.looks < 100
+
+
+def test_a_time_within_a_second_is_that_second_s() -> None:
+    state = TimerState(SECOND_MS, next_slot=SECOND_MS)
+    waits = replace(message(), properties=f"TIMER_OUT_MS\x01{SECOND_MS + 2700}\x02".encode())
+    apply(state, enqueue(state, 0, waits).changes)
+    assert turn(state, SECOND_MS + 2999) == []
+    assert turn(state, SECOND_MS + 3000) == [(0,)]
 
 
 def test_a_clock_that_goes_back_hides_nothing() -> None:

@@ -60,6 +60,7 @@ class TimerState:
     read_time: int = 0  # slots before it are delivered, but for those in the wheel
     queue_offset: int = 0  # messages of the timer queue before it are in the wheel
     wheel: dict[int, tuple[int, ...]] = field(default_factory=dict)  # slot: queue offsets
+    next_slot: int = field(default=0, compare=False)  # a bound: no slot before it has a message
 
 
 class Recall(NamedTuple):
@@ -160,20 +161,25 @@ def enqueue(state: TimerState, queue_offset: int, message: Record | None) -> Ste
     out_ms = _out_ms(message)
     if out_ms is None:
         return Step((taken,))
-    return Step((taken, Change("wheel", out_ms, (*state.wheel.get(out_ms, ()), queue_offset))))
+    entered = Change("wheel", out_ms, (*state.wheel.get(out_ms, ()), queue_offset))
+    return Step((taken, entered, Change("next_slot", None, min(state.next_slot, out_ms))))
 
 
 def dequeue(state: TimerState, now_ms: int) -> Step:
     """The first slot, if its second has passed. The changes are applied when its messages have
     been delivered. Result: the queue offsets in it; None: nothing is due."""
     this_second = now_ms // PRECISION_MS * PRECISION_MS
-    slot = min(state.wheel, default=this_second)
-    if slot >= this_second:
-        turned = state.read_time < this_second
-        return Step((Change("read_time", None, this_second),) if turned else ())
+    slot = _first_slot(state, this_second)
+    if slot == this_second:
+        turned = (
+            Change("read_time", None, this_second),
+            Change("next_slot", None, max(state.next_slot, this_second)),
+        )
+        return Step(turned if state.read_time < this_second else ())
     changes = (
         Change("wheel", slot, REMOVED),
         Change("read_time", None, max(state.read_time, slot + PRECISION_MS)),
+        Change("next_slot", None, slot + PRECISION_MS),
     )
     return Step(changes, result=state.wheel[slot])
 
@@ -191,6 +197,7 @@ def recover(
             continue
         state.wheel[out_ms] = (*state.wheel.get(out_ms, ()), offset)
         state.queue_offset = max(state.queue_offset, offset + 1)
+    state.next_slot = min(state.wheel, default=0)
     return state
 
 
@@ -207,7 +214,7 @@ def delivered_before(state: TimerState, stored_ms: int | None) -> int:
     stored and not visible yet, the first of them at `stored_ms`. When that one is due was
     reckoned a moment before."""
     coming = [] if stored_ms is None else [slot_of(stored_ms) - PRECISION_MS]
-    return min((state.read_time, *coming, *state.wheel))
+    return min((*coming, _first_slot(state, state.read_time)))
 
 
 def first_waiting(state: TimerState, since: int) -> int:
@@ -269,9 +276,18 @@ def _deliver_at(properties: Mapping[str, str], now_ms: int) -> int | None:
     return int(properties[DELIVER_MS]) if DELIVER_MS in properties else None
 
 
+def _first_slot(state: TimerState, before: int) -> int:
+    """The first slot with a message, of those before a second; that second where there is none.
+    Slots are tried one by one, as few are: a wheel may have one for each second of three days."""
+    slots = range(state.next_slot, before, PRECISION_MS)
+    if len(slots) > len(state.wheel):
+        return min((before, *state.wheel))
+    return next((slot for slot in slots if slot in state.wheel), before)
+
+
 def _out_ms(message: Record | None) -> int | None:
     text = decode_properties(message.properties).get(OUT_MS, "") if message else ""
-    return int(text) if text.isdecimal() else None
+    return int(text) // PRECISION_MS * PRECISION_MS if text.isdecimal() else None
 
 
 def _delivered(message: Record, properties: dict[str, str], now_ms: int) -> Record:
