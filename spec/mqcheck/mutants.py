@@ -4,8 +4,9 @@ An invariant that holds of every mutant may hold of anything: it may say nothing
 invariant that a model claims must fail in a mutant, the invariant itself being untouched.
 
 A guard becomes TRUE; an update of variables leaves them as they were; of an IF one branch is
-always taken; a set has all of what it was chosen from. What the properties are made of stays
-untouched, and so do ghosts: a ghost that tells less is no defect of the protocol.
+always taken, and of a CASE one arm never; a set has all of what it was chosen from. What the
+properties are made of stays untouched, and so do ghosts: a ghost that tells less is no defect
+of the protocol.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _END = re.compile(r"^(?:-{4,}|={4,})", re.MULTILINE)
 _BULLET = re.compile(r"/\\ *(?=\S)")
 _OPENS_LIST = re.compile(r"(?:^|==|:|\bIN|\bTHEN|\bELSE|/\\|\\/|=>|->|\() *$")
 _CONDITION = re.compile(r"\bIF\s+((?:(?!\bIF\b).)*?)\s+THEN\b", re.DOTALL)
+_ARM = re.compile(r"(?:\bCASE|\[\])\s+(?!OTHER\b)((?:(?!(?<!\|)->).)*?)\s*(?<!\|)->", re.DOTALL)
 _GHOSTS = re.compile(r"\bGhosts: ([^.]*)\.")
 _FILTER = re.compile(r"\{\s*\w+ \\in ")
 _INFIX = re.compile(r" /\\ ")
@@ -77,7 +79,9 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
         of_ghosts = [
             range(first, first + len(conjunct))
             for first, conjunct in conjuncts
-            if ghosts.issuperset(updated := _UPDATED.findall(conjunct)) and updated
+            if ghosts.issuperset(updated := _UPDATED.findall(conjunct))
+            and updated
+            and actions.isdisjoint(re.findall(r"\w+", conjunct))
         ]
         edits = [
             (first, conjunct, conjunct, _weaker(conjunct, variables, actions))
@@ -90,6 +94,8 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
             for answer in ("FALSE", "TRUE"):
                 told = f"IF {found[1]}, which is {answer}"
                 edits.append((found.start(1), found[1], told, answer))
+        for found in _ARM.finditer(code, begin, end):
+            edits.append((found.start(1), found[1], f"CASE {found[1]}, which is FALSE", "FALSE"))
         for first, old, told, new in edits:
             if new is not None and not any(first in place for place in of_ghosts):
                 changed = text[:first] + new + text[first + len(old) :]
@@ -274,10 +280,11 @@ def _killed(
 ) -> list[str]:
     """Those of the invariants that fail in a mutant of the model, within so many states."""
     with TemporaryDirectory(prefix="mqcheck-") as folder:
-        changed = Path(folder) / f"{mutant.module}.tla"
-        changed.write_text(mutant.text, encoding="utf-8")
-        module = changed if model.module.stem == mutant.module else model.module
-        library = (Path(folder), TLA, MODELS)
+        # TLC takes a module from beside the first one, before it looks elsewhere.
+        module = Path(folder) / model.module.name
+        module.write_bytes(model.module.read_bytes())
+        (Path(folder) / f"{mutant.module}.tla").write_text(mutant.text, encoding="utf-8")
+        library = (TLA, MODELS)
         return violations(
             module,
             model.config.text(frozenset()),

@@ -32,7 +32,7 @@ Fill(n) ==
 Small == water
 InRange == water \\in 0..3 /\\ Small >= 0
 Spare == IF water > 9 THEN 1 ELSE 0
-Spilt == {n \\in 0..3 : n > water}
+Spilt == {n \\in 0..3 : n > CASE water = 9 -> 0 [] OTHER -> water}
 Rain == buckets > 2 /\\ buckets' = Spare /\\ water' = water /\\ most' = most
 Leak == water' \\in {n \\in 0..3 : n < Cardinality(Spilt)} /\\ UNCHANGED <<buckets, most>>
 Next == (\\E n \\in 1..2 : Fill(n)) \\/ Rain \\/ Leak
@@ -72,7 +72,8 @@ def test_guards_and_updates_of_actions_are_taken_away_one_by_one() -> None:
         (14, "Fill", "water = 9"),
         (20, "Spare", "IF water > 9, which is FALSE"),
         (20, "Spare", "IF water > 9, which is TRUE"),
-        (21, "Spilt", "n > water"),
+        (21, "Spilt", "n > CASE water = 9 -> 0 [] OTHER -> water"),
+        (21, "Spilt", "CASE water = 9, which is FALSE"),
         (22, "Rain", "buckets > 2"),
         (22, "Rain", "buckets' = Spare"),
         (22, "Rain", "water' = water"),
@@ -89,6 +90,14 @@ def test_guards_and_updates_of_actions_are_taken_away_one_by_one() -> None:
 def test_a_module_that_only_extends_another_has_none() -> None:
     text = "---- MODULE MC_Well ----\nEXTENDS Well\n====\n"
     assert list(mutants.mutants("MC_Well", text)) == []
+
+
+def test_a_mutant_of_what_a_model_extends_is_taken_though_the_original_is_beside_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "MC_Well.tla").write_text("---- MODULE MC_Well ----\nEXTENDS Well\n====\n")
+    enough, _ = judge([MODEL], {}, None, lambda _: None)
+    assert enough.killer == Killer("MC_Well", DRY)
 
 
 def test_an_invariant_that_fails_in_no_mutant_is_told() -> None:
