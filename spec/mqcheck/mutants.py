@@ -22,7 +22,7 @@ from mqcheck.manifest import MODELS, TLA, Killer, Model
 from mqcheck.source import blank_comments
 from mqcheck.tlc import violations
 
-_DEFINITION = re.compile(r"^(?P<name>\w+)(?:\([^)]*\))? *==", re.MULTILINE)
+_DEFINITION = re.compile(r"^(?P<name>\w+)(?:\((?:[^()]|\([^()]*\))*\))? *==", re.MULTILINE)
 _END = re.compile(r"^(?:-{4,}|={4,})", re.MULTILINE)
 _BULLET = re.compile(r"/\\ *(?=\S)")
 _OPENS_LIST = re.compile(r"(?:^|==|:|\bIN|\bTHEN|\bELSE|/\\|\\/|=>|->|\() *$")
