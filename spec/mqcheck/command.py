@@ -289,7 +289,9 @@ def _with_parameters(model: Model, found: Counterexample) -> Sequence[Step]:
         return found.steps
     named = (
         replace(
-            step, parameters=dict(zip(world.actions[taken.action], taken.parameters, strict=True))
+            step,
+            action=taken.action,
+            parameters=dict(zip(world.actions[taken.action], taken.parameters, strict=True)),
         )
         for step, taken in zip(found.steps[1:], replayed, strict=True)
     )

@@ -78,14 +78,16 @@ def replay(world: World, steps: Sequence[Step]) -> list[Replayed]:
 
 
 def take(world: World, step: Step, where: str) -> tuple[World, Replayed]:
-    """The world after a step, and how the reference took it; `step.action` may be ANY.
+    """The world after a step, and how the reference took it; `step.action` may be ANY, or that
+    of a next-state relation, which TLC names where it cannot tell the action.
 
     Raises ReplayError where no choice of parameters leads it there.
     """
-    if step.action not in (*world.actions, ANY):
-        raise ReplayError(f"{where}: the reference has no action {step.action}")
+    named = ANY if step.action.endswith("Next") else step.action
+    if named not in (*world.actions, ANY):
+        raise ReplayError(f"{where}: the reference has no action {named}")
     before = world.state()
-    for action in [step.action] if step.action else world.actions:
+    for action in [named] if named else world.actions:
         domains = [list(world.domain(name)) for name in world.actions[action]]
         for parameters in product(*domains):
             trial = deepcopy(world)
@@ -97,8 +99,7 @@ def take(world: World, step: Step, where: str) -> tuple[World, Replayed]:
             if after.items() <= step.state.items():
                 changed = {name: value for name, value in after.items() if before[name] != value}
                 return trial, Replayed(action, parameters, changed)
-    name = step.action or "action"
-    raise ReplayError(f"{where}: no {name} leads the reference to {dict(step.state)}")
+    raise ReplayError(f"{where}: no {named or 'action'} leads the reference to {dict(step.state)}")
 
 
 def _compare(state: Mapping[str, object], step: Step, where: str) -> None:

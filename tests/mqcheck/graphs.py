@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 
 from mqcheck.behaviours import StateGraph, state_graph
-from mqcheck.manifest import models
+from mqcheck.config import Config, read_config
+from mqcheck.manifest import MODELS, Model, models
+
+
+@dataclass(frozen=True, slots=True)
+class Smaller(Model):
+    """A model with some of its numbers and truth values replaced."""
+
+    constants: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Config:
+        found = read_config(MODELS / f"{self.name}.cfg")
+        rest = found.rest
+        for name, value in self.constants.items():
+            rest, count = re.subn(rf"\b{name} = \w+", f"{name} = {value}", rest)
+            assert count == 1, f"{self.name} has no {name}"
+        return replace(found, rest=rest)
+
+
+def smaller(name: str, **constants: int) -> Model:
+    """The model of this name; where constants are given, with these."""
+    model = models()[name]
+    if not constants:
+        return model
+    given = {field.name: getattr(model, field.name) for field in fields(Model)}
+    return Smaller(**given, constants={name: str(value) for name, value in constants.items()})
 
 
 @cache
-def graph(name: str) -> StateGraph:
-    return state_graph(models()[name])
+def graph(name: str, **constants: int) -> StateGraph:
+    return state_graph(smaller(name, **constants))

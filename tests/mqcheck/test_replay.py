@@ -82,8 +82,17 @@ def test_an_action_that_the_reference_lacks_is_named(
     incident_f: tuple[Model, tuple[Step, ...]],
 ) -> None:
     model, steps = incident_f
-    with pytest.raises(ReplayError, match="no action Next"):
-        replay(begin(model), (steps[0], replace(steps[1], action="Next")))
+    with pytest.raises(ReplayError, match="no action Expire"):
+        replay(begin(model), (steps[0], replace(steps[1], action="Expire")))
+
+
+def test_where_tlc_names_the_next_state_relation_the_action_is_found(
+    incident_f: tuple[Model, tuple[Step, ...]],
+) -> None:
+    model, steps = incident_f
+    unnamed = [replace(step, action="FencedNext") for step in steps[1:]]
+    done = replay(begin(model), (steps[0], *unnamed))
+    assert [step.action for step in done] == [step.action for step in steps[1:]]
 
 
 def test_another_beginning_is_named(incident_f: tuple[Model, tuple[Step, ...]]) -> None:
@@ -132,7 +141,7 @@ def test_a_core_that_decides_otherwise_is_found_out(
 def test_models_of_a_protocol_that_apache_does_not_have_are_not_replayed() -> None:
     assert world_of(models()["MC_WaitForRelease"]) is None
     assert world_of(models()["MC_CleanHandover"]) is None
-    assert world_of(models()["MC_Group"]) is None
+    assert world_of(models()["MC_Replication"]) is None
 
 
 def test_the_actions_together_call_all_that_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:

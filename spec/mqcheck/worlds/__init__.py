@@ -11,10 +11,16 @@ from mqcheck.replay import World
 from mqcheck.source import snake_case
 from mqcheck.values import parse_value
 
-# By a constant that only models of its module have.
+# By a constant that its models have, and no model that stands further down.
 _WORLDS: Mapping[str, str] = {
     "MaxOffset": "OffsetCommit",
     "MqAll": "Rebalance",
+    "Notices": "Group",
+    "MaxDrift": "LockDrift",
+    "BeliefTime": "Lock",
+    "DropsSendBack": "Retry",
+    "Delays": "Delay",
+    "EndsFirst": "Transaction",
     "CheckInterval": "LongPolling",
     "RetriesNotStoreOk": "Publish",
     "PostsSubscription": "Subscription",
@@ -29,6 +35,11 @@ _OTHER_PROTOCOLS = {
     "WaitForRelease": True,
     "KeepsNotice": False,
     "LooksAgain": True,
+    "BeliefTime": 7,
+    "Fenced": True,
+    "FailedPutCounts": True,
+    "NotesFailedCommits": True,
+    "EndTransaction": "EndOnce",
 }
 
 _CONSTANT = re.compile(r'(\w+)\s*(?:=|<-)\s*(\{[^}]*\}|"[^"]*"|\w+)')

@@ -1,0 +1,110 @@
+"""Delay on the reference: the queues of the levels, and a broker that is killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from mqcheck.replay import World, require
+from mqcheck.values import FrozenDict
+from mqcheck.worlds.terms import TOPIC
+from mqspec.core import delay, log
+from mqspec.core.delay import DelayState, TimeUp
+from mqspec.core.log import Span
+from mqspec.core.record import Record, decode_properties, encode_properties
+from mqspec.core.step import Step, apply
+
+
+class DelayWorld(World):
+    """Everything of a model of Delay. A unit of its time is a ms here, and a level's delay has
+    as many as its number."""
+
+    module = "Delay"
+    actions: ClassVar = {
+        "ScheduleMessage": ("level",),
+        "Deliver": ("level",),
+        "FailToDeliver": ("level",),
+        "Persist": (),
+        "Load": (),
+        "Tick": (),
+    }
+
+    def __init__(self, levels: int, max_messages: int, max_time: int) -> None:
+        self.delays_ms = tuple(range(1, levels + 1))
+        self.max_messages, self.max_time = max_messages, max_time
+        self.broker = DelayState()
+        self.disk = json.dumps(delay.persist(self.broker))
+        self.now = 0
+        self.queues: dict[int, tuple[Record, ...]] = {
+            delay.queue_of(level): () for level in self.delays_ms
+        }
+        self.delivered: dict[int, tuple[FrozenDict, ...]] = dict.fromkeys(self.delays_ms, ())
+
+    @classmethod
+    def of(cls, constants: Mapping[str, Any]) -> DelayWorld:
+        """The world at the beginning of a model with these constants."""
+        return cls(max(constants["Delays"]), constants["MaxMessages"], constants["MaxTime"])
+
+    def domain(self, name: str) -> Iterable[object]:
+        return {"level": self.delays_ms}[name]
+
+    def state(self) -> dict[str, object]:
+        tables = self.broker.offset_table, delay.load(json.loads(self.disk)).offset_table
+        in_memory, on_disk = (
+            tuple(table.get(level, 0) for level in self.delays_ms) for table in tables
+        )
+        return {
+            "queue": tuple(tuple(map(self._due, self._queue(n))) for n in self.delays_ms),
+            "now": self.now,
+            "offsetTable": in_memory,
+            "disk": on_disk,
+            "delivered": tuple(self.delivered.values()),
+        }
+
+    def schedule_message(self, level: int) -> None:
+        number = len(self._queue(level)) + 1
+        require(number <= self.max_messages and self.now + level <= self.max_time)
+        asks = encode_properties({delay.LEVEL: str(level)}).encode()
+        message = Record(TOPIC, str(number).encode(), asks, store_timestamp=self.now)
+        waits = delay.schedule_message(self.delays_ms, message)
+        self.queues[waits.queue_id] += (waits,)
+
+    def deliver(self, level: int) -> None:
+        step, message = self._look(level)
+        copy = delay.delivered_copy(message)
+        if copy is not None and copy.topic == TOPIC:
+            put = FrozenDict({"message": int(copy.body), "time": self.now})
+            self.delivered[level] += (put,)
+        apply(self.broker, step.changes)
+
+    def fail_to_deliver(self, level: int) -> None:
+        self._look(level)
+
+    def persist(self) -> None:
+        self.disk = json.dumps(delay.persist(self.broker))
+
+    def load(self) -> None:
+        self.broker = delay.load(json.loads(self.disk))
+
+    def tick(self) -> None:
+        require(self.now < self.max_time)
+        self.now += 1
+
+    def _look(self, level: int) -> tuple[Step, Record]:
+        queue = self._queue(level)
+        offset = delay.next_offset(self.broker, level, Span(0, len(queue)))
+        require(offset < len(queue))
+        event = TimeUp(level, offset, self._due(queue[offset]), self.now)
+        step = delay.deliver(self.broker, event, self.delays_ms[level - 1])
+        require(step.result)
+        return step, queue[offset]
+
+    def _queue(self, level: int) -> tuple[Record, ...]:
+        return self.queues[delay.queue_of(level)]
+
+    def _due(self, message: Record) -> int:
+        """What the ConsumeQueue keeps of it."""
+        properties = decode_properties(message.properties)
+        stored = message.store_timestamp
+        return log.unit_tags_code(message.topic, properties, stored, self.delays_ms)
