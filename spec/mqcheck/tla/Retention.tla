@@ -53,11 +53,13 @@ Segments == {n * SegmentRecords : n \in 0 .. (LastStart \div SegmentRecords)}
 Closed == {start \in Segments : commitLog.min <= start /\ start < LastStart}
 
 (***************************************************************************)
-(* Where the log may begin: before all that is to stay.                    *)
+(* Where the log may begin: before all that is to stay, and before the     *)
+(* last segment in any case.                                               *)
 (***************************************************************************)
 Cuts ==
-    {start \in Segments :
+    {start \in Segments \cup {LastStart + SegmentRecords} :
         /\ commitLog.min <= start
+        /\ start <= LastStart
         /\ LET gone == {s \in Closed : s < start}
            IN  IF LooksForOld THEN start = commitLog.min \/ start - SegmentRecords \in old
                ELSE IsAtOnce \/ gone \subseteq old}
