@@ -150,7 +150,8 @@ def _not_as_recorded(fates: Sequence[Fate], recorded: Mapping[str, Killer]) -> I
 def _toml(killer: Killer) -> str:
     """An inline table; the mutant is literal text, as TLA+ has backslashes, primes and quotes."""
     mutant = f", mutant = '''{killer.mutant}'''" if killer.mutant else ""
-    return f'{{ model = "{killer.model}"{mutant} }}'
+    edit = ", edit = [" + ", ".join(f"'''{text}'''" for text in killer.edit) + "]"
+    return f'{{ model = "{killer.model}"{mutant}{edit if killer.edit else ""} }}'
 
 
 def _print_plain(console: Console, line: str) -> None:

@@ -95,7 +95,9 @@ class Killer:
     """Where an invariant that models claim fails, which shows that it says something."""
 
     model: str
-    mutant: str = ""  # of what the model is about, by its name; without one the model breaks it
+    mutant: str = ""  # of one of its modules, by its name
+    edit: tuple[str, ...] = ()  # where no mutant will do: what stands in one of its modules once,
+    # and what to put there; with neither, the model breaks it as it stands
 
 
 @cache

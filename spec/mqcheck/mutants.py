@@ -232,10 +232,10 @@ def judge(
     by_rank = sorted(models, key=lambda model: (bool(model.defect), -model.counts.distinct))
     breaking = {name: Killer(model.name) for model in by_rank for name in model.breaks}
     killers = {name: known for name, known in recorded.items() if breaking.get(name) == known}
-    for model, mutant, names, most in _attempts(holding, recorded):
+    for model, mutant, killer, names, most in _attempts(holding, recorded):
         left = [name for name in names if name not in killers]
         killed = _killed(model, mutant, left, most, cache) if left else []
-        killers |= {name: Killer(model.name, mutant.name) for name in killed}
+        killers |= dict.fromkeys(killed, killer)
         if killed:
             report(f"{model.name}: {', '.join(killed)} violated by {mutant}")
     return [
@@ -246,33 +246,54 @@ def judge(
 
 def _attempts(
     holding: Mapping[str, Sequence[Model]], recorded: Mapping[str, Killer]
-) -> Iterator[tuple[Model, Mutant, list[str], int]]:
-    """Mutants of models, the invariants to try them on, and how many states to look at."""
+) -> Iterator[tuple[Model, Mutant, Killer, list[str], int]]:
+    """Mutants of models, what the manifest calls them, the invariants to try them on, and how
+    many states to look at."""
     own = {model.name: model for models in holding.values() for model in models}
     ordered = sorted(own.values(), key=lambda model: model.counts.distinct)
     claims = {m.name: [name for name, models in holding.items() if m in models] for m in ordered}
     for model in ordered:
-        known = {recorded[name].mutant for name in claims[model.name] if name in recorded}
-        for mutant in _mutants_of(model) if known else ():
-            killer = Killer(model.name, mutant.name)
-            names = [name for name in claims[model.name] if recorded.get(name) == killer]
-            yield model, mutant, names, _MOST_RECORDED
+        known = {n: recorded[n] for n in claims[model.name] if n in recorded}
+        for killer in dict.fromkeys(known.values()):
+            names = [name for name, other in known.items() if other == killer]
+            if killer.model == model.name:
+                for mutant in mutants_by(killer, model):
+                    yield model, mutant, killer, names, _MOST_RECORDED
     for most in _MOST:
         for model in ordered:
             for mutant in _mutants_of(model):
-                yield model, mutant, claims[model.name], most
+                yield model, mutant, Killer(model.name, mutant.name), claims[model.name], most
+
+
+def mutants_by(killer: Killer, model: Model) -> Iterator[Mutant]:
+    """The mutant of a model that a manifest names; some have the same name as another."""
+    if not killer.edit:
+        yield from (mutant for mutant in _mutants_of(model) if mutant.name == killer.mutant)
+        return
+    old, new = killer.edit
+    for path in _modules_of(model):
+        text = path.read_text(encoding="utf-8")
+        if text.count(old) == 1:
+            line = text.count("\n", 0, text.index(old)) + 1
+            told = f"{old}, but with {new}"
+            yield Mutant(path.stem, "what stands there", line, told, text.replace(old, new))
 
 
 def _mutants_of(model: Model) -> Iterator[Mutant]:
-    """Of the model's module and of those in the library that it builds on, the nearest first."""
+    for path in _modules_of(model):
+        yield from mutants(path.stem, path.read_text(encoding="utf-8"))
+
+
+def _modules_of(model: Model) -> Iterator[Path]:
+    """The model's module and those in the library that it builds on, the nearest first."""
     waiting, seen = [model.module], set()
     while waiting:
         path = waiting.pop(0)
         if path in seen:
             continue
         seen.add(path)
+        yield path
         text = path.read_text(encoding="utf-8")
-        yield from mutants(path.stem, text)
         named = (word for words in _BUILDS_ON.findall(text) for word in re.findall(r"\w+", words))
         places = (folder / f"{name}.tla" for name in named for folder in (MODELS, TLA))
         waiting += [place for place in places if place.exists()]

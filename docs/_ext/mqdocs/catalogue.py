@@ -62,7 +62,7 @@ class ModelsDirective(SphinxDirective):
             (
                 [nodes.literal("", name)],
                 [reference("model", killer.model, self.env.docname)],
-                [nodes.literal("", killer.mutant)] if killer.mutant else text("as it stands"),
+                _changed(killer),
             )
             for name, killer in killers.items()
         )
@@ -174,6 +174,13 @@ class FigureRole(SphinxRole):
             return [self.inliner.problematic(self.rawtext, self.rawtext, problem)], [problem]
         figure = model.config.sizes[found["constant"]] * int(found["factor"] or 1)
         return [nodes.Text(f"{figure:,}")], []
+
+
+def _changed(killer: Killer) -> Cell:
+    if killer.edit:
+        old, new = (nodes.literal("", words) for words in killer.edit)
+        return [new, nodes.Text(" in place of "), old]
+    return [nodes.literal("", killer.mutant)] if killer.mutant else text("as it stands")
 
 
 def _violated(broken: Break) -> str:
