@@ -18,6 +18,7 @@ from mqcheck.trace_group import group_traces
 from mqcheck.trace_lock import lock_traces
 from mqcheck.trace_log import log_traces
 from mqcheck.trace_offset_commit import offset_commit_traces
+from mqcheck.trace_rebalance import rebalance_traces
 from mqcheck.trace_wire import is_recording, wire_lines
 from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
 
@@ -27,6 +28,7 @@ PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = 
     "Lock": lock_traces,
     "Log": log_traces,
     "OffsetCommit": offset_commit_traces,
+    "Rebalance": rebalance_traces,
 }
 """Of each module that has a TRACE_ model: how its traces are made of the lines of a file."""
 
@@ -37,12 +39,20 @@ DECIDED: Final[Mapping[str, tuple[str, ...]]] = {
     "Lock": ("LOCK-001", "LOCK-004", "LOCK-008"),
     "Log": ("LOG-001", "LOG-002", "LOG-003"),
     "OffsetCommit": ("OFFSET-003", "OFFSET-010"),
+    "Rebalance": ("ALLOC-016", "GROUP-054"),
 }
 """The rules of which an accepted trace of a module is a sample: a step against one is refused.
 
 No trace tells who gave up a lock (LOCK-003), where a record begins (LOG-004), or why a message
 was passed over (OFFSET-001).
 """
+
+IN_PART: Final[Mapping[str, str]] = {
+    "ALLOC-016": "of members that use averagely; of a rebalance in part, that they take no more",
+    "GROUP-001": "who is entered is listed; whether a heartbeat enters its sender is not told",
+    "GROUP-003": "a new member; a change of topics is not told from one more connection",
+}
+"""What of a rule a trace decides, where that is not all of it."""
 
 _SHOWN = 10  # events of a refused prefix, the last ones
 
@@ -85,9 +95,11 @@ def _report(module: str, traces: Sequence[Trace], console: Console) -> int:
 
 def _evidence(module: str, traces: Sequence[Trace], target: str) -> Iterator[Evidence]:
     events = sum(len(trace.events) for trace in traces)
-    detail = {"traces": len(traces), "events": events}
+    subject = f"TRACE_{module}"
     for rule in DECIDED[module]:
-        subject = f"TRACE_{module}"
+        detail: dict[str, str | int] = {"traces": len(traces), "events": events}
+        if rule in IN_PART:
+            detail["in part"] = IN_PART[rule]
         yield Evidence(rule, EvidenceKind.SAMPLED, subject, Verdict.HELD, target, detail=detail)
 
 

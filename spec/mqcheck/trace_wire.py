@@ -87,21 +87,30 @@ def wire_lines(path: Path) -> list[Line]:
     frames = []
     for number, row in enumerate(path.read_bytes().splitlines(), start=1):
         try:
-            frames.append(decoder.decode(row))
+            frames.append((number, decoder.decode(row)))
         except msgspec.DecodeError as error:
             raise UserError(f"{path}:{number}", f"not a frame: {error}", _REMEDY) from None
-    return list(_Recording(frames).lines())
+    recording = _Recording([frame for _, frame in frames])
+    lines: list[Line] = []
+    for number, frame in frames:
+        try:
+            lines += recording.lines(frame)
+        except KeyError as error:
+            why = f"the header has no {error.args[0]}"
+            raise UserError(f"{path}:{number}", why, _REMEDY) from None
+        except (AttributeError, ValueError) as error:
+            raise UserError(f"{path}:{number}", f"not a frame: {error}", _REMEDY) from None
+    return lines
 
 
 class _Recording:
     """The frames of one recording, read from the first to the last."""
 
     def __init__(self, frames: Sequence[Frame]) -> None:
-        self._frames = [frame for frame in frames if frame.srv == "broker"]
         self._codes = {
             (frame.conn, frame.header.opaque): frame.header.code
-            for frame in self._frames
-            if frame.dir == "s2c" and frame.header.flag & _IS_RESPONSE
+            for frame in frames
+            if frame.srv == "broker" and frame.dir == "s2c" and frame.header.flag & _IS_RESPONSE
         }
         self._asked: dict[tuple[int, int], Header] = {}
         self._clients: dict[int, str] = {}
@@ -110,14 +119,17 @@ class _Recording:
         self._members: dict[tuple[int, _Key], _Member] = {}
         self._seq = 0
 
-    def lines(self) -> Iterator[Line]:
-        for frame in self._frames:
-            at = (frame.conn, frame.header.opaque)
-            if frame.dir == "c2s":
-                self._asked[at] = frame.header
-                yield from self._request(frame)
-            elif frame.header.flag & _IS_RESPONSE and at in self._asked:
-                yield from self._response(frame.conn, self._asked[at], frame.header)
+    def lines(self, frame: Frame) -> Iterator[Line]:
+        """What the next frame tells. Raises KeyError, ValueError or AttributeError where it
+        lacks what frames of its code have."""
+        at = (frame.conn, frame.header.opaque)
+        if frame.srv != "broker":
+            return
+        if frame.dir == "c2s":
+            self._asked[at] = frame.header
+            yield from self._request(frame)
+        elif frame.header.flag & _IS_RESPONSE and at in self._asked:
+            yield from self._response(frame.conn, self._asked[at], frame.header)
 
     def _request(self, frame: Frame) -> Iterator[Line]:
         header, conn = frame.header, frame.conn
