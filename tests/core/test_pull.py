@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mqspec.core.consumer_filter import ConsumerFilterData, ConsumerFilterState, FilterKey
 from mqspec.core.group import (
     ConsumeFromWhere,
     ConsumerGroupInfo,
@@ -40,6 +41,7 @@ STATE = MetadataState(
         "NoBroadcast": SubscriptionGroupConfig("NoBroadcast", consume_broadcast_enable=False),
     },
 )
+FILTERS = ConsumerFilterState()
 
 
 def members(
@@ -57,17 +59,22 @@ def members(
 
 def test_a_pull_may_carry_its_subscription() -> None:
     pull = replace(PULL, subscription="A || B")
-    wanted = check_pull(STATE, GroupState(), BrokerConfig(), pull, NOW_MS).result
+    wanted = check_pull(STATE, GroupState(), FILTERS, BrokerConfig(), pull, NOW_MS).result
     assert wanted == build_subscription_data("T", "A || B")
 
 
 def test_a_pull_may_refer_to_the_heartbeat() -> None:
     wanted = build_subscription_data("T", "A", sub_version=5)
-    assert check_pull(STATE, members(wanted), BrokerConfig(), BY_HEARTBEAT, NOW_MS).result == wanted
+    assert (
+        check_pull(STATE, members(wanted), FILTERS, BrokerConfig(), BY_HEARTBEAT, NOW_MS).result
+        == wanted
+    )
 
 
 def test_a_pull_makes_its_group() -> None:
-    step = check_pull(STATE, GroupState(), BrokerConfig(), replace(PULL, group="new"), NOW_MS)
+    step = check_pull(
+        STATE, GroupState(), FILTERS, BrokerConfig(), replace(PULL, group="new"), NOW_MS
+    )
     assert isinstance(step.result, SubscriptionData)
     assert ("subscription_group_table", "new") in {(c.variable, c.key) for c in step.changes}
 
@@ -95,14 +102,29 @@ BROADCASTING = members(group="NoBroadcast", model="BROADCASTING")
     ],
 )
 def test_a_refused_pull(pull: Pull, groups: GroupState, code: int, fields: dict[str, str]) -> None:
-    refusal = check_pull(STATE, groups, BrokerConfig(), pull, NOW_MS).result
+    refusal = check_pull(STATE, groups, FILTERS, BrokerConfig(), pull, NOW_MS).result
     assert isinstance(refusal, Refusal)
     assert (refusal.code, refusal.ext_fields) == (code, fields)
 
 
+@pytest.mark.parametrize(
+    ("kept_version", "found"), [(None, 27), (4, 28), (5, "a = 1"), (9, "a = 1")]
+)
+def test_a_pull_is_filtered_by_what_is_kept(kept_version: int | None, found: object) -> None:
+    """Not by what the members want now, where that is of another type than tags."""
+    filters = ConsumerFilterState()
+    if kept_version is not None:
+        kept = ConsumerFilterData("a = 1", "SQL92", kept_version, born_time=1)
+        filters.filter_data[FilterKey("T", "G")] = kept
+    groups = members(build_subscription_data("T", "a = 2", 5, "SQL92"))
+    config = BrokerConfig(enable_property_filter=True)
+    wanted = check_pull(STATE, groups, filters, config, BY_HEARTBEAT, NOW_MS).result
+    assert (wanted.code if isinstance(wanted, Refusal) else wanted.sub_string) == found
+
+
 def test_the_first_failed_check_answers() -> None:
     pull = replace(PULL, group="Off", topic="nosuch", queue_id=-1, subscription="||")
-    refusal = check_pull(STATE, GroupState(), BrokerConfig(), pull, NOW_MS).result
+    refusal = check_pull(STATE, GroupState(), FILTERS, BrokerConfig(), pull, NOW_MS).result
     assert isinstance(refusal, Refusal)
     assert refusal.code == ResponseCode.NO_PERMISSION
 

@@ -6,17 +6,23 @@ The last broker by name is told so; the first stays as it was, for the cases tha
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
 from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import Connection, eventually
+from mqconform.fastjson import loads
 from mqconform.records import parse_records
 from mqconform.requests import Request, Subscription
 from mqconform.scene import Scene, done
+from mqconform.stage import Restart
 
 FILTERED = "test_messages_are_chosen_by_their_properties[a = 1-one]"
+
+WRITTEN_S = 25.0  # the file is written each 10 s, first after 10 s
+ENTRY = ("topic", "consumerGroup", "expression", "expressionType", "clientVersion", "deadTime")
 
 # By key: the properties of the messages of a topic.
 MESSAGES = {
@@ -151,3 +157,62 @@ def test_a_held_pull_is_woken_by_what_it_wants(scene: Scene) -> None:
         assert time.monotonic() - sent_at < 4
         return
     pytest.fail("answered as soon as the message came, three times")
+
+
+@case("SUBS-020", party="broker", claims="brokers", after=FILTERED)
+def test_an_expression_outlives_its_group(scene: Scene) -> None:
+    broker, group = filtering(scene), scene.name("G")
+    topic = filled(scene, broker)
+    by_heartbeat = requests.pull(topic, group, subscription=None)
+
+    def wanted(expression: str, version: int) -> str:
+        """What a group gets whose only member joins, pulls and leaves."""
+        with scene.connect(scene.broker_names[-1]) as member:
+            wants = Subscription(topic, expression, version, "SQL92")
+            done(member.call(requests.heartbeat("one", group, [wants])))
+            keys = found(member, by_heartbeat)
+            done(member.call(requests.unregister("one", group)))
+        assert broker.call(by_heartbeat).code == 24
+        return keys
+
+    assert wanted("a = 1", 10) == "one"
+    assert wanted("a = 2", 5) == "one"
+    assert wanted("a = 2", 10) == "one"
+    assert wanted("a = 2", 11) == "two"
+
+
+@case("SUBS-021", party="store", claims="restart store")
+def test_expressions_are_written_and_read_again(scene: Scene) -> None:
+    topic, group, left = scene.topic(), scene.group(), scene.group()
+    wants = Subscription(topic, "a = 1", 7, "SQL92")
+    with scene.connect() as leaves:
+        done(leaves.call(requests.heartbeat("two", left, [wants])))
+        done(leaves.call(requests.unregister("two", left)))
+    done(scene.broker.call(requests.heartbeat("one", group, [wants])))
+    assert eventually(lambda: bool(kept(scene, topic, group)), WRITTEN_S)
+    alive, dead = kept(scene, topic, group), kept(scene, topic, left)
+    assert alive.keys() >= {"bornTime", "bloomFilterData"}
+    assert {name: alive[name] for name in ENTRY} == {
+        "topic": topic,
+        "consumerGroup": group,
+        "expression": "a = 1",
+        "expressionType": "SQL92",
+        "clientVersion": 7,
+        "deadTime": 0,
+    }
+    assert dead["deadTime"] >= dead["bornTime"]
+    scene.restart(Restart.KILL)
+    # What the broker has read has no member, and is written so.
+    assert eventually(lambda: kept(scene, topic, group)["deadTime"] > 0, WRITTEN_S)
+    assert kept(scene, topic, left) == dead
+    assert kept(scene, topic, group) | {"deadTime": 0, "dead": False} == alive
+
+
+def kept(scene: Scene, topic: str, group: str) -> dict[str, Any]:
+    """What consumerFilter.json has of a group; nothing while it is being written."""
+    try:
+        content = loads((scene.store / "config" / "consumerFilter.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    data = content["filterDataByTopic"].get(topic, {"groupFilterData": {}})
+    return dict(data["groupFilterData"].get(group, {}))

@@ -6,9 +6,10 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import case
+from mqconform.frame import Frame
 from mqconform.records import parse_records
 from mqconform.requests import Subscription
-from mqconform.scene import Scene, fields
+from mqconform.scene import Scene, done, fields
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
 
@@ -77,6 +78,29 @@ def test_a_pull_with_a_newer_subscription_is_refused(scene: Scene, asked: int, c
     scene.broker.call(requests.heartbeat("one", group, [Subscription(topic, "*", 5)]))
     request = requests.pull(topic, group, subscription=None, sub_version=asked)
     assert scene.broker.call(request).code == code
+
+
+@case("SUBS-019", party="system", after=STORED)
+def test_a_member_that_changes_what_it_wants_misses_nothing(scene: Scene) -> None:
+    """The broker's half: a member's pulls name the version that it pulls by, as real ones do."""
+    topic, group = tagged(scene, "A B A B"), scene.group()
+
+    def pull(offset: int, version: int) -> Frame:
+        request = requests.pull(topic, group, offset, subscription=None, sub_version=version)
+        return scene.broker.call(request)
+
+    def tags(answer: Frame) -> list[str]:
+        return [record.properties["TAGS"] for record in parse_records(done(answer).body)]
+
+    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(topic, "A", 1)])))
+    assert tags(pull(0, 1)) == ["A", "A"]
+    # It wants B too, and pulls before the broker knows: nothing is passed over by the old filter.
+    assert pull(1, 2).code == 25
+    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(topic, "A || B", 2)])))
+    assert tags(pull(1, 2)) == ["B", "A", "B"]
+    # A heartbeat of before comes late, and takes nothing back.
+    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(topic, "A", 1)])))
+    assert tags(pull(1, 2)) == ["B", "A", "B"]
 
 
 @case("GROUP-009", party="broker", after=STORED)

@@ -1,7 +1,7 @@
 """The files under config/: what a broker still knows after it was killed.
 
-topics.json, subscriptionGroup.json, consumerOffset.json and delayOffset.json, in the form in
-which the real broker reads and writes them (ConfigManager.java, 5.3.3).
+topics.json, subscriptionGroup.json, consumerOffset.json, consumerFilter.json, delayOffset.json and
+others, in the form in which the real broker reads and writes them (ConfigManager.java, 5.3.3).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from mqrules import UserError
-from mqspec.core import delay, offset_commit, pop_order
+from mqspec.core import consumer_filter, delay, offset_commit, pop_order
 from mqspec.core.assignment import AssignmentState
+from mqspec.core.consumer_filter import ConsumerFilterState
 from mqspec.core.delay import DelayState
 from mqspec.core.metadata import (
     DataVersion,
@@ -54,6 +55,7 @@ class ConfigFiles:
         self._topics = ConfigFile(config / "topics.json")
         self._groups = ConfigFile(config / "subscriptionGroup.json")
         self._offsets = ConfigFile(config / "consumerOffset.json")
+        self._filters = ConfigFile(config / "consumerFilter.json")
         self._delay = ConfigFile(config / "delayOffset.json")
         self._pop_order = ConfigFile(config / "consumerOrderInfo.json")
         self._assignment = ConfigFile(config / "messageRequestMode.json")
@@ -92,6 +94,18 @@ class ConfigFiles:
         """On disk when this returns."""
         version = to_plain(DataVersion(timestamp=now_ms))
         self._offsets.persist({"dataVersion": version, **offset_commit.persist(state)})
+
+    def load_filters(self, now_ms: int) -> ConsumerFilterState:
+        """The expressions that groups filter by. Raises UserError where the file is damaged, and
+        its .bak too."""
+        try:
+            return consumer_filter.load(self._filters.load(), now_ms)
+        except ValueError as error:
+            raise _unreadable(self._filters, error) from None
+
+    def persist_filters(self, state: ConsumerFilterState) -> None:
+        """On disk when this returns."""
+        self._filters.persist(consumer_filter.persist(state))
 
     def load_delay(self) -> DelayState:
         """How far the delivery of delayed messages had come. Raises UserError where the file is

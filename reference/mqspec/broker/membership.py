@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mqspec.core import group, pull
+from mqspec.core import consumer_filter, group, pull
 from mqspec.core.group import SubscriptionData
 from mqspec.core.metadata import create_retry_topic, find_subscription_group
 from mqspec.core.response import ResponseCode
@@ -44,6 +44,10 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
         broker.carry_metadata(create_retry_topic(broker.metadata, found, now_ms))
         event = _register_consumer(consumer, connection, info, heartbeat.without_sub)
         broker.carry_groups(group.register_consumer(broker.groups, event))
+        if event.subscriptions is not None:
+            broker.carry_filters(
+                consumer_filter.register(broker.filters, event.group, event.subscriptions, now_ms)
+            )
     for producer in heartbeat.producer_data_set:
         broker.carry_groups(
             group.register_producer(
@@ -78,7 +82,7 @@ def unregister_client(
 ) -> RemotingCommand:
     """35. Who leaves is decided by the connection, not by the id (GROUP-007)."""
     if consumer_group := request.ext_fields.get("consumerGroup"):
-        broker.carry_groups(group.unregister_consumer(broker.groups, consumer_group, connection))
+        broker.carry_departure(group.unregister_consumer(broker.groups, consumer_group, connection))
     if producer_group := request.ext_fields.get("producerGroup"):
         broker.carry_groups(group.unregister_producer(broker.groups, producer_group, connection))
     return request.response()

@@ -74,7 +74,7 @@ def wake(broker: Broker, held: HeldPull) -> None:
 def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | None:
     pull, request = held.pull, held.request
     now_ms = clock_ms()
-    step = check_pull(broker.metadata, broker.groups, broker.config, pull, now_ms)
+    step = check_pull(broker.metadata, broker.groups, broker.filters, broker.config, pull, now_ms)
     wanted = broker.carry_metadata(step).result
     if isinstance(wanted, Refusal):
         return refused(request, wanted)

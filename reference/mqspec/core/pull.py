@@ -9,10 +9,11 @@ Facts: PullMessageProcessor.java, DefaultPullMessageResultHandler.java (5.3.3), 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 from typing import Final
 
+from mqspec.core.consumer_filter import ConsumerFilterState, FilterKey
 from mqspec.core.group import GroupState, MessageModel, SubscriptionData
 from mqspec.core.log import GetMessageStatus
 from mqspec.core.metadata import (
@@ -86,7 +87,12 @@ class Pull:
 
 
 def check_pull(
-    state: MetadataState, groups: GroupState, config: BrokerConfig, event: Pull, now_ms: int
+    state: MetadataState,
+    groups: GroupState,
+    filters: ConsumerFilterState,
+    config: BrokerConfig,
+    event: Pull,
+    now_ms: int,
 ) -> Step:
     """Subscription!CheckPull. Whether the queue may be read, and what of it is wanted; on the
     way the group may come to be. Result: the SubscriptionData to filter by, or a Refusal.
@@ -107,7 +113,7 @@ def check_pull(
     if event.sys_flag & PullSysFlag.SUBSCRIPTION:
         wanted = _carried_subscription(event)
     else:
-        wanted = _heartbeat_subscription(groups, found.result, event)
+        wanted = _heartbeat_subscription(groups, filters, found.result, event)
     if isinstance(wanted, SubscriptionData):
         wanted = check_filter(config, wanted) or wanted
     return Step(found.changes, result=wanted)
@@ -169,7 +175,10 @@ def _carried_subscription(event: Pull) -> SubscriptionData | Refusal:
 
 
 def _heartbeat_subscription(
-    groups: GroupState, config: SubscriptionGroupConfig, event: Pull
+    groups: GroupState,
+    filters: ConsumerFilterState,
+    config: SubscriptionGroupConfig,
+    event: Pull,
 ) -> SubscriptionData | Refusal:
     group = groups.consumer_table.get(event.group)
     if group is None:
@@ -185,13 +194,21 @@ def _heartbeat_subscription(
     if wanted.sub_version < event.sub_version:
         remark = "the consumer's subscription not latest"
         return Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
-    if wanted.expression_type != TAG:
-        try:
-            condition_of(wanted)
-        except SubscriptionError:
-            remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"
-            return Refusal(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
-    return wanted
+    return wanted if wanted.expression_type == TAG else _kept_filter(filters, wanted, event)
+
+
+def _kept_filter(
+    filters: ConsumerFilterState, wanted: SubscriptionData, event: Pull
+) -> SubscriptionData | Refusal:
+    """By what the group is filtered that wants this, by another type than tags (SUBS-020)."""
+    data = filters.filter_data.get(FilterKey(event.topic, event.group))
+    if data is None:
+        remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+        return Refusal(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
+    if data.client_version < event.sub_version:
+        remark = "the consumer's consumer filter data not latest"
+        return Refusal(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
+    return replace(wanted, sub_string=data.expression, expression_type=data.expression_type)
 
 
 def response_code(status: GetMessageStatus, queue_offset: int) -> ResponseCode:

@@ -9,6 +9,7 @@ from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
 from mqcheck.worlds.terms import GROUP, TOPIC, function
 from mqspec.core import group, pull, push_consumer, subscription
+from mqspec.core.consumer_filter import ConsumerFilterState
 from mqspec.core.group import SubscriptionData
 from mqspec.core.metadata import (
     BrokerConfig,
@@ -27,6 +28,7 @@ _WANTED: Mapping[str, Callable[[int], frozenset[str]]] = {
     "Equal": lambda _: frozenset({"Aa", "C"}),
     "First": lambda _: frozenset({"Aa"}),
 }
+_FILTERS = ConsumerFilterState()  # all of the model want by tags
 _METADATA = MetadataState(
     {TOPIC: TopicConfig(TOPIC)}, subscription_group_table={GROUP: SubscriptionGroupConfig(GROUP)}
 )
@@ -131,7 +133,7 @@ class SubscriptionWorld(World):
             expression_type=own.expression_type,
             consumer=member,
         )
-        wanted = pull.check_pull(_METADATA, self.broker, BrokerConfig(), event, 0).result
+        wanted = pull.check_pull(_METADATA, self.broker, _FILTERS, BrokerConfig(), event, 0).result
         require(isinstance(wanted, SubscriptionData))
         passes = subscription.is_matched_by_consume_queue(wanted, tags_code(tag))
         delivered = passes and push_consumer.is_wanted(own, tag)
