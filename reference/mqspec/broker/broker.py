@@ -21,8 +21,9 @@ from mqspec.broker.processors import MAIN_PORT_ONLY, PROCESSORS, pool_of
 from mqspec.broker.pulling import HeldPull, wake
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
 from mqspec.broker.stats import BrokerStats
-from mqspec.core import authentication, delay, group, long_polling, timer
+from mqspec.core import authentication, consumer_filter, delay, group, long_polling, timer
 from mqspec.core.assignment import AssignmentState
+from mqspec.core.consumer_filter import ConsumerFilterState
 from mqspec.core.delay import DelayState
 from mqspec.core.flow_control import SEND, Pool
 from mqspec.core.group import GroupState
@@ -38,7 +39,7 @@ from mqspec.core.response import Refusal
 from mqspec.core.retention import CLEAN_RESOURCE_INTERVAL_MS
 from mqspec.core.route import TopicRouteData
 from mqspec.core.stats import SAMPLE_INTERVAL_MS
-from mqspec.core.step import Change, Step, apply
+from mqspec.core.step import REMOVED, Change, Step, apply
 from mqspec.core.timer import TimerState
 from mqspec.core.transaction import TransactionState
 from mqspec.core.types import Topic
@@ -84,6 +85,7 @@ class Broker:
         self.trace = trace
         self.metadata = MetadataState()
         self.groups = GroupState()
+        self.filters = ConsumerFilterState()
         self.offsets = OffsetState()
         self.long_polling = LongPollingState()
         self.delay = DelayState()
@@ -160,6 +162,7 @@ class Broker:
                 (CLEAN_RESOURCE_INTERVAL_MS, self.store.clean),
                 (INDEX_INTERVAL_MS, lambda: self.store.catch_up_index(INDEX_COUNT)),
                 (PERSIST_INTERVAL_MS, self._persist_offsets),
+                (consumer_filter.PERSIST_INTERVAL_MS, self._persist_filters),
                 (REGISTER_INTERVAL_MS, self._register),
                 (SAMPLE_INTERVAL_MS, self.stats.sampling),
                 (group.SCAN_INTERVAL_MS, self._scan_not_active_channel),
@@ -187,6 +190,7 @@ class Broker:
         await self._go_away()
         await self._fast_server.close()
         await self._server.close()
+        self._persist_filters()
         await self._persist_offsets()
         await self._persist_delay()
         await self._persist_timers()
@@ -257,6 +261,20 @@ class Broker:
                     RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
                 )
         return step
+
+    def carry_departure(self, step: Step) -> None:
+        """Apply changes of members of whom one has left, or lost its connection."""
+        self.carry_groups(step)
+        for change in step.changes:
+            if change.variable == "consumer_table" and change.value is REMOVED:
+                self.carry_filters(
+                    consumer_filter.un_register(self.filters, str(change.key), clock_ms())
+                )
+
+    def carry_filters(self, step: Step) -> None:
+        """Apply changes of the expressions that groups filter by; they reach the disk within
+        10 s."""
+        apply(self.filters, step.changes)
 
     def carry_offsets(self, step: Step) -> Step:
         """Apply changes of consumer offsets; they reach the disk within 5 s."""
@@ -385,6 +403,7 @@ class Broker:
         self._note_whole("OffsetCommit", "offset_table", self.offsets.offset_table)
         max_live_time_ms = self.config.rebalance_lock_max_live_time_ms
         self.note_told("Lock", "max_live_time_ms", None, max_live_time_ms)
+        self.filters = self._files.load_filters(clock_ms())
         self.assignment = self._files.load_assignment()
         self.delay = self._files.load_delay()
         self._note_whole("Delay", "offset_table", self.delay.offset_table)
@@ -446,7 +465,7 @@ class Broker:
         def is_gone(token: Hashable) -> bool:
             return isinstance(token, HeldPull) and token.connection is connection
 
-        self.carry_groups(group.close_channel(self.groups, connection))
+        self.carry_departure(group.close_channel(self.groups, connection))
         self.pops.closed(connection)
         self.notifications.closed(connection)
         step = long_polling.forget_pull_requests(self.long_polling, is_gone)
@@ -464,6 +483,10 @@ class Broker:
             self._note_whole("OffsetCommit", "offset_file", offsets.offset_table)
         apply(self.pop_order, pop.auto_clean(self).changes)
         self._files.persist_pop_order(self.pop_order)
+
+    def _persist_filters(self) -> None:
+        self.carry_filters(consumer_filter.clean(self.filters, clock_ms()))
+        self._files.persist_filters(self.filters)
 
     async def _persist_delay(self) -> None:
         delivered = deepcopy(self.delay)
