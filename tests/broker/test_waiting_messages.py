@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from peer import SMALL, Peer, meet, running
 
+from mqspec.broker import transactions
 from mqspec.cluster import Cluster
 from mqspec.core.metadata import BrokerConfig
 from mqspec.service import clock_ms
@@ -226,6 +227,22 @@ def test_a_half_without_an_end_is_checked_back_also_after_a_crash(tmp_path: Path
             await until(lambda: stored(cluster, "T") == 1)
             (message,) = decode_messages((await peer.pull("T")).body)
             assert (message.body, message.flag) == (b"half", 7)
+
+    asyncio.run(scenario())
+
+
+def test_an_end_that_is_written_during_a_round_of_checks_counts(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        config = BrokerConfig(transaction_time_out=0, transaction_op_batch_interval=60_000)
+        async with running(tmp_path, broker_config=config) as cluster:
+            peer = await producer(cluster)
+            halves = [await send_half(peer, "T") for _ in range(101)]
+            assert (await end(peer, halves[-1], ROLLBACK)).code == ResponseCode.SUCCESS
+            checks = transactions.check(cluster.brokers[0])
+            checks.send(None)  # the first hundred; then others get their turn
+            transactions.write_ops(cluster.brokers[0])
+            await asyncio.create_task(checks)
+            assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 101 + 100
 
     asyncio.run(scenario())
 

@@ -39,7 +39,7 @@ from mqspec.core.response import Refusal
 from mqspec.core.retention import CLEAN_RESOURCE_INTERVAL_MS
 from mqspec.core.route import TopicRouteData
 from mqspec.core.stats import SAMPLE_INTERVAL_MS
-from mqspec.core.step import REMOVED, Change, Step, apply
+from mqspec.core.step import REMOVED, Change, Step, apply, whole
 from mqspec.core.timer import TimerState
 from mqspec.core.transaction import TransactionState
 from mqspec.core.types import Topic
@@ -293,6 +293,11 @@ class Broker:
         self._note("Delay", step, event)
         apply(self.delay, step.changes)
 
+    def carry_transactions(self, step: Step) -> None:
+        """Apply what is known of half messages, of which the puts are done."""
+        self._note("Transaction", step)
+        apply(self.transactions, step.changes)
+
     def carry_assignment(self, step: Step) -> Step:
         """Apply changes of how groups ask for messages, and write them to disk."""
         apply(self.assignment, step.changes)
@@ -408,6 +413,10 @@ class Broker:
         self.delay = self._files.load_delay()
         self._note_whole("Delay", "offset_table", self.delay.offset_table)
         self.transactions = transactions.load(self)
+        self.note_told(
+            "Transaction", "transaction_check_max", None, self.config.transaction_check_max
+        )
+        self._note("Transaction", whole(self.transactions))
         self.timer = timers.load(self)
         self.pop = pop_revive.load(self)
         self.pop_order = self._files.load_pop_order()

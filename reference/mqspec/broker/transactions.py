@@ -15,7 +15,6 @@ from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.publish import PUT_CODES, PUT_REFUSALS
 from mqspec.core.record import Record, SysFlag, encode_record, place, position_of
 from mqspec.core.response import Refusal
-from mqspec.core.step import apply
 from mqspec.core.transaction import (
     CONSUMER_GROUP,
     OP_TOPIC,
@@ -78,7 +77,7 @@ def end_transaction(broker: Broker, _: Connection, request: RemotingCommand) -> 
             return refused(request, PUT_REFUSALS[put.status])
         # Also where it was not flushed in time the message is stored, and will be seen.
         answer = broker.when_stored(send.message, put, lambda _: request.response())
-    apply(broker.transactions, step.changes)
+    broker.carry_transactions(step)
     if transaction.is_batch_full(broker.transactions, broker.config):
         write_ops(broker)
     return answer
@@ -100,18 +99,17 @@ def write_ops(broker: Broker) -> None:
         )
     )
     if put.status in PUT_CODES:
-        apply(broker.transactions, step.changes)
+        broker.carry_transactions(step)
 
 
 async def check(broker: Broker) -> None:
     """Check back, or park, what has no end for too long."""
     state, store = broker.transactions, broker.store
     end = store.max_offset(HALF_TOPIC, 0)
-    op_offset = max(state.op_offset, store.min_offset(OP_TOPIC, 0))
-    ops = tuple(_ops(broker, op_offset))
     while state.half_offset < end:
+        op_offset = max(state.op_offset, store.min_offset(OP_TOPIC, 0))
         event = CheckRound(
-            ops,
+            tuple(_ops(broker, op_offset)),
             op_offset,
             state.op_batch,
             Span(store.min_offset(HALF_TOPIC, 0), min(end, state.half_offset + _AT_A_TIME)),
@@ -125,7 +123,7 @@ async def check(broker: Broker) -> None:
                 store.put(send.message)
             elif isinstance(send, PutBack):
                 _put_back(broker, send)
-        apply(state, step.changes)
+        broker.carry_transactions(step)
         broker.carry_offsets(commit_offset(broker.offsets, _HALF_QUEUE, state.half_offset))
         broker.carry_offsets(commit_offset(broker.offsets, _OP_QUEUE, state.op_offset))
         if not step.result:
@@ -163,7 +161,7 @@ def _ask_producer(broker: Broker, send: PutBack, put: PutResult) -> None:
     if not producers:
         return
     step = transaction.next_producer(broker.transactions, len(producers))
-    apply(broker.transactions, step.changes)
+    broker.carry_transactions(step)
     (message_id,) = put.message_ids
     position = position_of(message_id)
     key = transaction.message_key(send.message)

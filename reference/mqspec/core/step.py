@@ -8,7 +8,11 @@ sent. The changes of a run, in order, are its trace.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Any, Final, NamedTuple
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 class _Removed:
@@ -39,6 +43,12 @@ class Step(NamedTuple):
     changes: tuple[Change, ...] = ()
     sends: tuple[Any, ...] = ()
     result: Any = None
+
+
+def whole(state: DataclassInstance) -> Step:
+    """All variables of a state, as they are found when a process starts."""
+    names = (field.name for field in fields(state))
+    return Step(tuple(Change(name, None, getattr(state, name)) for name in names))
 
 
 def apply(state: object, changes: Iterable[Change]) -> None:

@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -35,7 +35,7 @@ from mqspec.core.log import (
 from mqspec.core.record import Record, encode_record, offset_message_id, place
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
-from mqspec.core.step import Change, Step, apply
+from mqspec.core.step import Step, apply, whole
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.consume_queue import ConsumeQueue
@@ -184,8 +184,7 @@ class MessageStore:
         self._disk.sync_directory(self.root)
         report = self._recover(abnormal)
         if self.on_step:
-            found = ((f.name, None, getattr(self._state, f.name)) for f in fields(self._state))
-            self.on_step(Step(tuple(Change(*change) for change in found)), None)
+            self.on_step(whole(self._state), None)
         return report
 
     def close(self) -> None:
