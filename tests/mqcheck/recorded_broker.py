@@ -1,5 +1,5 @@
-"""A trace of the reference over TCP: messages with a delay level, on a broker that is killed
-while they wait and starts again.
+"""A trace of the reference over TCP: messages with a delay level, and transactions, on a broker
+that is killed while they wait and starts again.
 
 `python tests/mqcheck/recorded_broker.py FILE` records one.
 """
@@ -17,21 +17,51 @@ from typing import Any
 
 from recorded import DEADLINE_S, Served, when_served
 
-from mqspec.client import Message, Producer
+from mqspec.client import (
+    LocalTransactionState,
+    Message,
+    MessageExt,
+    Producer,
+    TransactionProducer,
+)
+from mqspec.core.delay import HALF_TOPIC
+from mqspec.core.transaction import CHECK_MAX_TIME_TOPIC
 
 TOPIC = "T"
-OPTIONS = ("--message-delay-level", "1s 2s", "--flush-delay-offset-interval", "400")
+DELAYS = ("--message-delay-level", "1s 2s", "--flush-delay-offset-interval", "400")
+TRANSACTIONS = ("--transaction-time-out", "300", "--transaction-check-interval", "300")
+CHECKS = ("--transaction-check-max", "2", "--transaction-op-batch-interval", "700")
+
+
+class Listener:
+    """Local transactions that come to what their messages say, at once or when asked."""
+
+    async def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        return _ENDS.get(message.body, LocalTransactionState.UNKNOW)
+
+    async def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        return _ENDS.get(message.body.removeprefix(b"late "), LocalTransactionState.UNKNOW)
+
+
+_ENDS = {
+    b"commit": LocalTransactionState.COMMIT_MESSAGE,
+    b"rollback": LocalTransactionState.ROLLBACK_MESSAGE,
+}
 
 
 async def record(file: Path, store: Path) -> None:
     """Record a trace in `file`, of which there is none yet."""
-    served = Served(store, file, *OPTIONS)
+    served = Served(store, file, *DELAYS, *TRANSACTIONS, *CHECKS)
     nameserver = f"127.0.0.1:{served.nameserver_port}"
 
     async def delayed(level: int, count: int) -> None:
         async with Producer(nameserver, "P") as producer:
             for _ in range(count):
                 await producer.send(Message(TOPIC, b"x", delay_level=level))
+
+    async def transact(producer: TransactionProducer, *bodies: bytes) -> None:
+        for body in bodies:
+            await producer.send_in_transaction(Message(TOPIC, body))
 
     async def until(holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(DEADLINE_S):
@@ -40,17 +70,38 @@ async def record(file: Path, store: Path) -> None:
 
     await served.start()
     try:
-        await delayed(1, 6)
-        await until(lambda: _delivered(file, level=1) >= 6)
-        await delayed(2, 6)
-        await delayed(1, 4)
-        await until(lambda: _delivered(file, level=1) >= 10)
-        served.end(signal.SIGKILL)
+        async with TransactionProducer(nameserver, "PG", Listener()) as producer:
+            await transact(producer, b"commit", b"late commit", b"rollback", b"never")
+            await delayed(1, 6)
+            await until(lambda: _delivered(file, level=1) >= 6)
+            await until(lambda: _parked(file) == 1 and _is_persisted(file))
+            await delayed(2, 6)
+            await delayed(1, 4)
+            await until(lambda: _delivered(file, level=1) >= 10)
+            await transact(producer, b"late rollback", b"commit", b"rollback", b"never")
+            served.end(signal.SIGKILL)
         await served.start()
-        await when_served(lambda: delayed(1, 2))
-        await until(lambda: _delivered(file, level=1) >= 12 and _delivered(file, level=2) >= 6)
+        async with TransactionProducer(nameserver, "PG", Listener()) as producer:
+            await when_served(lambda: delayed(1, 2))
+            await transact(producer, b"late commit")
+            await until(lambda: _delivered(file, level=1) >= 12 and _delivered(file, level=2) >= 6)
+            await until(lambda: _parked(file) == 2)
     finally:
         served.end(signal.SIGTERM)
+
+
+def _parked(file: Path) -> int:
+    """How many halves were parked."""
+    parked = ("topic_queue_table", [CHECK_MAX_TIME_TOPIC, 0])
+    return sum((variable, key) == parked for variable, key, *_ in _changes(file, "Log"))
+
+
+def _is_persisted(file: Path) -> bool:
+    """Whether the broker wrote how far it looked at halves."""
+    return any(
+        variable == "offset_file" and any(key["topic"] == HALF_TOPIC for key, _ in value[0] or ())
+        for variable, _, *value in _changes(file, "OffsetCommit")
+    )
 
 
 def _delivered(file: Path, level: int) -> int:

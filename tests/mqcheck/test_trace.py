@@ -26,7 +26,7 @@ from mqrules import EvidenceKind, UserError, read_evidence, rules
 DATA = Path(__file__).parent / "data"
 GROUPS = DATA / "groups.jsonl"
 BROKER = DATA / "broker.jsonl"
-RECORDINGS = {"Delay": BROKER}  # the others are of GROUPS
+RECORDINGS = {"Delay": BROKER, "Transaction": BROKER}  # the others are of GROUPS
 FRAMES = DATA / "apache-5.3.3-frames.jsonl"  # of two Java clients and a broker, by a proxy
 CONSOLE = Console(quiet=True)
 
@@ -51,6 +51,7 @@ SEEN = {
     "Lock": {"TryLockBatch", "UnlockBatch", "Elapse", "Restart"},
     "Log": {"AppendMessage", "Dispatch", "DispatchBlank", "Flush"},
     "OffsetCommit": {"Load", "Persist", "CrashMember", "RemoveUnnecessaryMessageQueue"},
+    "Transaction": {"Prepare", "EndTransaction", "BatchSendOpMessage", "Check", "Persist", "Kill"},
     "Rebalance": {"NotifyConsumerIdsChanged", "DoRebalance", "RebalanceByTopic", "Crash"},
 }
 # What else a trace may not determine: who got a lock that nobody asks for afterwards.
@@ -203,6 +204,24 @@ AGAINST = {
         Event("UpdateConsumerOffset", "broker", 0, "a"),
     ),
 }
+_HALF = Event("Prepare", "broker", 0)
+AGAINST |= {
+    "TX-008": (
+        (_HALF, Event("Check", "broker", 0, 1)),
+        Event("Check", "broker", 1, 2),
+        Event("Check", "broker", 1, 1),
+    ),
+    "TX-013": (
+        (_HALF, Event("Kill", "broker", 0, 0)),
+        Event("Check", "broker", 0, 1),
+        Event("Check", "broker", 0, 0),
+    ),
+    "TX-014": (
+        (_HALF, hidden("Decide", 0, (0, 0)), Event("EndTransaction", "broker", 0, 0)),
+        Event("Check", "broker", 0, 0),
+        Event("Check", "broker", 0, 1),
+    ),
+}
 # What is there before, and the constants.
 BEGINNINGS: dict[str, tuple[tuple[Any, ...], dict[str, Constant]]] = {
     "Delay": ((1000, 0, 0), {"TraceMaxMessages": 3}),
@@ -210,6 +229,7 @@ BEGINNINGS: dict[str, tuple[tuple[Any, ...], dict[str, Constant]]] = {
     "Lock": ((), {"TraceMaxLiveTime": 60_000}),
     "Log": ((0, 0, 0, (), ()), {"TraceSegmentSize": 4096}),
     "OffsetCommit": ((2, 0), {"TraceFromLast": False, "TraceMaxOffset": 2}),
+    "Transaction": ((), {"TraceMaxChecks": 1, "TraceHalves": 3}),
     "Rebalance": (
         (),
         {"TraceClientId": {"a": 0, "b": 1}, "TraceStrategy": {"a": "AVG", "b": "AVG"}},
