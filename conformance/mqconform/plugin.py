@@ -102,7 +102,7 @@ class Suite(Selection):
             lifecycle = RecordedLifecycle(lifecycle, self.recorder, next(iter(cluster.brokers)))
         self._stage = Stage(lifecycle, cluster.wait)
         self._scenes: dict[str, Scene] = {}
-        self._errors: dict[str, Exception] = {}
+        self._errors: dict[str, BaseException] = {}
         self._ends: dict[str, Future[None]] = {}
 
     @property
@@ -194,9 +194,10 @@ class Suite(Selection):
             self._scenes[item.name] = scene
             with contextlib.closing(scene):
                 item.obj(scene=scene, **parameters)
-        except Exception as error:  # whatever a case ran into is its failure
+        except (Exception, pytest.fail.Exception) as error:  # whatever a case ran into
             self._errors[item.name] = error
-            if known := self._deviations.get(item.name):
+            known = self._deviations.get(item.name)
+            if known and known.explains(error):
                 return Status.DEVIATES, known.seen
             return Status.FAILED, str(error) or type(error).__name__
         return Status.PASSED, ""

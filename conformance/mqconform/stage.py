@@ -25,7 +25,8 @@ class Restart(Enum):
     CLEAN = "clean"  # stopped as an operator would
     KILL = "kill"  # SIGKILL
     DAMAGE = "damage"  # SIGKILL, and files are damaged before the start
-    RUIN = "ruin"  # the same, so that some brokers do not start: nothing comes after it
+    SETTLED = "settled"  # none: no other case restarts the broker any more, but for RUIN
+    RUIN = "ruin"  # as DAMAGE, so that some brokers do not start: nothing comes after it
 
 
 class Stage:
@@ -101,6 +102,8 @@ class Stage:
             restarted.set_exception(error)
 
     def _do(self, kind: Restart, damages: list[Callable[[], None]]) -> None:
+        if kind is Restart.SETTLED:
+            return
         assert self._lifecycle, "a case without the capability 'restart' was started"
         self._lifecycle.stop() if kind is Restart.CLEAN else self._lifecycle.kill()
         for damage in damages:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,13 @@ class Deviation:
     case: str  # the conformance case that shows it
     rule: str
     seen: str  # what the target did instead
+    fails: str  # how its case fails then: a pattern in "TYPE: MESSAGE" of the error
     frames: str  # the bytes that show it, hex, request then response
     issue: str | None = None  # the public issue, if any
+
+    def explains(self, error: BaseException) -> bool:
+        """Whether its case failed as this entry says, and not in another way."""
+        return bool(re.search(self.fails, f"{type(error).__name__}: {error}"))
 
 
 def read_deviations(path: Path) -> list[Deviation]:

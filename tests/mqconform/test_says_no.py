@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from patched import patch
 
-from mqconform import report
+from mqconform import report, requests
 from mqconform.case import Status
 from mqconform.plugin import Suite
 from mqrules import Deviation, Verdict
@@ -247,11 +247,20 @@ def test_only_passed_is_a_pass(run: Run) -> None:
         Verdict.HELD, Verdict.NOT_CLAIMED, Verdict.NOT_RUN}  # fmt: skip
 
 
+def test_a_case_that_gives_up_has_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def give_up(*_: object) -> None:
+        pytest.fail("three times")
+
+    monkeypatch.setattr(requests, "consumer_list", give_up)
+    (result,) = (r for r in run("two_connections").results.values() if r.why)
+    assert (result.status, result.why) == (Status.FAILED, "three times")
+
+
 def test_a_listed_deviation_is_one_until_it_is_stale(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = "test_two_connections_of_one_id_are_two_members"
-    listed = Deviation("patched", "0", name, "GROUP-002", "one member an id", "00")
+    listed = Deviation("patched", "0", name, "GROUP-002", "one member an id", "assert", "00")
     keyword = "two_connections or heartbeat_makes"
     suite = run(keyword, listed)
     assert suite.stale == [listed]
@@ -261,3 +270,5 @@ def test_a_listed_deviation_is_one_until_it_is_stale(
     assert suite.results[name].status is Status.DEVIATES
     assert suite.stale == []
     assert not report.is_failure(suite.results.values(), suite.stale)
+    suite = run(keyword, replace(listed, fails="^(KeyError|ClosedError)"))
+    assert suite.results[name].status is Status.FAILED  # in another way than the one listed

@@ -57,6 +57,27 @@ def test_more_cases_than_work_at_a_time_come_to_one_restart() -> None:
     assert broker.done == ["stop", "start"]
 
 
+def test_what_is_settled_comes_after_the_damage_and_restarts_nothing() -> None:
+    broker = Broker()
+    stage = Stage(broker, lambda: None)
+
+    def settled() -> None:
+        stage.restart(Restart.SETTLED)
+        broker.done.append("settled")
+        stage.restart(Restart.RUIN, lambda: broker.done.append("ruin"))
+
+    def damages() -> None:
+        for part in ("one", "two"):
+            stage.restart(Restart.DAMAGE, lambda part=part: broker.done.append(part))
+
+    for end in stage.start({"a": settled, "b": damages}, {}).values():
+        end.result(10)
+    assert broker.done == [
+        *("kill", "one", "start", "kill", "two", "start", "settled"),
+        *("kill", "ruin", "start"),
+    ]
+
+
 def test_a_restart_that_fails_is_told_to_all_that_wait() -> None:
     class Stuck(Broker):
         def start(self) -> None:

@@ -114,7 +114,7 @@ def test_a_torn_offsets_file_does_not_become_the_backup(scene: Scene) -> None:
 
 @case("RECOV-022", party="broker", claims="restart store", after=STORED)
 def test_two_torn_offsets_files_keep_no_message_back(scene: Scene) -> None:
-    scene.restart(Restart.RUIN)  # behind the cases that damage the log, which is cut off there
+    scene.restart(Restart.SETTLED)  # after the cases that damage the log, which is cut off there
     topic, group = scene.topic(), scene.group()
     for n in range(3):
         scene.send(topic, f"message {n}".encode())
