@@ -52,8 +52,8 @@ def test_an_offset_that_was_not_popped_is_refused() -> None:
         pop_order.ack(popped(BATCH), KEY, 4, 1_000)
 
 
-def test_without_a_batch_any_message_is_acknowledged() -> None:
-    assert pop_order.ack(PopOrderState(), KEY, 7, 1_000).result == 8
+def test_without_a_batch_acknowledgements_are_ignored() -> None:
+    assert pop_order.ack(PopOrderState(), KEY, 7, 1_000) == Step()
 
 
 def test_deliveries_are_counted() -> None:

@@ -21,22 +21,31 @@ from mqspec.core import (
     lock,
     long_polling,
     offset_commit,
+    pop_order,
     pop_polling,
     producer,
     push_consumer,
     rebalance,
+    retention,
     retry,
     subscription,
     transaction,
 )
+from mqspec.core.pop_order import OrderKey, PopOrderState
 from mqspec.core.record import Record
+from mqspec.core.retention import Round
 from mqspec.core.step import Step
+
+_ack = pop_order.ack
 
 # Models whose own graphs take longer than a test should, with less of something.
 SMALLER: Mapping[str, Mapping[str, int]] = {
     "MC_Delay": {"MaxMessages": 1},
     "MC_Group": {"MaxPerturbations": 2},
     "MC_Transaction": {"MaxChecks": 0},
+    "MC_PopOrder": {"MaxAbandons": 0},
+    "MC_Retention": {"MaxRecords": 3},
+    "MC_CleanExpiredCrashes": {"MaxMessages": 1, "MaxCrashes": 1},
 }
 
 
@@ -57,6 +66,7 @@ SMALLER: Mapping[str, Mapping[str, int]] = {
         "MC_Retry",
         "MC_NoRetryQueues",
         "MC_TransactionEndsFirst",
+        "MC_CleanExpired",
     ],
 )
 def test_the_core_takes_every_step(name: str) -> None:
@@ -75,6 +85,15 @@ def test_the_core_takes_every_step_of_a_smaller_model(name: str, less: Mapping[s
 
 def _nothing(*_: object, **__: object) -> Step:
     return Step()
+
+
+def _as_apache(state: PopOrderState, key: OrderKey, offset: int, pop_time: int) -> Step:
+    """What 5.3.3 does where it has lost the batch (AcksForgotten)."""
+    return _ack(state, key, offset, pop_time) if state.order_info else Step(result=offset + 1)
+
+
+def _full_disk(*_: object) -> Round:
+    return Round((), is_disk_full=True)
 
 
 def _same(*events: object, **_: object) -> Step:
@@ -142,6 +161,11 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_Delay", delay, "persist", lambda _: {}, "Persist"),
         ("MC_Transaction", transaction, "check", _nothing, "Check"),
         ("MC_Transaction", transaction, "end_transaction", _nothing, "EndTransaction"),
+        ("MC_PopOrder", pop_order, "ack", _as_apache, "Ack"),
+        ("MC_PopOrder", pop_order, "load", lambda _: PopOrderState(), "Persist"),
+        ("MC_CleanExpired", push_consumer, "first_expired", lambda *_: None, "FirstExpired"),
+        ("MC_Retention", retention, "clean_commit_log", _full_disk, "CleanCommitLog"),
+        ("MC_Retention", retention, "delete_expired_file", _nothing, "DeleteExpiredFile"),
     ],
 )
 def test_a_core_that_decides_otherwise_is_found(
@@ -171,6 +195,9 @@ def test_a_core_that_decides_otherwise_is_found(
         "MC_Delay__FailedPutCounts",
         "MC_EndsOnce",
         "MC_Transaction__NotesFailedCommits",
+        "MC_PopOrder__AcksForgotten",
+        "MC_CleanExpired__KeepsProgress",
+        "MC_Retention__LooksForOld",
     ],
 )
 def test_a_protocol_that_the_reference_does_not_have_is_not_replayed(name: str) -> None:

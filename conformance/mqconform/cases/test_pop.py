@@ -470,6 +470,24 @@ def test_what_was_popped_in_order_comes_again_in_order(scene: Scene) -> None:
     assert scene.broker.call(beyond).code == 13
 
 
+@case("POP-021", party="broker", claims="restart store", after=ORDERED)
+def test_in_order_nothing_is_passed_over_after_a_crash(scene: Scene) -> None:
+    one = consumer(scene)
+    for body in (b"a", b"b"):
+        scene.send(one.topic, body)
+    _, b = one.popped(ordered(one, "mine"))
+
+    def forget() -> None:
+        """A kill before the batch was written leaves nothing of it."""
+        for file in (scene.store / "config").glob("consumerOrderInfo.json*"):
+            file.unlink()
+
+    scene.restart(Restart.DAMAGE, forget)
+    again = Consumer(scene, one.topic, one.group)
+    done(again.ack(b))
+    assert bodies(again.popped(ordered(again, "mine"))) == [b"a", b"b"]
+
+
 @case("POP-025", party="broker", after=ORDERED)
 def test_the_invisible_time_of_a_message_popped_in_order_is_changed(scene: Scene) -> None:
     one = consumer(scene)

@@ -107,15 +107,12 @@ def pop(state: PopOrderState, key: OrderKey, batch: OrderInfo) -> Step:
 
 
 def ack(state: PopOrderState, key: OrderKey, offset: int, pop_time: int) -> Step:
-    """PopOrder!Ack. Result: the group's new offset; None where the acknowledgement is of an
-    earlier batch, and ignored. Raises IllegalOffsetError.
-
-    Of a queue whose batch is forgotten any message is acknowledged.
+    """PopOrder!Ack. Result: the group's new offset; None where the acknowledgement is ignored,
+    being of an earlier batch, or of one that a crash took from the file (5.3.3 believes that
+    one, and passes over what lies before the message). Raises IllegalOffsetError.
     """
     info = state.order_info.get(key)
-    if info is None:
-        return Step(result=offset + 1)
-    if pop_time != info.pop_time:
+    if info is None or pop_time != info.pop_time:
         return Step()
     if offset not in info.offsets:
         raise IllegalOffsetError(f"{offset} is not in the batch")

@@ -25,7 +25,8 @@ CONSTANTS
     MaxPersists,
     \* Defects, FALSE in the protocol as it is:
     NotBlocked,       \* a pop does not look at the batch of before
-    AckPassesUnacked  \* an acknowledgement moves the offset behind its message, whatever is left
+    AckPassesUnacked, \* an acknowledgement moves the offset behind its message, whatever is left
+    AcksForgotten     \* where a crash took the batch, an acknowledgement of it does so as well
 
 VARIABLES
     offsetTable,  \* how many messages the group has left behind
@@ -115,16 +116,21 @@ Reenter(attempt) ==
         /\ UNCHANGED <<offsetTable, disk, due, acked, crashes, persists>>
 
 (***************************************************************************)
-(* A message is acknowledged. Of an earlier batch that is ignored.         *)
+(* A message is acknowledged.  Of an earlier batch that is ignored, and of *)
+(* one that a crash took from the file.                                    *)
 (***************************************************************************)
-Ack(r) ==
-    LET batch == [orderInfo EXCEPT !.acked = @ \cup {r.offset}]
-        moves == r.popTime = orderInfo.popTime /\ r.offset > offsetTable
-    IN  /\ receipts' = receipts \ {r}
-        /\ acked' = acked \cup {r.offset}
-        /\ orderInfo' = IF moves THEN batch ELSE orderInfo
-        /\ offsetTable' = IF moves THEN NextOffset(batch, r.offset) ELSE offsetTable
-        /\ UNCHANGED <<disk, due, popTime, abandoned, crashes, persists>>
+Ack ==
+    \E r \in receipts :
+        LET batch == [orderInfo EXCEPT !.acked = @ \cup {r.offset}]
+            moves == r.popTime = orderInfo.popTime /\ r.offset > offsetTable
+            passes == AcksForgotten /\ orderInfo = NoBatch /\ r.offset > offsetTable
+        IN  /\ receipts' = receipts \ {r}
+            /\ acked' = acked \cup {r.offset}
+            /\ orderInfo' = IF moves THEN batch ELSE orderInfo
+            /\ offsetTable' = IF moves THEN NextOffset(batch, r.offset)
+                              ELSE IF passes THEN r.offset
+                              ELSE offsetTable
+            /\ UNCHANGED <<disk, due, popTime, abandoned, crashes, persists>>
 
 (***************************************************************************)
 (* A consumer is too slow, or dies.                                        *)
@@ -173,12 +179,11 @@ Crash ==
 
 -----------------------------------------------------------------------------
 Pops == \E attempt \in Attempts, n \in 1 .. MaxBatch : Pop(attempt, n)
-Acks == \E r \in receipts : Ack(r)
 
 OrderNext ==
-    \/ Pops
+    \/ \E attempt \in Attempts, n \in 1 .. MaxBatch : Pop(attempt, n)
     \/ \E attempt \in Attempts : Reenter(attempt)
-    \/ Acks
+    \/ Ack
     \/ Abandon
     \/ TimeUp
     \/ Persist
@@ -188,7 +193,7 @@ OrderSpec ==
     /\ OrderInit
     /\ [][OrderNext]_orderVars
     /\ WF_orderVars(Pops)
-    /\ WF_orderVars(Acks)
+    /\ WF_orderVars(Ack)
     /\ WF_orderVars(TimeUp)
 
 (***************************************************************************)

@@ -21,6 +21,9 @@ _WORLDS: Mapping[str, str] = {
     "DropsSendBack": "Retry",
     "Delays": "Delay",
     "EndsFirst": "Transaction",
+    "Attempts": "PopOrder",
+    "SegmentRecords": "Retention",
+    "EndsWhile": "CleanExpired",
     "CheckInterval": "LongPolling",
     "RetriesNotStoreOk": "Publish",
     "PostsSubscription": "Subscription",
@@ -28,11 +31,13 @@ _WORLDS: Mapping[str, str] = {
     "HoldsAtOnce": "PopPolling",
     "Remedies": "System",
 }
-# A model of a protocol that Apache might have had is not one of the reference.
+# A model of a protocol that Apache might have had is not one of the reference, nor is one
+# whose actions are called otherwise.
 _OTHER_PROTOCOLS = {
     "Handover": "clean",
     "Epochs": True,
     "WaitForRelease": True,
+    "Leave": "LeaveIfFirst",
     "KeepsNotice": False,
     "LooksAgain": True,
     "BeliefTime": 7,
@@ -40,6 +45,13 @@ _OTHER_PROTOCOLS = {
     "FailedPutCounts": True,
     "NotesFailedCommits": True,
     "EndTransaction": "EndOnce",
+    "NotBlocked": True,
+    "AckPassesUnacked": True,
+    "AcksForgotten": True,
+    "ForgetsEmptied": True,
+    "LooksForOld": True,
+    "RemovesFirst": True,
+    "KeepsProgress": True,
 }
 
 _CONSTANT = re.compile(r'(\w+)\s*(?:=|<-)\s*(\{[^}]*\}|"[^"]*"|\w+)')
