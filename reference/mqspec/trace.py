@@ -76,8 +76,8 @@ class Trace:
 
 
 def _change(change: Change) -> list[object]:
-    variable, key, value = change
-    return [variable, plain(key), *(() if value is REMOVED else (plain(value),))]
+    value = () if change.value is REMOVED else (plain(change.value),)
+    return [change.variable, plain(change.key), *value]
 
 
 def plain(value: object) -> Any:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from mqspec.core import delay
 from mqspec.core.delay import (
@@ -53,7 +52,7 @@ def test_a_level_that_is_no_number() -> None:
 def test_what_is_delivered_is_what_was_sent() -> None:
     waits = schedule_message(LEVELS, message(DELAY="1"))
     copy = delivered_copy(waits)
-    assert copy == replace(message(), properties=waits.properties)
+    assert copy == structs.replace(message(), properties=waits.properties)
 
 
 @pytest.mark.parametrize(

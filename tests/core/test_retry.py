@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from mqspec.core.metadata import BrokerConfig, MetadataState, Perm, SubscriptionGroupConfig
 from mqspec.core.record import Record, decode_properties, encode_properties
@@ -34,7 +35,9 @@ def carried(state: MetadataState, step: Step) -> object:
 
 
 def sent_back(event: SendBack = BACK, tries: int = 0, message: Record = MESSAGE) -> Record:
-    step = consumer_send_msg_back(state(), event, GROUP, replace(message, reconsume_times=tries), 7)
+    step = consumer_send_msg_back(
+        state(), event, GROUP, structs.replace(message, reconsume_times=tries), 7
+    )
     assert isinstance(step.result, Record)
     return step.result
 
@@ -82,7 +85,7 @@ def test_a_level_that_is_asked_for_is_taken() -> None:
 
 def test_what_a_chain_of_tries_keeps() -> None:
     first = sent_back()
-    second = sent_back(tries=1, message=replace(first, physical_offset=99))
+    second = sent_back(tries=1, message=structs.replace(first, physical_offset=99))
     properties = decode_properties(second.properties)
     assert properties.items() >= {"KEYS": "k", "TAGS": "A", "RETRY_TOPIC": "TS6"}.items()
     assert properties["ORIGIN_MESSAGE_ID"] == MESSAGE.message_id
@@ -126,7 +129,7 @@ def test_nothing_at_the_offset_is_refused() -> None:
 )
 def test_a_direct_retry(tries: int, maximum: int | None, holds_none: bool, dead: bool) -> None:
     metadata = state()
-    message = replace(MESSAGE, topic="%RETRY%GS6", queue_id=1, reconsume_times=tries)
+    message = structs.replace(MESSAGE, topic="%RETRY%GS6", queue_id=1, reconsume_times=tries)
     event = RetrySend(message, maximum, 479)
     step = handle_retry_and_dlq(metadata, event, is_lock_all_expired=holds_none, now_ms=7)
     stored = carried(metadata, step)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from mqspec.core.record import Host, Record, decode_properties
 from mqspec.core.revive_log import (
@@ -76,12 +76,12 @@ def test_a_checkpoint_of_an_older_version_numbers_its_messages() -> None:
     record = stored(PopCheckPoint(KEY, 60_000, (4, 5, 6)))
     fields = json.loads(record.body)
     del fields["d"]
-    found = decode(replace(record, body=json.dumps(fields).encode()))
+    found = decode(structs.replace(record, body=json.dumps(fields).encode()))
     assert isinstance(found, PopCheckPoint)
     assert found.offsets == (4, 5, 6)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"t":"T"}', b"\xff"])
 def test_what_no_broker_writes_is_nothing(body: bytes) -> None:
-    assert decode(replace(stored(PopCheckPoint(KEY, 1, (4,))), body=body)) is None
-    assert decode(replace(stored(PopCheckPoint(KEY, 1, (4,))), properties=b"")) is None
+    assert decode(structs.replace(stored(PopCheckPoint(KEY, 1, (4,))), body=body)) is None
+    assert decode(structs.replace(stored(PopCheckPoint(KEY, 1, (4,))), properties=b"")) is None

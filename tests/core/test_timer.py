@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from mqspec.core.log import PutStatus
 from mqspec.core.metadata import BrokerConfig, MetadataState, TopicConfig
@@ -191,7 +192,9 @@ def test_progress_stays_before_all_that_waits() -> None:
 
 
 def test_what_is_delivered() -> None:
-    (copy,) = delivered_copies([replace(scheduled(TIMER_DELAY_SEC=3), store_timestamp=5)], 9)
+    (copy,) = delivered_copies(
+        [structs.replace(scheduled(TIMER_DELAY_SEC=3), store_timestamp=5)], 9
+    )
     assert (copy.topic, copy.queue_id, copy.body, copy.flag) == ("T", 3, b"body", 7)
     found = decode_properties(copy.properties)
     assert (found["TIMER_ENQUEUE_MS"], found["TIMER_DEQUEUE_MS"]) == ("5", "9")
@@ -213,7 +216,9 @@ def test_a_recall_handle_names_the_message() -> None:
     assert handle is not None
     assert urlsafe_b64decode(handle) == b"v1 T broker-a %d k" % (SECOND_MS + 3001)
     assert recall_handle("broker-a", message()) is None
-    retried = schedule_timer(CONFIG, replace(message(TIMER_DELAY_SEC=3), topic="%RETRY%g"), NOW_MS)
+    retried = schedule_timer(
+        CONFIG, structs.replace(message(TIMER_DELAY_SEC=3), topic="%RETRY%g"), NOW_MS
+    )
     assert isinstance(retried, Record)
     assert recall_handle("broker-a", retried) is None
 

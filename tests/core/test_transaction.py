@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from mqspec.core.log import Span
 from mqspec.core.metadata import BrokerConfig
@@ -44,7 +45,7 @@ def message(**properties: str) -> Record:
 
 def half(offset: int = 5, born_ms: int = OLD_MS, **properties: str) -> Record:
     """A half at a queue offset; it lies at 1000 times that."""
-    return replace(
+    return structs.replace(
         prepare(message(**properties)),
         queue_offset=offset,
         physical_offset=1000 * offset,
@@ -67,7 +68,7 @@ def properties_of(record: Record) -> dict[str, str]:
         (message(TRAN_MSG="false"), False),
         (Record("T", b"", b"TAGS\x01TRAN_MSG\x02"), False),
         (message(DELAY="3"), True),
-        (replace(message(DELAY="3"), reconsume_times=1), False),
+        (structs.replace(message(DELAY="3"), reconsume_times=1), False),
     ],
 )
 def test_what_is_a_half(record: Record, prepared: bool) -> None:
@@ -75,7 +76,9 @@ def test_what_is_a_half(record: Record, prepared: bool) -> None:
 
 
 def test_a_half_lies_in_the_half_topic() -> None:
-    stored = prepare(replace(message(DELAY="3"), sys_flag=SysFlag.PREPARED | SysFlag.COMPRESSED))
+    stored = prepare(
+        structs.replace(message(DELAY="3"), sys_flag=SysFlag.PREPARED | SysFlag.COMPRESSED)
+    )
     assert (stored.topic, stored.queue_id, stored.sys_flag) == (HALF_TOPIC, 0, SysFlag.COMPRESSED)
     assert (stored.body, stored.flag) == (b"body", 7)
     assert properties_of(stored) == {
@@ -123,7 +126,7 @@ def noted(step: Step) -> tuple[int, ...]:
     ("event", "record", "remark"),
     [
         (END, None, "Find prepared"),
-        (END, replace(half(), topic="T"), "Find prepared"),
+        (END, structs.replace(half(), topic="T"), "Find prepared"),
         (replace(END, producer_group="other"), half(), "producer group wrong"),
         (replace(END, producer_group=None), half(), "producer group wrong"),
         (replace(END, tran_state_table_offset=4), half(), "table offset wrong"),
@@ -280,7 +283,7 @@ def test_an_immune_half_holds_nobody_up() -> None:
     assert state.half_offset == 2
 
     # An end names the half that was sent, not the copy.
-    copy = replace(first.message, queue_offset=2)
+    copy = structs.replace(first.message, queue_offset=2)
     assert look({2: copy}, (0,), state=state)[0].sends == ()
 
 

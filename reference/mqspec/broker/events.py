@@ -46,9 +46,10 @@ def membership(broker: Broker, step: Step) -> None:
         return
     name = broker.config.broker_name
     expired = {send.channel for send in step.sends if isinstance(send, Close)}
-    for variable, group, value in step.changes:
-        if variable != "consumer_table":
+    for change in step.changes:
+        if change.variable != "consumer_table":
             continue
+        group, value = change.key, change.value
         assert isinstance(group, str)
         old = broker.groups.consumer_table.get(group)
         before = old.channel_info_table if old else {}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from mqspec.core.log import PutStatus
 from mqspec.core.response import Refusal, ResponseCode
@@ -41,7 +42,7 @@ def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> Served
     copy = broker.carry_metadata(step).result
     if isinstance(copy, Refusal):
         return refused(request, copy)
-    copy = replace(copy, store_host=broker.store_host)
+    copy = structs.replace(copy, store_host=broker.store_host)
     assert message is not None  # or there would be no copy
     broker.stats.sent_back[message.topic, event.group].add(1, len(copy.body))
 

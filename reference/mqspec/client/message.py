@@ -6,9 +6,11 @@ import importlib
 import uuid
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
+
+from msgspec import structs
 
 from mqspec.core.record import COMPRESSION_TYPE, Record, SysFlag, decode_properties
 from mqspec.core.types import MessageQueue, Topic
@@ -118,7 +120,7 @@ class MessageExt:
     def after_failure(self) -> MessageExt:
         """The message as it is consumed again by a consumer that could not send it back."""
         times = self.record.reconsume_times + 1
-        return MessageExt(replace(self.record, reconsume_times=times), self.queue)
+        return MessageExt(structs.replace(self.record, reconsume_times=times), self.queue)
 
 
 def create_unique_id() -> str:

@@ -16,8 +16,10 @@ Facts: HookUtils.java, ScheduleMessageService.java (5.3.3), and what 5.3.3 answe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+from msgspec import structs
 
 from mqspec.core.log import SCHEDULE_TOPIC, Span
 from mqspec.core.record import Record, decode_properties, encode_properties
@@ -84,7 +86,7 @@ def schedule_message(levels: Sequence[int], message: Record) -> Record:
         REAL_TOPIC: message.topic,
         REAL_QUEUE_ID: str(message.queue_id),
     }
-    return replace(
+    return structs.replace(
         message,
         topic=SCHEDULE_TOPIC,
         queue_id=queue_of(level),
@@ -116,7 +118,7 @@ def delivered_copy(message: Record) -> Record | None:
     topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID, "")
     if topic is None or topic == HALF_TOPIC or not queue_id.isdecimal():
         return None
-    return replace(message, topic=topic, queue_id=int(queue_id))
+    return structs.replace(message, topic=topic, queue_id=int(queue_id))
 
 
 def next_offset(state: DelayState, level: int, queue: Span) -> int:

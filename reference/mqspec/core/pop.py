@@ -21,8 +21,10 @@ enablePopBufferMerge, which are off), and what 5.3.3 answered over the wire.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from mqspec.core.extra_info import ReceiptHandle, normal_topic, pop_retry_topic
 from mqspec.core.log import RETRY_TOPIC_PREFIX, Span, TopicQueue
@@ -362,7 +364,7 @@ def revived_message(
     properties = decode_properties(message.properties)
     if message.reconsume_times == 0 or FIRST_POP_TIME not in properties:
         properties[FIRST_POP_TIME] = str(check_point.key.pop_time)
-    return replace(
+    return structs.replace(
         message,
         topic=topic,
         queue_id=0,
@@ -428,7 +430,7 @@ def retry_message(
         return message
     properties = decode_properties(message.properties)
     properties.setdefault(POP_CK, str(handle))
-    return replace(
+    return structs.replace(
         message, topic=topic, properties=encode_properties(properties).encode(errors="replace")
     )
 

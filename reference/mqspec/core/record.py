@@ -18,13 +18,15 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from functools import lru_cache
 from ipaddress import ip_address
 from operator import mul
 from struct import Struct
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -113,8 +115,7 @@ class Host(NamedTuple):
 NOWHERE = Host(bytes(4), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True):
     """A message as it is stored. Offsets and the store timestamp may be given by `place`."""
 
     topic: str
@@ -131,7 +132,7 @@ class Record:
     store_host: Host = NOWHERE
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
-    size: int = field(default=0, compare=False)  # in bytes, of a decoded record
+    size: int = 0  # in bytes, of a decoded record
 
     @property
     def message_id(self) -> str:

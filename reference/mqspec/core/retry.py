@@ -13,8 +13,10 @@ Facts: AbstractSendMessageProcessor.consumerSendMsgBack, SendMessageProcessor.ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from mqspec.core.log import RETRY_TOPIC_PREFIX
 from mqspec.core.metadata import (
@@ -119,7 +121,7 @@ def consumer_send_msg_back(
         topic, queues = retry_topic(event.group), group.retry_queue_nums
         level = event.delay_level or FIRST_RETRY_LEVEL + tries
     before = decode_properties(message.properties)
-    copy = replace(
+    copy = structs.replace(
         message,
         topic=topic,
         queue_id=event.random % queues,
@@ -152,7 +154,7 @@ def handle_retry_and_dlq(
         return Step(result=message)
     topic = dlq_topic(group)
     made = create_topic_in_send_message_back(state, topic, DLQ_NUMS_PER_GROUP, now_ms)
-    dead = replace(message, topic=topic, queue_id=0, properties=_delayed(message, -1))
+    dead = structs.replace(message, topic=topic, queue_id=0, properties=_delayed(message, -1))
     return Step(made.changes, result=dead)
 
 

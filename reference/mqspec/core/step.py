@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -25,7 +27,7 @@ class _Removed:
 REMOVED: Final = _Removed()
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True):
     """`variable[key] := value`, or the removal of the key; key None: the variable itself."""
 
     variable: str
@@ -33,7 +35,7 @@ class Change(NamedTuple):
     value: object
 
 
-class Step(NamedTuple):
+class Step(msgspec.Struct, frozen=True):
     """What an action did.
 
     `changes` is applied by the shell; `sends` are messages to other processes; `result`
@@ -53,10 +55,10 @@ def whole(state: DataclassInstance) -> Step:
 
 def apply(state: object, changes: Iterable[Change]) -> None:
     """Apply changes to a state whose variables are attributes, keyed ones being dicts."""
-    for variable, key, value in changes:
-        if key is None:
-            setattr(state, variable, value)
-        elif value is REMOVED:
-            getattr(state, variable).pop(key, None)
+    for change in changes:
+        if change.key is None:
+            setattr(state, change.variable, change.value)
+        elif change.value is REMOVED:
+            getattr(state, change.variable).pop(change.key, None)
         else:
-            getattr(state, variable)[key] = value
+            getattr(state, change.variable)[change.key] = change.value

@@ -24,8 +24,10 @@ from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from mqspec.core.delay import REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES, delay_level
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
@@ -105,7 +107,7 @@ def schedule_timer(config: BrokerConfig, message: Record, now_ms: int) -> Record
         REAL_TOPIC: message.topic,
         REAL_QUEUE_ID: str(message.queue_id),
     }
-    return replace(message, topic=TIMER_TOPIC, queue_id=0, properties=_encoded(properties))
+    return structs.replace(message, topic=TIMER_TOPIC, queue_id=0, properties=_encoded(properties))
 
 
 def recall_message(
@@ -292,7 +294,7 @@ def _out_ms(message: Record | None) -> int | None:
 
 def _delivered(message: Record, properties: dict[str, str], now_ms: int) -> Record:
     properties |= {ENQUEUE_MS: str(message.store_timestamp), DEQUEUE_MS: str(now_ms)}
-    return replace(
+    return structs.replace(
         message,
         topic=properties[REAL_TOPIC],
         queue_id=int(properties.get(REAL_QUEUE_ID, "0")),

@@ -21,10 +21,12 @@ EndTransactionProcessor.java (5.3.3), and what 5.3.3 answered and stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, takewhile
 from typing import Final, NamedTuple
+
+from msgspec import structs
 
 from mqspec.core.delay import HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, delay_level
 from mqspec.core.log import TRANSACTION_TYPE, Span
@@ -129,7 +131,7 @@ def prepare(message: Record) -> Record:
     if _UNIQUE_KEY in properties:
         properties[_TRANSACTION_ID] = properties[_UNIQUE_KEY]
     properties |= {REAL_TOPIC: message.topic, REAL_QUEUE_ID: str(message.queue_id)}
-    return replace(
+    return structs.replace(
         message,
         topic=HALF_TOPIC,
         queue_id=0,
@@ -168,7 +170,7 @@ def end_transaction(
     noted = Change("op_batch", None, (*state.op_batch, half.queue_offset))
     if not event.is_commit:
         return Step((noted,))
-    final = replace(
+    final = structs.replace(
         half,
         topic=real_topic(half),
         queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
@@ -240,7 +242,7 @@ def message_key(half: Record) -> str:
 def as_producer_sees_it(half: Record) -> Record:
     """A half as the body of a check-back holds it: with its real topic and queue."""
     queue_id = int(decode_properties(half.properties).get(REAL_QUEUE_ID, "0"))
-    return replace(half, topic=real_topic(half), queue_id=queue_id)
+    return structs.replace(half, topic=real_topic(half), queue_id=queue_id)
 
 
 def ended_halves(body: bytes) -> tuple[int, ...]:
@@ -264,7 +266,7 @@ def _judge(
     times = _number(properties.get(_CHECK_TIMES), 0)
     age_ms = event.now_ms - half.born_timestamp
     if times >= config.transaction_check_max or age_ms > event.file_reserved_ms:
-        return Park(replace(half, topic=CHECK_MAX_TIME_TOPIC, queue_id=0))
+        return Park(structs.replace(half, topic=CHECK_MAX_TIME_TOPIC, queue_id=0))
     group = properties.get(_PRODUCER_GROUP, "")
     immunity_s = properties.get(_IMMUNITY_S)
     if immunity_s is None:
@@ -274,9 +276,9 @@ def _judge(
         original = properties.setdefault(_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
         if _number(original, -1) in ended:
             return None
-        return PutBack(replace(half, properties=_encoded(properties)), group, False)
+        return PutBack(structs.replace(half, properties=_encoded(properties)), group, False)
     properties[_CHECK_TIMES] = str(times + 1)
-    return PutBack(replace(half, properties=_encoded(properties)), group, True)
+    return PutBack(structs.replace(half, properties=_encoded(properties)), group, True)
 
 
 def _immunity_ms(config: BrokerConfig, seconds: str) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
+
+from msgspec import structs
 
 from mqcheck.replay import World, require
 from mqcheck.worlds.terms import GROUP, TOPIC, function
@@ -101,7 +102,7 @@ class RetryWorld(World):
         require(self.request == "send")
         assert self.held is not None
         level = retry.FIRST_RETRY_LEVEL + self.held.reconsume_times
-        copy = replace(
+        copy = structs.replace(
             self.held,
             topic=retry.retry_topic(GROUP),
             properties=encode_properties({delay.LEVEL: str(level)}).encode(),

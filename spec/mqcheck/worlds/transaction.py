@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
+
+from msgspec import structs
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
@@ -175,7 +176,7 @@ class TransactionWorld(World):
 
     def _append(self, half: Record) -> None:
         offset = len(self.halves)
-        placed = replace(half, queue_offset=offset, physical_offset=offset * HALF_BYTES)
+        placed = structs.replace(half, queue_offset=offset, physical_offset=offset * HALF_BYTES)
         self.halves += (placed,)
 
     def _load(self) -> TransactionState:
