@@ -153,7 +153,7 @@ class Suite(Selection):
         match result.status:
             case Status.FAILED:
                 pyfuncitem.add_report_section("call", "frames", result.frames)
-                raise self._errors[pyfuncitem.name]
+                raise self._errors.get(pyfuncitem.name) or AssertionError(result.why)
             case Status.DEVIATES:
                 pytest.xfail(f"{result.status}: {result.why}")
             case Status.NOT_CLAIMED | Status.BLOCKED:
@@ -164,6 +164,8 @@ class Suite(Selection):
 
     def _play(self, item: pytest.Function, prefix: str) -> None:
         case = self.results[item.name].case
+        # Until there is another result, so that a thread that ends without one is noticed.
+        self.results[item.name] = Result(item.name, case, Status.FAILED, why="has no result")
         began = time.monotonic()
         status, why = self._refused(case)
         if status is Status.PASSED:

@@ -36,4 +36,10 @@ def read_deviations(path: Path) -> list[Deviation]:
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise UserError(str(path), f"not a deviations file: {error}") from None
     entries = table.get("deviation", [])
-    return [decode(Deviation, entry, f"{path}[{i}]") for i, entry in enumerate(entries)]
+    found = [decode(Deviation, entry, f"{path}[{i}]") for i, entry in enumerate(entries)]
+    for i, deviation in enumerate(found):
+        try:
+            re.compile(deviation.fails)
+        except re.error as error:
+            raise UserError(f"{path}[{i}]", f"'fails' is not a pattern: {error}") from None
+    return found

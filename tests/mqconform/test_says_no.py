@@ -13,6 +13,7 @@ from patched import patch
 from mqconform import report, requests
 from mqconform.case import Status
 from mqconform.plugin import Suite
+from mqconform.transcript import Transcript
 from mqrules import Deviation, Verdict
 from mqspec.core import (
     delay,
@@ -254,6 +255,14 @@ def test_a_case_that_gives_up_has_failed(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(requests, "consumer_list", give_up)
     (result,) = (r for r in run("two_connections").results.values() if r.why)
     assert (result.status, result.why) == (Status.FAILED, "three times")
+
+
+def test_a_case_without_a_result_has_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no frames")
+
+    monkeypatch.setattr(Transcript, "render", fail)
+    assert named(run("heartbeat_makes"), Status.FAILED) == {"a_heartbeat_makes_a_member"}
 
 
 def test_a_listed_deviation_is_one_until_it_is_stale(
