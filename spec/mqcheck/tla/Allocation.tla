@@ -291,6 +291,10 @@ BalancedIfSpread ==
         Meets(m) == Cardinality({q \in Queues : First(q) = cid[m]})
     IN  (Settled /\ \A m, o \in Members : Meets(m) - Meets(o) <= 1) => Balanced
 
+\* The other assumption under which ALLOC-010 holds: who leaves had nothing.
+IdleLeaverMovesNothing ==
+    (before # <<>> /\ \A m \in DOMAIN before \ Members : before[m] = {}) => OnlyLeaversQueuesMove
+
 \* The assumption under which ALLOC-021 holds of rooms.
 CoverIfAllListed ==
     Using("MACHINE_ROOM") # {} /\ config = Queues => Cover
@@ -299,13 +303,5 @@ CoverIfAllListed ==
 PartitionIfConfigured ==
     (Using("CONFIG") # {} /\ \A q \in Queues :
         Cardinality({m \in Members : q \in config[cid[m]]}) = 1) => Cover /\ Disjoint
-
-\* ALLOC-015: of 24 queues of 4 members, 8 change their owner when the second leaves.
-IncidentC ==
-    LET queues == Numbers(24)
-        all == <<1, 2, 3, 4>>
-        survivors == <<1, 3, 4>>
-        kept(c) == Averagely(c, queues, all) \cap Averagely(c, queues, survivors)
-    IN  24 - Cardinality(UNION {kept(c) : c \in Range(survivors)}) = 8
 
 ===============================================================================
