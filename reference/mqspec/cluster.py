@@ -39,7 +39,7 @@ class ClusterConfig:
     broker_config: BrokerConfig = field(default_factory=BrokerConfig)  # but for name and host
     store_config: StoreConfig = field(default_factory=StoreConfig)
     tls: Tls = field(default_factory=Tls)  # of the nameserver and the brokers
-    trace: Trace | None = None  # where the brokers write what they do
+    trace: Trace | None = None  # where all of them write what they do
 
 
 class Cluster:
@@ -52,6 +52,7 @@ class Cluster:
             config.nameserver_config,
             kv_config_path=config.store / "namesrv" / "kvConfig.json",
             tls=config.tls,
+            trace=config.trace,
         )
         self.brokers: Sequence[Broker] = ()
         self._config = config

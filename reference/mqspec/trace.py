@@ -96,6 +96,8 @@ def plain(value: object) -> Any:
             return {name: plain(item) for name, item in value._asdict().items()}
         case tuple() | list() | set() | frozenset():
             return [plain(item) for item in value]
+        case msgspec.Struct():
+            return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         case _ if is_dataclass(value):
             return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
         case bytes():

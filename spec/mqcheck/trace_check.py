@@ -114,7 +114,7 @@ def _data(traces: Sequence[Trace], edits: Sequence[Edit], is_numbered: bool) -> 
         f"Edits == <<{', '.join(f'Edits{number}' for number in numbers)}>>",
         f"Before == <<{', '.join(tla(trace.before) for trace in traces)}>>",
         f"Numbered == {tla(is_numbered)}",
-        f"Processes == {{{', '.join(map(tla, processes))}}}",
+        f"TraceProcesses == {{{', '.join(map(tla, processes))}}}",
         f"TraceMembers == {{{', '.join(map(tla, members))}}}",
         f"TraceLength == {_longest(traces)}",
         *(f"{n} == {_constant([its.constants[n] for its in traces])}" for n in traces[0].constants),

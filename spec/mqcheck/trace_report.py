@@ -19,6 +19,7 @@ from mqcheck.trace_lock import lock_traces
 from mqcheck.trace_log import log_traces
 from mqcheck.trace_offset_commit import offset_commit_traces
 from mqcheck.trace_rebalance import rebalance_traces
+from mqcheck.trace_route import route_traces
 from mqcheck.trace_transaction import transaction_traces
 from mqcheck.trace_wire import is_recording, wire_lines
 from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
@@ -30,6 +31,7 @@ PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = 
     "Log": log_traces,
     "OffsetCommit": offset_commit_traces,
     "Rebalance": rebalance_traces,
+    "Route": route_traces,
     "Transaction": transaction_traces,
 }
 """Of each module that has a TRACE_ model: how its traces are made of the lines of a file."""
@@ -42,6 +44,7 @@ DECIDED: Final[Mapping[str, tuple[str, ...]]] = {
     "Log": ("LOG-001", "LOG-002", "LOG-003"),
     "OffsetCommit": ("OFFSET-003", "OFFSET-010"),
     "Rebalance": ("ALLOC-016", "GROUP-054"),
+    "Route": ("NAMESRV-005", "NAMESRV-009", "NAMESRV-015", "NAMESRV-027", "NAMESRV-028"),
     "Transaction": ("TX-008", "TX-013", "TX-014"),
 }
 """The rules of which an accepted trace of a module is a sample: a step against one is refused.

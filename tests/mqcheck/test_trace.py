@@ -26,7 +26,7 @@ from mqrules import EvidenceKind, UserError, read_evidence, rules
 DATA = Path(__file__).parent / "data"
 GROUPS = DATA / "groups.jsonl"
 BROKER = DATA / "broker.jsonl"
-RECORDINGS = {"Delay": BROKER, "Transaction": BROKER}  # the others are of GROUPS
+RECORDINGS = {"Delay": BROKER, "Route": BROKER, "Transaction": BROKER}  # the others are of GROUPS
 FRAMES = DATA / "apache-5.3.3-frames.jsonl"  # of two Java clients and a broker, by a proxy
 CONSOLE = Console(quiet=True)
 
@@ -51,6 +51,7 @@ SEEN = {
     "Lock": {"TryLockBatch", "UnlockBatch", "Elapse", "Restart"},
     "Log": {"AppendMessage", "Dispatch", "DispatchBlank", "Flush"},
     "OffsetCommit": {"Load", "Persist", "CrashMember", "RemoveUnnecessaryMessageQueue"},
+    "Route": {"RegisterBroker", "RefuseBroker", "UnregisterBroker", "PickTopicRoute", "Restart"},
     "Transaction": {"Prepare", "EndTransaction", "BatchSendOpMessage", "Check", "Persist", "Kill"},
     "Rebalance": {"NotifyConsumerIdsChanged", "DoRebalance", "RebalanceByTopic", "Crash"},
 }
@@ -58,6 +59,7 @@ SEEN = {
 OPEN = {
     ("TryLockBatch", "x altered"),
     ("RebalanceInPart", "x altered"),
+    ("RefuseBroker", "x altered"),
     ("UpdateRoute", "x altered"),
 }
 
@@ -205,7 +207,40 @@ AGAINST = {
     ),
 }
 _HALF = Event("Prepare", "broker", 0)
+
+
+def registers(address: str, broker_id: int, *routes: int | str) -> tuple[Event, Event]:
+    """A process registers the topics T and U, and what the routes are then."""
+    tell = hidden("Tell", 0, (address, broker_id, "T", "U"))
+    return tell, Event("RegisterBroker", "nameserver", address, routes)
+
+
 AGAINST |= {
+    "NAMESRV-005": (
+        (hidden("Tell", 0, ("a", 0, "T")),),
+        Event("RefuseBroker", "nameserver", "a", (0,)),
+        Event("RegisterBroker", "nameserver", "a", ("a", 1)),
+    ),
+    "NAMESRV-009": (
+        (*registers("a", 0, "a", 2), Event("UnregisterBroker", "nameserver", "a", (0,))),
+        Event("PickTopicRoute", "nameserver", "T", ()),
+        Event("PickTopicRoute", "nameserver", "T", ("a",)),
+    ),
+    "NAMESRV-015": (
+        (*registers("a", 0, "a", 2), registers("b", 0)[0]),
+        Event("RegisterBroker", "nameserver", "b", ("b", 2)),
+        Event("RegisterBroker", "nameserver", "b", ("a", 2)),
+    ),
+    "NAMESRV-027": (
+        (*registers("a", 0, "a", 2), *registers("b", 1, "a", "b", 2)),
+        Event("UnregisterBroker", "nameserver", "a", ("nobody", "b", 2)),
+        Event("UnregisterBroker", "nameserver", "a", ("nobody", "b", 0)),
+    ),
+    "NAMESRV-028": (
+        (*registers("a", 1, "nobody", "a", 0), registers("a", 0)[0]),
+        Event("RegisterBroker", "nameserver", "a", ("a", 2)),
+        Event("RegisterBroker", "nameserver", "a", ("a", "a", 2)),
+    ),
     "TX-008": (
         (_HALF, Event("Check", "broker", 0, 1)),
         Event("Check", "broker", 1, 2),
@@ -229,6 +264,7 @@ BEGINNINGS: dict[str, tuple[tuple[Any, ...], dict[str, Constant]]] = {
     "Lock": ((), {"TraceMaxLiveTime": 60_000}),
     "Log": ((0, 0, 0, (), ()), {"TraceSegmentSize": 4096}),
     "OffsetCommit": ((2, 0), {"TraceFromLast": False, "TraceMaxOffset": 2}),
+    "Route": ((), {"TraceMaxId": 1}),
     "Transaction": ((), {"TraceMaxChecks": 1, "TraceHalves": 3}),
     "Rebalance": (
         (),

@@ -57,7 +57,7 @@ class ServeConfig:
     metrics_port: int | None = None  # of Prometheus, at http://127.0.0.1:PORT/metrics
     log_level: LogLevel = LogLevel.WARNING
     log_format: LogFormat = LogFormat.TEXT
-    trace: Path | None = None  # a file, for what the brokers do, step by step
+    trace: Path | None = None  # a file, for what they do, step by step
     tls_mode: TlsMode = TlsMode.PERMISSIVE
     tls_certificate: Path | None = None  # a PEM file
     tls_key: Path | None = None  # where it is not in the certificate's file

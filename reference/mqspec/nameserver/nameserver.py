@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 
 from mqrules import UserError
 from mqspec.core import route
 from mqspec.core.kv_config import KvState
-from mqspec.core.step import Step, apply
+from mqspec.core.step import Step, apply, whole
 from mqspec.nameserver.config import NamesrvConfig
 from mqspec.nameserver.processors import PROCESSORS, pool_of
 from mqspec.service import Dispatcher, clock_ms, every, listen
 from mqspec.store.config_file import ConfigFile
 from mqspec.tls import Tls
+from mqspec.trace import Trace
 from mqspec.transport import Connection, Server
 
 
@@ -31,8 +32,10 @@ class NameServer:
         config: NamesrvConfig | None = None,
         kv_config_path: Path | None = None,
         tls: Tls | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self.config = config or NamesrvConfig()
+        self.trace = trace
         self.state = route.RouteState()
         self.kv = KvState()
         self.started_ms = clock_ms()
@@ -52,6 +55,7 @@ class NameServer:
         self._load()
         handler = Dispatcher(self, PROCESSORS, pool_of)
         self._server = await listen(self._host, self._port, handler, self._forget, self._tls)
+        self._note(whole(self.state))
         self._scan = asyncio.create_task(
             every(self.config.scan_not_active_broker_interval, self._scan_not_active_broker)
         )
@@ -61,16 +65,26 @@ class NameServer:
         self._scan.cancel()
         await self._server.close()
 
-    def carry(self, step: Step) -> Step:
+    def carry(self, step: Step, event: object = None) -> Step:
         """Apply what an action changes of the routes."""
+        self._note(step, event)
         apply(self.state, step.changes)
         return step
+
+    def note_told(self, variable: str, key: Hashable, value: object) -> None:
+        """Write to the trace what another process is about to be told of a variable."""
+        if self.trace:
+            self.trace.read(self.address, "Route", variable, key, value)
 
     def carry_kv(self, step: Step) -> None:
         """Apply what an action changes of the KV config; it is on disk when this returns."""
         apply(self.kv, step.changes)
         if self._kv_file:
             self._kv_file.persist({"configTable": self.kv.config_table})
+
+    def _note(self, step: Step, event: object = None) -> None:
+        if self.trace:
+            self.trace.step(self.address, "Route", step, event)
 
     def _load(self) -> None:
         if self._kv_file is None:

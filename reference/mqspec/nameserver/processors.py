@@ -60,7 +60,8 @@ def register_broker(
             event,
             clock_ms(),
             deletes_topics=server.config.delete_topic_with_broker_registration,
-        )
+        ),
+        event,
     )
     if step.result is None:
         return request.response(ResponseCode.SYSTEM_ERROR, "register broker failed")
@@ -122,6 +123,8 @@ def get_route_info_by_topic(
         return request.response(ResponseCode.SYSTEM_ERROR, "name server not ready")
     topic = request.ext_fields.get("topic")
     found = route.pick_topic_route(server.state, topic) if topic is not None else None
+    if topic is not None:
+        server.note_told("topic_queue_table", topic, found)
     if topic is None or found is None:
         name = "null" if topic is None else topic
         remark = f"No topic route info in name server for the topic: {name}{SEE_FAQ}"

@@ -34,7 +34,7 @@ TraceInit ==
     /\ position = 1
     /\ ahead = <<>>
     /\ edit = 0
-    /\ numbers = [p \in Processes |-> 0]
+    /\ numbers = [p \in TraceProcesses |-> 0]
 
 AtEnd == ahead = <<>> /\ position > Len(Traces[trace])
 
