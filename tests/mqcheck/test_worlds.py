@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -21,6 +22,7 @@ from mqspec.core import (
     lock,
     long_polling,
     offset_commit,
+    pop,
     pop_order,
     pop_polling,
     producer,
@@ -34,15 +36,17 @@ from mqspec.core import (
 from mqspec.core.pop_order import OrderKey, PopOrderState
 from mqspec.core.record import Record
 from mqspec.core.retention import Round
+from mqspec.core.revive_log import AckMsg, PopCheckPoint
 from mqspec.core.step import Step
 
-_ack = pop_order.ack
+_ack, _change = pop_order.ack, pop.change_invisible_time
 
 # Models whose own graphs take longer than a test should, with less of something.
 SMALLER: Mapping[str, Mapping[str, int]] = {
     "MC_Delay": {"MaxMessages": 1},
     "MC_Group": {"MaxPerturbations": 2},
     "MC_Transaction": {"MaxChecks": 0},
+    "MC_PopProgress": {"Messages": 1},
     "MC_PopOrder": {"MaxAbandons": 0},
     "MC_Retention": {"MaxRecords": 3},
     "MC_CleanExpiredCrashes": {"MaxMessages": 1, "MaxCrashes": 1},
@@ -67,6 +71,8 @@ SMALLER: Mapping[str, Mapping[str, int]] = {
         "MC_NoRetryQueues",
         "MC_TransactionEndsFirst",
         "MC_CleanExpired",
+        "MC_PopOnce",
+        "MC_PopChange",
     ],
 )
 def test_the_core_takes_every_step(name: str) -> None:
@@ -94,6 +100,12 @@ def _as_apache(state: PopOrderState, key: OrderKey, offset: int, pop_time: int) 
 
 def _full_disk(*_: object) -> Round:
     return Round((), is_disk_full=True)
+
+
+def _at_the_same_time(event: pop.ChangeInvisibleTime, now_ms: int) -> tuple[PopCheckPoint, AckMsg]:
+    """What 5.3.3 does in the millisecond of the pop (SameMillisecond)."""
+    made, ack = _change(event, now_ms)
+    return replace(made, key=made.key._replace(pop_time=event.handle.pop_time)), ack
 
 
 def _same(*events: object, **_: object) -> Step:
@@ -161,6 +173,10 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_Delay", delay, "persist", lambda _: {}, "Persist"),
         ("MC_Transaction", transaction, "check", _nothing, "Check"),
         ("MC_Transaction", transaction, "end_transaction", _nothing, "EndTransaction"),
+        ("MC_PopChange", pop, "change_invisible_time", _at_the_same_time, "action"),
+        ("MC_PopChange", pop, "commit_revive_offset", _nothing, "Persist"),
+        ("MC_PopProgress", pop, "consume_revive_message", _nothing, "ConsumeReviveMessage"),
+        ("MC_PopProgress", pop, "revive", _nothing, "Revives"),
         ("MC_PopOrder", pop_order, "ack", _as_apache, "Ack"),
         ("MC_PopOrder", pop_order, "load", lambda _: PopOrderState(), "Persist"),
         ("MC_CleanExpired", push_consumer, "first_expired", lambda *_: None, "FirstExpired"),

@@ -47,6 +47,13 @@ def function(domain: Iterable[Any], value: Callable[[Any], object]) -> FrozenDic
     return FrozenDict({x: value(x) for x in domain})
 
 
+def sequence_or_function(items: Mapping[Any, Any]) -> tuple[Any, ...] | FrozenDict:
+    """A function as TLC prints it: one on 1 .. n, or on nothing, is a sequence."""
+    if set(items) == set(range(1, len(items) + 1)):
+        return tuple(items[n] for n in range(1, len(items) + 1))
+    return FrozenDict(items)
+
+
 def records(triples: Iterable[tuple[str, int, int]]) -> frozenset[FrozenDict]:
     """A set of records of a member, a queue and an offset."""
     return frozenset(FrozenDict({"member": m, "queue": q, "offset": o}) for m, q, o in triples)

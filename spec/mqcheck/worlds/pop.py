@@ -1,0 +1,276 @@
+"""Pop on the reference: one queue of a topic, the group's retry topic, and the revive log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from mqcheck.replay import World, require
+from mqcheck.values import FrozenDict
+from mqcheck.worlds.terms import BROKER, GROUP, TOPIC, sequence_or_function
+from mqspec.core import offset_commit, pop, revive_log
+from mqspec.core.extra_info import ReceiptHandle, pop_retry_topic, topic_flag
+from mqspec.core.log import Span
+from mqspec.core.metadata import BrokerConfig
+from mqspec.core.offset_commit import OffsetKey, OffsetState
+from mqspec.core.record import NOWHERE, Record
+from mqspec.core.revive_log import REVIVE_GROUP, CheckPointKey, PopCheckPoint, ReviveMessage
+from mqspec.core.step import apply
+
+CONFIG = BrokerConfig(broker_name=BROKER)
+TOPICS = {"topic": TOPIC, "retry": pop_retry_topic(TOPIC, GROUP, CONFIG.enable_retry_topic_v2)}
+QUEUES = {topic: queue for queue, topic in TOPICS.items()}
+KEYS = {queue: OffsetKey(topic, GROUP, 0) for queue, topic in TOPICS.items()}
+REVIVE_TOPIC = revive_log.revive_topic(CONFIG.cluster_name)
+REVIVE_KEY = OffsetKey(REVIVE_TOPIC, REVIVE_GROUP, 0)
+INVISIBLE_MS = 60_000
+
+
+class Receipt(NamedTuple):
+    """What a consumer holds of a message."""
+
+    topic: str
+    start_offset: int  # of the pop
+    pop_time: int
+    offset: int
+    message: int
+
+
+class PopWorld(World):
+    """Everything of a model of Pop, whose place k is queue offset k - 1 here. Its clock stands
+    still: that a checkpoint's time is up is told to that one alone. Actions have the names that
+    TLC has for them."""
+
+    module = "Pop"
+    actions: ClassVar = {
+        "PopMessage": ("queue", "count"),
+        "Acks": ("receipt",),
+        "ChangeInvisibleTime": ("held",),
+        "Abandon": ("held",),
+        "TimesUp": ("time",),
+        "ConsumeReviveMessage": (),
+        "Revives": ("check_point",),
+        "Persist": (),
+        "Crash": ("end",),
+    }
+
+    def __init__(self, messages: int, max_batch: int) -> None:
+        self.messages, self.max_batch = messages, max_batch
+        self.log: tuple[Record, ...] = ()  # checkpoints, acknowledgements, messages to try again
+        self.flushed = 0
+        self.offsets = OffsetState()
+        self.disk = self._written()
+        self.disk_scanned = self.scanned = 0  # as places in the log
+        self.broker = pop.restart(self.offsets, CONFIG, {0: Span(0, 0)})
+        self.handles: frozenset[Receipt] = frozenset()
+        self.late: frozenset[Receipt] = frozenset()
+        self.due: dict[int, int] = {}
+        self.pop_time = 1
+
+    @classmethod
+    def of(cls, constants: Mapping[str, Any]) -> PopWorld:
+        """The world at the beginning of a model with these constants."""
+        return cls(constants["Messages"], constants["MaxBatch"])
+
+    def domain(self, name: str) -> Iterable[object]:
+        return {
+            "queue": TOPICS,
+            "count": range(1, self.max_batch + 1),
+            "held": sorted(self.handles),
+            "receipt": sorted(self.handles | self.late),
+            "time": sorted({receipt.pop_time for receipt in self.late}),
+            "check_point": list(self.broker.check_points),
+            "end": range(self.flushed, len(self.log) + 1),
+        }[name]
+
+    def state(self) -> dict[str, object]:
+        on_disk = offset_commit.load(json.loads(self.disk))
+        tables = {"offsetTable": _offsets(on_disk), "scanOffset": self.disk_scanned}
+        return {
+            "log": tuple(map(self._entry, self.log)),
+            "flushed": self.flushed,
+            "offsetTable": _offsets(self.offsets),
+            "disk": FrozenDict(tables),
+            "scanOffset": self._scan_offset(),
+            "checkPoints": sequence_or_function(
+                {
+                    _key(key): self._messages(key.topic, held.unacked)
+                    for (_, key), held in self.broker.check_points.items()
+                }
+            ),
+            "handles": frozenset(map(_receipt, self.handles)),
+            "late": frozenset(map(_receipt, self.late)),
+            "due": sequence_or_function(self.due),
+            "popTime": self.pop_time,
+        }
+
+    def pop_message(self, queue: str, count: int) -> None:
+        topic, held = TOPICS[queue], self._queue(TOPICS[queue])
+        first = self.offsets.offset_table.get(KEYS[queue], 0)
+        offsets = tuple(range(first, first + count))
+        require(offsets[-1] < len(held))
+        popped = pop.Popped(topic, 0, first, offsets, first + count)
+        step = pop.pop_message(popped, _asked(count), self.pop_time, BROKER)
+        self._append(step.result)
+        apply(self.offsets, step.changes)
+        self.handles |= {
+            Receipt(topic, first, self.pop_time, offset, _number(held[offset]))
+            for offset in offsets
+        }
+        self.pop_time += 1
+
+    def acks(self, receipt: Receipt) -> None:
+        offsets, handle = (receipt.offset,), _handle(receipt)
+        self._append(pop.ack_message(receipt.topic, GROUP, 0, offsets, handle))
+        self.handles -= {receipt}
+        self.late -= {receipt}
+
+    def change_invisible_time(self, held: Receipt) -> None:
+        require(held.pop_time not in self.due)
+        event = pop.ChangeInvisibleTime(
+            held.topic, GROUP, 0, held.offset, _handle(held), INVISIBLE_MS
+        )
+        check_point, ack_of_old = pop.change_invisible_time(event, self.pop_time)
+        self._append(check_point)
+        self._append(ack_of_old)
+        new = held._replace(
+            start_offset=check_point.key.start_offset, pop_time=check_point.key.pop_time
+        )
+        self.handles = self.handles - {held} | {new}
+        self.pop_time += 1
+
+    def abandon(self, held: Receipt) -> None:
+        self.handles -= {held}
+        self.late |= {held}
+
+    def times_up(self, time: int) -> None:
+        require(time not in self.due)
+        self.due[time] = len(self.log)
+
+    def consume_revive_message(self) -> None:
+        require(self.scanned < len(self.log))
+        for offset in range(self.broker.scan_offset[0], self._revive_count(len(self.log))):
+            message = revive_log.decode(self._queue(REVIVE_TOPIC)[offset])
+            step = pop.consume_revive_message(self.broker, 0, offset, message)
+            apply(self.broker, step.changes)
+        self.scanned = len(self.log)
+
+    def revives(self, check_point: tuple[int, CheckPointKey]) -> None:
+        held = self.broker.check_points[check_point]
+        key = held.check_point.key
+        now_ms = held.check_point.revive_time
+        now_ms += pop.REVIVE_DELAY_MS + 1 if key.pop_time in self.due else 0
+        require(pop.is_due(held, now_ms) and self.scanned >= self.due[key.pop_time])
+        for offset in held.unacked:
+            message = self._queue(key.topic)[offset]
+            copy = pop.revived_message(held.check_point, message, CONFIG, NOWHERE)
+            self.log += (copy,)
+        apply(self.broker, pop.revive(0, held).changes)
+
+    def persist(self) -> None:
+        step = pop.commit_revive_offset(self.broker, self.offsets, CONFIG.cluster_name, 0)
+        apply(self.offsets, step.changes)
+        needed = self.offsets.offset_table.get(REVIVE_KEY, -1) + 1
+        is_all_done = needed == self.broker.scan_offset[0]
+        self.disk_scanned = self.scanned if is_all_done else self._place(needed)
+        self.disk = self._written()
+        self.flushed = len(self.log)
+
+    def crash(self, end: int) -> None:
+        self.log = self.log[:end]
+        self.flushed = end
+        self.offsets = offset_commit.load(json.loads(self.disk))
+        queues = {0: Span(0, self._revive_count(end))}
+        self.broker = pop.restart(self.offsets, CONFIG, queues)
+        self.scanned = self.disk_scanned
+        self.due = {time: min(place, end) for time, place in self.due.items()}
+
+    def _append(self, message: ReviveMessage) -> None:
+        self.log += (revive_log.encode(message, REVIVE_TOPIC, 0, NOWHERE, 0),)
+
+    def _queue(self, topic: str) -> tuple[Record, ...]:
+        """The messages of a topic; those of the topic that is popped are not in this log."""
+        if topic == TOPIC:
+            return tuple(Record(TOPIC, str(n).encode()) for n in range(1, self.messages + 1))
+        return tuple(record for record in self.log if record.topic == topic)
+
+    def _revive_count(self, end: int) -> int:
+        return sum(record.topic == REVIVE_TOPIC for record in self.log[:end])
+
+    def _place(self, offset: int) -> int:
+        """Where a message of the revive topic lies in the log."""
+        places = [i for i, record in enumerate(self.log) if record.topic == REVIVE_TOPIC]
+        return places[offset]
+
+    def _scan_offset(self) -> int | None:
+        """How much of the log is read: None where the core has read another part of it."""
+        has_read = self.broker.scan_offset[0]
+        return self.scanned if has_read == self._revive_count(self.scanned) else None
+
+    def _entry(self, record: Record) -> FrozenDict:
+        """A record as an entry of the model's log."""
+        if record.topic != REVIVE_TOPIC:
+            return FrozenDict({"kind": "retry", "msg": _number(record)})
+        message = revive_log.decode(record)
+        assert message is not None
+        key = _key(message.key)
+        if isinstance(message, PopCheckPoint):
+            messages = self._messages(message.key.topic, message.offsets)
+            return FrozenDict({"kind": "ck", "key": key, "msgs": messages})
+        return FrozenDict({"kind": "ack", "key": key, "place": message.offsets[0] + 1})
+
+    def _messages(self, topic: str, offsets: Iterable[int]) -> object:
+        queue = self._queue(topic)
+        return sequence_or_function({offset + 1: _number(queue[offset]) for offset in offsets})
+
+    def _written(self) -> str:
+        return json.dumps(offset_commit.persist(self.offsets))
+
+
+def _asked(count: int) -> pop.Pop:
+    return pop.Pop(
+        group=GROUP,
+        topic=TOPIC,
+        queue_id=0,
+        max_msg_nums=count,
+        invisible_time=INVISIBLE_MS,
+        poll_time=0,
+        born_time=0,
+        init_mode=pop.INIT_MIN,
+        exp_type="TAG",
+        exp="*",
+        order=False,
+        attempt_id=None,
+        consumer="",
+    )
+
+
+def _handle(receipt: Receipt) -> ReceiptHandle:
+    flag, offset = topic_flag(receipt.topic), receipt.offset
+    start, time = receipt.start_offset, receipt.pop_time
+    return ReceiptHandle(start, time, INVISIBLE_MS, 0, flag, BROKER, 0, offset)
+
+
+def _number(message: Record) -> int:
+    return int(message.body)
+
+
+def _offsets(offsets: OffsetState) -> FrozenDict:
+    return FrozenDict({queue: offsets.offset_table.get(key, 0) for queue, key in KEYS.items()})
+
+
+def _key(key: CheckPointKey) -> tuple[str, int, int]:
+    return QUEUES[key.topic], key.start_offset + 1, key.pop_time
+
+
+def _receipt(receipt: Receipt) -> FrozenDict:
+    queue = QUEUES[receipt.topic]
+    return FrozenDict(
+        {
+            "key": (queue, receipt.start_offset + 1, receipt.pop_time),
+            "queue": queue,
+            "place": receipt.offset + 1,
+            "msg": receipt.message,
+        }
+    )
