@@ -25,7 +25,7 @@ nitpick_ignore_regex = [
         r"(_asyncio|argparse|asyncio|collections|contextlib|enum|logging|mmap|pathlib|ssl|struct"
         r"|typing)\..*",
     ),
-    (r"py:.*", r"(Callable|Mapping|Path|SSLContext|Sequence|optional)"),
+    (r"py:.*", r"(Callable|DataclassInstance|Mapping|Path|SSLContext|Sequence|optional)"),
     # Aliases of plain types, described in mqspec.core.types, and type variables.
     (r"py:class", r"(Topic|Group|TopicQueue|mqrules\.schema\.T|mqspec\.options\.C)"),
 ]
