@@ -18,6 +18,7 @@ from mqcheck.trace_group import group_traces
 from mqcheck.trace_lock import lock_traces
 from mqcheck.trace_log import log_traces
 from mqcheck.trace_offset_commit import offset_commit_traces
+from mqcheck.trace_pop import pop_traces
 from mqcheck.trace_rebalance import rebalance_traces
 from mqcheck.trace_route import route_traces
 from mqcheck.trace_transaction import transaction_traces
@@ -30,6 +31,7 @@ PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = 
     "Lock": lock_traces,
     "Log": log_traces,
     "OffsetCommit": offset_commit_traces,
+    "Pop": pop_traces,
     "Rebalance": rebalance_traces,
     "Route": route_traces,
     "Transaction": transaction_traces,
@@ -43,6 +45,7 @@ DECIDED: Final[Mapping[str, tuple[str, ...]]] = {
     "Lock": ("LOCK-001", "LOCK-004", "LOCK-008"),
     "Log": ("LOG-001", "LOG-002", "LOG-003"),
     "OffsetCommit": ("OFFSET-003", "OFFSET-010"),
+    "Pop": ("POP-001", "POP-002", "POP-003", "POP-014"),
     "Rebalance": ("ALLOC-016", "GROUP-054"),
     "Route": ("NAMESRV-005", "NAMESRV-009", "NAMESRV-015", "NAMESRV-027", "NAMESRV-028"),
     "Transaction": ("TX-008", "TX-013", "TX-014"),
@@ -57,6 +60,8 @@ IN_PART: Final[Mapping[str, str]] = {
     "ALLOC-016": "of members that use averagely; of a rebalance in part, that they take no more",
     "GROUP-001": "who is entered is listed; whether a heartbeat enters its sender is not told",
     "GROUP-003": "a new member; a change of topics is not told from one more connection",
+    "POP-001": "while the broker is not killed: then a group's offset may go back",
+    "POP-002": "what is out of a checkpoint that is done comes again; not that each is done once",
 }
 """What of a rule a trace decides, where that is not all of it."""
 

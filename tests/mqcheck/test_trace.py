@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import recorded_broker
+import recorded_pop
 from recorded import record
 from rich.console import Console
 
@@ -26,7 +27,13 @@ from mqrules import EvidenceKind, UserError, read_evidence, rules
 DATA = Path(__file__).parent / "data"
 GROUPS = DATA / "groups.jsonl"
 BROKER = DATA / "broker.jsonl"
-RECORDINGS = {"Delay": BROKER, "Route": BROKER, "Transaction": BROKER}  # the others are of GROUPS
+POP = DATA / "pop.jsonl"
+RECORDINGS = {  # the others are of GROUPS
+    "Delay": BROKER,
+    "Pop": POP,
+    "Route": BROKER,
+    "Transaction": BROKER,
+}
 FRAMES = DATA / "apache-5.3.3-frames.jsonl"  # of two Java clients and a broker, by a proxy
 CONSOLE = Console(quiet=True)
 
@@ -37,7 +44,7 @@ def actions(traces: list[Trace]) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def recorded() -> dict[str, list[Trace]]:
-    lines = {file: read_lines(file) for file in (GROUPS, BROKER)}
+    lines = {file: read_lines(file) for file in (GROUPS, BROKER, POP)}
     return {
         module: list(project(lines[RECORDINGS.get(module, GROUPS)]))
         for module, project in PROJECTIONS.items()
@@ -53,11 +60,18 @@ SEEN = {
     "OffsetCommit": {"Load", "Persist", "CrashMember", "RemoveUnnecessaryMessageQueue"},
     "Route": {"RegisterBroker", "RefuseBroker", "UnregisterBroker", "PickTopicRoute", "Restart"},
     "Transaction": {"Prepare", "EndTransaction", "BatchSendOpMessage", "Check", "Persist", "Kill"},
+    "Pop": {
+        *("PopMessage", "AckMessage", "ChangeInvisibleTime", "ConsumeReviveMessage"),
+        *("Revive", "Persist", "Restart"),
+    },
     "Rebalance": {"NotifyConsumerIdsChanged", "DoRebalance", "RebalanceByTopic", "Crash"},
 }
-# What else a trace may not determine: who got a lock that nobody asks for afterwards.
+# What else a trace may not determine: who got a lock that nobody asks for afterwards; offsets
+# that no broker starts with, and nobody pops from.
 OPEN = {
     ("TryLockBatch", "x altered"),
+    ("Pass", "x altered"),
+    ("Persist", "y altered"),
     ("RebalanceInPart", "x altered"),
     ("RefuseBroker", "x altered"),
     ("UpdateRoute", "x altered"),
@@ -74,11 +88,20 @@ def test_members_and_a_broker_that_are_killed_do_what_the_modules_allow(tmp_path
         assert not check_traces(traces).refusals
 
 
-def test_a_broker_that_is_killed_does_what_the_modules_allow(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("record", "recording"), [(recorded_broker.record, BROKER), (recorded_pop.record, POP)]
+)
+def test_a_broker_that_is_killed_does_what_the_modules_allow(
+    tmp_path: Path, record: Callable[[Path, Path], Awaitable[None]], recording: Path
+) -> None:
     file = tmp_path / "trace.jsonl"
-    asyncio.run(recorded_broker.record(file, tmp_path / "store"))
+
+    async def run() -> None:
+        await record(file, tmp_path / "store")
+
+    asyncio.run(run())
     lines = read_lines(file)
-    for module in RECORDINGS:
+    for module in (module for module, of in RECORDINGS.items() if of == recording):
         traces = list(PROJECTIONS[module](lines))
         assert SEEN[module] <= actions(traces).keys()
         assert not check_traces(traces).refusals
@@ -137,7 +160,34 @@ _A_AND_B_REBALANCE = (
     Event("RegisterConsumer", "broker", "b"),
     Event("DoRebalance", "a", "broker", ("a", "b")),
 )
+_POPPED = Event("PopMessage", "broker", ("topic", 2), 1)
+_CHECK_POINT = ("topic", 1, 1)
 AGAINST = {
+    "POP-001": (
+        (_POPPED, Event("ConsumeReviveMessage", "broker", 2)),
+        Event("AckMessage", "broker", _CHECK_POINT, 1),
+        Event("Revive", "broker", _CHECK_POINT, (1, 2)),
+    ),
+    "POP-002": (
+        (_POPPED, Event("Persist", "broker", (2, 0), 0)),
+        Event("Restart", "broker", (2, 0), 0),
+        Event("Restart", "broker", (2, 0), 1),
+    ),
+    "POP-003": (
+        (
+            _POPPED,
+            Event("AckMessage", "broker", _CHECK_POINT, 1),
+            hidden("TimeUp", 0, 1),
+            Event("ConsumeReviveMessage", "broker", 1),
+        ),
+        Event("Revive", "broker", _CHECK_POINT, (2,)),
+        Event("Revive", "broker", _CHECK_POINT, (1, 2)),
+    ),
+    "POP-014": (
+        (_POPPED,),
+        Event("Persist", "broker", (2, 0), 0),
+        Event("Persist", "broker", (0, 0), 0),
+    ),
     "ALLOC-016": (
         _A_AND_B_REBALANCE,
         Event("RebalanceByTopic", "a", (0, 1)),
@@ -266,6 +316,7 @@ BEGINNINGS: dict[str, tuple[tuple[Any, ...], dict[str, Constant]]] = {
     "OffsetCommit": ((2, 0), {"TraceFromLast": False, "TraceMaxOffset": 2}),
     "Route": ((), {"TraceMaxId": 1}),
     "Transaction": ((), {"TraceMaxChecks": 1, "TraceHalves": 3}),
+    "Pop": ((), {"TraceMessages": 3}),
     "Rebalance": (
         (),
         {"TraceClientId": {"a": 0, "b": 1}, "TraceStrategy": {"a": "AVG", "b": "AVG"}},
@@ -420,8 +471,10 @@ def test_what_a_trace_decides_in_part_is_said(tmp_path: Path) -> None:
     file = tmp_path / "evidence.jsonl"
     assert check_trace_file(GROUPS, CONSOLE, evidence=file) == 0
     in_part = {record.rule: record.detail.get("in part") for record in read_evidence(file)}
-    assert {rule: part for rule, part in in_part.items() if part} == IN_PART
+    assert in_part["GROUP-001"]
     assert in_part["GROUP-005"] is None
+    assert in_part == {rule: IN_PART.get(rule) for rule in in_part}
+    assert {rule for of_module in DECIDED.values() for rule in of_module} >= IN_PART.keys()
 
 
 def test_what_is_accepted_is_sampled_evidence(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from mqspec.core.pop_order import PopOrderState
 from mqspec.core.record import Host, Record, decode_properties
 from mqspec.core.response import Refusal
 from mqspec.core.retention import CLEAN_RESOURCE_INTERVAL_MS
+from mqspec.core.revive_log import ReviveMessage
 from mqspec.core.route import TopicRouteData
 from mqspec.core.stats import SAMPLE_INTERVAL_MS
 from mqspec.core.step import REMOVED, Change, Step, apply, whole
@@ -298,6 +299,11 @@ class Broker:
         self._note("Transaction", step)
         apply(self.transactions, step.changes)
 
+    def carry_pop(self, step: Step) -> None:
+        """Apply what is read of the revive log, and what of it is done."""
+        self._note("Pop", step)
+        apply(self.pop, step.changes)
+
     def carry_assignment(self, step: Step) -> Step:
         """Apply changes of how groups ask for messages, and write them to disk."""
         apply(self.assignment, step.changes)
@@ -327,6 +333,11 @@ class Broker:
         """Write to the trace what another process is about to be told of a variable."""
         if self.trace:
             self.trace.read(self.config.broker_name, module, variable, key, value)
+
+    def note_revive_log(self, revive_qid: int, message: ReviveMessage, event: object) -> None:
+        """Write to the trace what the revive log holds now, and what was done thereby."""
+        if self.trace:
+            self._note("Pop", Step((Change("log", revive_qid, message),)), event)
 
     # Inside
 
@@ -419,6 +430,7 @@ class Broker:
         self._note("Transaction", whole(self.transactions))
         self.timer = timers.load(self)
         self.pop = pop_revive.load(self)
+        self._note_whole("Pop", "scan_offset", self.pop.scan_offset)
         self.pop_order = self._files.load_pop_order()
         pop.wake_all_when_free(self)
         table = self.metadata.topic_config_table

@@ -239,7 +239,7 @@ class _Reading:
         """Leave a checkpoint, then move the group's offset. Whether that is done."""
         broker = self.broker
         step = pop_message(popped, self.pop, self.pop_time, broker.config.broker_name)
-        if step.result and not append_to_revive_log(broker, self.revive_qid, step.result):
+        if step.result and not append_to_revive_log(broker, self.revive_qid, step.result, popped):
             return False
         broker.carry_offsets(step)
         if popped.offsets:
@@ -426,7 +426,7 @@ def change_message_invisible_time(
         fields = _change_orderly(broker, event)
         return request.response(ResponseCode.SUCCESS, _NOTHING_SAID, fields)
     check_point, ack_of_old = change_invisible_time(event, clock_ms())
-    if not append_to_revive_log(broker, handle.revive_qid, check_point):
+    if not append_to_revive_log(broker, handle.revive_qid, check_point, event):
         return request.response(ResponseCode.SYSTEM_ERROR, _NOTHING_SAID, _NO_POP)
     append_to_revive_log(broker, handle.revive_qid, ack_of_old)
     fields = {

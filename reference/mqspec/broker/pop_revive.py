@@ -12,7 +12,6 @@ from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.pop import PopState
 from mqspec.core.record import Record, decode_record
 from mqspec.core.revive_log import PopCheckPoint, ReviveMessage, decode, encode, revive_topic
-from mqspec.core.step import apply
 from mqspec.service import clock_ms
 
 if TYPE_CHECKING:
@@ -23,14 +22,19 @@ RETRY_QUEUE_NUM: Final = 1
 _STORED: Final = frozenset({PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT})
 
 
-def append_to_revive_log(broker: Broker, revive_qid: int, message: ReviveMessage) -> bool:
-    """Whether the message is stored. A receipt handle may name a queue that is none: nobody
-    would ever read there."""
+def append_to_revive_log(
+    broker: Broker, revive_qid: int, message: ReviveMessage, event: object = None
+) -> bool:
+    """Whether the message is stored; `event` is what a check point is left for. A receipt handle
+    may name a queue that is none: nobody would ever read there."""
     if not 0 <= revive_qid < broker.config.revive_queue_num:
         return True
     topic = revive_topic(broker.config.cluster_name)
     record = encode(message, topic, revive_qid, broker.store_host, clock_ms())
-    return broker.store.put(record).status in _STORED
+    is_stored = broker.store.put(record).status in _STORED
+    if is_stored:
+        broker.note_revive_log(revive_qid, message, event)
+    return is_stored
 
 
 def load(broker: Broker) -> PopState:
@@ -47,13 +51,14 @@ def load(broker: Broker) -> PopState:
 async def revive(broker: Broker) -> None:
     """Read the revive log to its end, and bring back what is due."""
     now_ms = clock_ms()  # before the log is read, or an acknowledgement could be overlooked
+    broker.note_told("Pop", "now_ms", None, now_ms)
     for revive_qid in range(broker.config.revive_queue_num):
         while _consume_some(broker, revive_qid):
             await asyncio.sleep(0)
     due = [(at, held) for at, held in broker.pop.check_points.items() if pop.is_due(held, now_ms)]
     for (revive_qid, _), held in due:
         if pop.is_forgotten(broker.metadata, held.check_point):
-            apply(broker.pop, pop.revive(revive_qid, held).changes)
+            broker.carry_pop(pop.revive(revive_qid, held))
         else:
             _revive(broker, revive_qid, held)
         await asyncio.sleep(0)
@@ -77,7 +82,7 @@ def _consume_some(broker: Broker, revive_qid: int) -> bool:
             step = pop.consume_revive_message(
                 broker.pop, revive_qid, record.queue_offset, decode(record)
             )
-            apply(broker.pop, step.changes)
+            broker.carry_pop(step)
     broker.pop.scan_offset[revive_qid] = found.next_begin_offset
     return found.next_begin_offset > offset
 
@@ -89,7 +94,7 @@ def _revive(broker: Broker, revive_qid: int, held: pop.PoppedCheckPoint) -> None
             again = pop.re_put_ck(check_point, offset)
             if not append_to_revive_log(broker, revive_qid, again):
                 return  # nothing can be stored: all of it again at the next time
-    apply(broker.pop, pop.revive(revive_qid, held).changes)
+    broker.carry_pop(pop.revive(revive_qid, held))
 
 
 def _retry(broker: Broker, check_point: PopCheckPoint, offset: int) -> bool:
