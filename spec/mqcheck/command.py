@@ -5,7 +5,7 @@ mqspec check MC_OffsetCommit          one model
 mqspec check MC_OffsetCommit --trace NoRepeat   and its counterexample, step by step
 mqspec check MC_LostProgress --trace NoRepeat --scenario FILE   and as data
 mqspec check MC_Rebalance --simulate 100        random behaviours of it, taken by the core
-mqspec check --mutants MC_Retry       whether its invariants can fail at all
+mqspec check --mutants MC_Retry       whether its properties can fail at all
 mqspec check mine/MyModel.cfg         a model of your own, beside MyModel.tla
 mqspec check run.jsonl                whether what `mqspec serve --trace run.jsonl` wrote is allowed
 mqspec check run.jsonl --edits        and whether it would be, were it anything else
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mutants",
         action="store_true",
-        help="whether each invariant fails in a mutant of its module",
+        help="whether each property fails in a mutant of its module",
     )
     parser.add_argument("--trace", metavar="PROPERTY", help="show the counterexample to it")
     parser.add_argument(
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _try_mutants(chosen: Sequence[Model], cache: Cache | None, console: Console) -> int:
-    """Whether each invariant of these models' protocols fails where the manifest says it does."""
+    """Whether each property of these models' protocols fails where the manifest says it does."""
     count, failed = 0, 0
     for name, listed in protocols().items():
         if not any(model in chosen for model in listed):
@@ -132,7 +132,7 @@ def _try_mutants(chosen: Sequence[Model], cache: Cache | None, console: Console)
         for problem in problems:
             _print_plain(console, f"FAILED {name}: {problem}")
         count, failed = count + len(fates), failed + len(problems)
-    console.print(f"{count} invariants, {failed} of them fail nowhere, or not where recorded")
+    console.print(f"{count} properties, {failed} of them fail nowhere, or not where recorded")
     return 1 if failed else 0
 
 
@@ -140,10 +140,10 @@ def _not_as_recorded(fates: Sequence[Fate], recorded: Mapping[str, Killer]) -> I
     """What is wrong with the killers of a manifest: each line says what it should be."""
     for fate in fates:
         if not fate.killer:
-            yield f"{fate.invariant} fails in no mutant of {', '.join(fate.models)}"
-        elif fate.killer != recorded.get(fate.invariant):
-            yield f"write among its killers: {fate.invariant} = {_toml(fate.killer)}"
-    for name in recorded.keys() - {fate.invariant for fate in fates}:
+            yield f"{fate.property} fails in no mutant of {', '.join(fate.models)}"
+        elif fate.killer != recorded.get(fate.property):
+            yield f"write among its killers: {fate.property} = {_toml(fate.killer)}"
+    for name in recorded.keys() - {fate.property for fate in fates}:
         yield f"no model claims {name}; remove its killer"
 
 

@@ -1,6 +1,6 @@
 """The manifest: every model, what it is for, and what TLC must say of it.
 
-`models/NAME.toml` lists the models of module NAME, and at its end, for each invariant, where it
+`models/NAME.toml` lists the models of module NAME, and at its end, for each property, where it
 fails. A model's configuration, its manifest entry and the rules must agree; `models()` refuses
 them where they do not.
 """
@@ -92,7 +92,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Killer:
-    """Where an invariant that models claim fails, which shows that it says something."""
+    """Where a property that models claim fails, which shows that it says something."""
 
     model: str
     mutant: str = ""  # of one of its modules, by its name
@@ -137,7 +137,7 @@ def read_manifest(path: Path) -> list[Model]:
 
 
 def read_killers(path: Path) -> dict[str, Killer]:
-    """By invariant, where it fails, as one manifest file says it."""
+    """By property, where it fails, as one manifest file says it."""
     killers = _read(path).get("killers", {})
     return {name: decode(Killer, entry, f"{path.name}: {name}") for name, entry in killers.items()}
 

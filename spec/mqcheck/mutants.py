@@ -1,7 +1,7 @@
 """Mutants of a module: each with one guard or one update of an action taken away.
 
-An invariant that holds of every mutant may hold of anything: it may say nothing. So each
-invariant that a model claims must fail in a mutant, the invariant itself being untouched.
+A property that holds of every mutant may hold of anything: it may say nothing. So each
+property that a model claims must fail in a mutant, the property itself being untouched.
 
 A guard becomes TRUE; an update of variables leaves them as they were; of an IF one branch is
 always taken, and of a CASE one arm never; a set has all of what it was chosen from. What the
@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from mqcheck.cache import Cache
 from mqcheck.manifest import MODELS, TLA, Killer, Model
 from mqcheck.source import blank_comments
-from mqcheck.tlc import violations
+from mqcheck.tlc import is_refuted, violations
 
 _DEFINITION = re.compile(r"^(?P<name>\w+)(?:\((?:[^()]|\([^()]*\))*\))? *==", re.MULTILINE)
 _END = re.compile(r"^(?:-{4,}|={4,})", re.MULTILINE)
@@ -61,9 +61,9 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of an invariant: the models in which it holds, and where it fails, if it does."""
+    """What became of a property: the models in which it holds, and where it fails, if it does."""
 
-    invariant: str
+    property: str
     models: tuple[str, ...]
     killer: Killer | None
 
@@ -217,16 +217,16 @@ def judge(
     cache: Cache | None,
     report: Callable[[str], None],
 ) -> list[Fate]:
-    """What becomes of each invariant that one of these models of a protocol claims.
+    """What becomes of each property that one of these models of a protocol claims.
 
     What is recorded is tried first. What that leaves is tried in mutants of one model after
     another, the smallest first, then in more states of each; and then it is enough that some
-    model breaks it, best one of a defect. `report` is told of each mutant in which an invariant
+    model breaks it, best one of a defect. `report` is told of each mutant in which a property
     fails. Raises UserError where TLC cannot read a mutant.
     """
     holding: dict[str, list[Model]] = {}
     for model in sorted(models, key=lambda model: model.counts.distinct):
-        for name in model.config.invariants:
+        for name in (*model.config.invariants, *model.config.temporal):
             if name in model.holds and not model.defect:
                 holding.setdefault(name, []).append(model)
     by_rank = sorted(models, key=lambda model: (bool(model.defect), -model.counts.distinct))
@@ -247,7 +247,7 @@ def judge(
 def _attempts(
     holding: Mapping[str, Sequence[Model]], recorded: Mapping[str, Killer]
 ) -> Iterator[tuple[Model, Mutant, Killer, list[str], int]]:
-    """Mutants of models, what the manifest calls them, the invariants to try them on, and how
+    """Mutants of models, what the manifest calls them, the properties to try them on, and how
     many states to look at."""
     own = {model.name: model for models in holding.values() for model in models}
     ordered = sorted(own.values(), key=lambda model: model.counts.distinct)
@@ -275,8 +275,8 @@ def mutants_by(killer: Killer, model: Model) -> Iterator[Mutant]:
         text = path.read_text(encoding="utf-8")
         if text.count(old) == 1:
             line = text.count("\n", 0, text.index(old)) + 1
-            told = f"{old}, but with {new}"
-            yield Mutant(path.stem, "what stands there", line, told, text.replace(old, new))
+            told = f"{old}, with {new}"
+            yield Mutant(path.stem, "an edit", line, told, text.replace(old, new))
 
 
 def _mutants_of(model: Model) -> Iterator[Mutant]:
@@ -302,19 +302,25 @@ def _modules_of(model: Model) -> Iterator[Path]:
 def _killed(
     model: Model, mutant: Mutant, names: Sequence[str], most: int, cache: Cache | None
 ) -> list[str]:
-    """Those of the invariants that fail in a mutant of the model, within so many states."""
+    """Those of the properties that fail in a mutant of the model, within so many states."""
+    title = f"{model.name}, {mutant}"
+    temporal = [name for name in names if name in model.config.temporal]
+    invariants = [name for name in names if name not in temporal]
     with TemporaryDirectory(prefix="mqcheck-") as folder:
         # TLC takes a module from beside the first one, before it looks elsewhere.
         module = Path(folder) / model.module.name
         module.write_bytes(model.module.read_bytes())
         (Path(folder) / f"{mutant.module}.tla").write_text(mutant.text, encoding="utf-8")
         library = (TLA, MODELS)
-        return violations(
-            module,
-            model.config.text(frozenset()),
-            f"{model.name}, {mutant}",
-            library,
-            watch=names,
-            most=most,
-            cache=cache,
-        )
+
+        def is_killed(name: str) -> bool:
+            config = model.config.text(frozenset({name}))
+            return is_refuted(module, config, title, library, most=most, cache=cache)
+
+        killed = [name for name in temporal if is_killed(name)]
+        if invariants:
+            config = model.config.text(frozenset())
+            killed += violations(
+                module, config, title, library, watch=invariants, most=most, cache=cache
+            )
+        return killed

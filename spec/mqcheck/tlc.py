@@ -16,7 +16,7 @@ from mqcheck.cache import Cache, key_of
 from mqcheck.complaint import complaint
 from mqcheck.jvm import QUICK, THOROUGH, run_tlc_in_jvm
 from mqcheck.values import parse_state
-from mqcheck.watch import INVARIANT, LIMIT, MARK, OPTIONS, watch_module
+from mqcheck.watch import INVARIANT, LIMIT, MARK, OPTIONS, bound_module, watch_module
 from mqrules import UserError
 from mqrules.scenario import Step
 
@@ -123,15 +123,49 @@ def violations(
     """
     extension = watch_module(module.stem, watch, most)
     config += f"INVARIANT {INVARIANT}\nINVARIANT {LIMIT}\n"
-    key = key_of(module, config + extension, library, OPTIONS) if cache else ""
+    _, output = _run_changed(module, extension, config, name, library, OPTIONS, cache)
+    marks = _FIRST_VIOLATIONS.finditer(output)
+    return [watch[int(place) - 1] for mark in marks for place in mark["places"].split(",")]
+
+
+def is_refuted(
+    module: Path,
+    config: str,
+    name: str,
+    library: Sequence[Path],
+    *,
+    most: int,
+    cache: Cache | None = None,
+) -> bool:
+    """Whether the configuration's temporal property is violated, there being at most so many
+    states.
+
+    Raises UserError where TLC cannot read the module.
+    """
+    extension = bound_module(module.stem, most)
+    config += f"INVARIANT {LIMIT}\n"
+    code, _ = _run_changed(module, extension, config, name, library, (), cache)
+    return code == Exit.LIVENESS
+
+
+def _run_changed(
+    module: Path,
+    extension: str,
+    config: str,
+    name: str,
+    library: Sequence[Path],
+    options: tuple[str, ...],
+    cache: Cache | None,
+) -> tuple[int, str]:
+    """What TLC says of a module that was changed, failing or not, if it can read it."""
+    key = key_of(module, config + extension, library, options) if cache else ""
     kept = cache.get(key) if cache else None
-    code, output = kept or run_tlc_in_jvm(module, extension, config, library, OPTIONS, QUICK)
+    code, output = kept or run_tlc_in_jvm(module, extension, config, library, options, QUICK)
     if code in _UNREADABLE:
         refuse_failure(output, code, name, module, library)
     if cache and not kept:
         cache.keep(key, code, output)
-    marks = _FIRST_VIOLATIONS.finditer(output)
-    return [watch[int(place) - 1] for mark in marks for place in mark["places"].split(",")]
+    return code, output
 
 
 def refuse_failure(

@@ -40,6 +40,19 @@ MqcheckAll == \\A mqcheckI \\in 1..{count} : TLCGet(MqcheckRegister(mqcheckI))
 """
 
 
+_BOUND = """\
+---- MODULE {module} ----
+EXTENDS {extends}, TLC
+{limit} == TLCGet("distinct") <= {most}
+====
+"""
+
+
+def bound_module(extends: str, most: int) -> str:
+    """The text of a module that extends another by LIMIT: no more states than so many."""
+    return _BOUND.format(module=MODULE, extends=extends, limit=LIMIT, most=most)
+
+
 def watch_module(extends: str, invariants: Sequence[str], most: int = 0) -> str:
     """The text of a module that extends another and watches some of its invariants.
 

@@ -1,4 +1,4 @@
-"""Where each invariant fails: the manifests say it, and `mqspec check --mutants` tries it."""
+"""Where each property fails: the manifests say it, and `mqspec check --mutants` tries it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ CHEAP = ("Retention", "Retry", "Route")
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_each_invariant_has_a_model_or_a_mutant_in_which_it_fails(protocol: str) -> None:
+def test_each_property_has_a_model_or_a_mutant_in_which_it_fails(protocol: str) -> None:
     listed = {model.name: model for model in protocols()[protocol]}
     killers = read_killers(MODELS / f"{protocol}.toml")
     claimed = {
         name
         for model in listed.values()
-        for name in model.config.invariants
+        for name in model.config.properties
         if name in model.holds and not model.defect
     }
     assert killers.keys() == claimed
@@ -32,7 +32,7 @@ def test_each_invariant_has_a_model_or_a_mutant_in_which_it_fails(protocol: str)
 
 
 @pytest.mark.parametrize("protocol", CHEAP)
-def test_each_invariant_fails_where_its_manifest_says(protocol: str) -> None:
+def test_each_property_fails_where_its_manifest_says(protocol: str) -> None:
     recorded = read_killers(MODELS / f"{protocol}.toml")
     fates = judge(protocols()[protocol], recorded, None, lambda _: None)
-    assert {fate.invariant: fate.killer for fate in fates} == recorded
+    assert {fate.property: fate.killer for fate in fates} == recorded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ Spec == Init /\\ [][Next]_Vars
 Enough == InRange /\\ (IF water = 3 THEN TRUE ELSE Small < 3)
 Few == buckets < 4
 Same == water = water
+Dry == [][water' # 9]_Vars
 Grows == [][buckets' >= buckets]_Vars
 ====
 """
@@ -55,7 +57,7 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Well.tla").write_text(MODULE)
     (tmp_path / "MC_Well.cfg").write_text("SPECIFICATION Spec\nINVARIANTS Enough Same\n")
     (tmp_path / "MC_Well__Deep.cfg").write_text("SPECIFICATION Spec\nINVARIANT Same\n")
-    monkeypatch.setattr(mutants, "_MOST", (500,))
+    monkeypatch.setattr(mutants, "_MOST", (100,))
     for module in (manifest, mutants):
         monkeypatch.setattr(module, "MODELS", tmp_path)
         monkeypatch.setattr(module, "TLA", tmp_path)
@@ -103,9 +105,9 @@ def test_a_mutant_of_what_a_model_extends_is_taken_though_the_original_is_beside
 def test_an_invariant_that_fails_in_no_mutant_is_told() -> None:
     told: list[str] = []
     enough, same = judge([MODEL], {}, None, told.append)
-    assert (enough.invariant, enough.killer) == ("Enough", Killer("MC_Well", DRY))
+    assert (enough.property, enough.killer) == ("Enough", Killer("MC_Well", DRY))
     assert told == ["MC_Well: Enough violated by Well.tla:12, Fill without water >= n"]
-    assert (same.invariant, same.models, same.killer) == ("Same", ("MC_Well",), None)
+    assert (same.property, same.models, same.killer) == ("Same", ("MC_Well",), None)
 
 
 def test_what_is_recorded_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,6 +129,20 @@ def test_where_no_mutant_is_found_a_model_that_breaks_it_will_do() -> None:
     enough, same = judge([MODEL, DEEP], wrong, None, lambda _: None)
     assert enough.killer == Killer("MC_Well", DRY)
     assert same.killer == Killer("MC_Well__Deep")
+
+
+def test_an_edit_made_by_hand_will_do_of_temporal_properties_too(tmp_path: Path) -> None:
+    (tmp_path / "MC_Well.cfg").write_text("SPECIFICATION Spec\nINVARIANT Enough\nPROPERTY Dry\n")
+    model = replace(MODEL, holds={"Enough": (), "Dry": ()})
+    edit = Killer("MC_Well", edit=("water' = rest", "water' = 9"))
+    recorded = {"Enough": edit, "Dry": edit}
+    told: list[str] = []
+    fates = judge([model], recorded, None, told.append)
+    assert {fate.property: fate.killer for fate in fates} == recorded
+    assert told == [
+        "MC_Well: Dry, Enough violated by Well.tla:13, an edit without water' = rest, "
+        "with water' = 9"
+    ]
 
 
 def test_every_module_has_mutants_and_keeps_its_properties() -> None:

@@ -38,7 +38,7 @@ class ModelsDirective(SphinxDirective):
     """Every model: what it is for, its bounds and size, what holds in it and what must not.
 
     With an argument, the models of one module only, each described on one page, and where each
-    of their invariants fails.
+    of their properties fails.
     """
 
     optional_arguments = 1
@@ -66,11 +66,11 @@ class ModelsDirective(SphinxDirective):
             )
             for name, killer in killers.items()
         )
-        about = "What says something can fail: for each invariant a model, or a mutant of it, which"
+        about = "What says something can fail: for each property a model, or a mutant of it, which"
         about += " has one guard or one update less, in which it does."
-        heads = ["invariant", "fails in", "changed to"]
+        heads = ["property", "fails in", "changed to"]
         body = (paragraph(nodes.Text(about)), table(heads, rows))
-        return anchored("Where each invariant fails", f"killers-{protocol}", *body)
+        return anchored("Where each property fails", f"killers-{protocol}", *body)
 
     def _summary(self) -> nodes.Node:
         rows = [
