@@ -231,6 +231,23 @@ def test_a_half_without_an_end_is_checked_back_also_after_a_crash(tmp_path: Path
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("sync_flush", [False, True])
+def test_an_end_counts_as_soon_as_it_is_written(tmp_path: Path, sync_flush: bool) -> None:
+    async def scenario() -> None:
+        config = BrokerConfig(transaction_time_out=0, transaction_op_batch_interval=60_000)
+        store_config = replace(SMALL, sync_flush=sync_flush)
+        async with running(tmp_path, broker_config=config, store_config=store_config) as cluster:
+            peer = await producer(cluster)
+            half = await send_half(peer, "T")
+            assert (await end(peer, half, ROLLBACK)).code == ResponseCode.SUCCESS
+            transactions.write_ops(cluster.brokers[0])
+            await transactions.check(cluster.brokers[0])
+            assert await cluster.brokers[0].is_log_on_disk()
+            assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 1
+
+    asyncio.run(scenario())
+
+
 def test_an_end_that_is_written_during_a_round_of_checks_counts(tmp_path: Path) -> None:
     async def scenario() -> None:
         config = BrokerConfig(transaction_time_out=0, transaction_op_batch_interval=60_000)

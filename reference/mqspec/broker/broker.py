@@ -227,6 +227,12 @@ class Broker:
             return timed
         return delay.schedule_message(self.store.delay_levels, timed)
 
+    async def is_log_on_disk(self) -> bool:
+        """Whether all that the log holds now is, once it was waited for."""
+        self.store.commit_commit_log()
+        end = self.store.unflushed.max
+        return await self._group_commit.flushed(end) is PutStatus.PUT_OK
+
     def update_config(self, config: BrokerConfig) -> None:
         """Take other options; a change of permissions is a change of all topics' routes."""
         is_registered_otherwise = config.broker_permission != self.config.broker_permission
@@ -498,7 +504,7 @@ class Broker:
     async def _persist_offsets(self) -> None:
         offsets = deepcopy(self.offsets)
         self.note_told("OffsetCommit", "offset_table", None, offsets.offset_table)
-        if await self._is_log_on_disk():  # no offset is, before its checkpoint (POP-002)
+        if await self.is_log_on_disk():  # no offset is, before its checkpoint (POP-002)
             # Also when nothing changed: what is written twice is in the .bak too.
             self._files.persist_offsets(offsets, clock_ms())
             self._note_whole("OffsetCommit", "offset_file", offsets.offset_table)
@@ -512,20 +518,14 @@ class Broker:
     async def _persist_delay(self) -> None:
         delivered = deepcopy(self.delay)
         self.note_told("Delay", "offset_table", None, delivered.offset_table)
-        if await self._is_log_on_disk():  # what is delivered is, before it is said so
+        if await self.is_log_on_disk():  # what is delivered is, before it is said so
             self._files.persist_delay(delivered, clock_ms())
             self._note_whole("Delay", "disk", delivered.offset_table)
 
     async def _persist_timers(self) -> None:
         delivered = timers.progress(self)
-        if delivered and await self._is_log_on_disk():
+        if delivered and await self.is_log_on_disk():
             timers.persist(self, delivered)
-
-    async def _is_log_on_disk(self) -> bool:
-        """Whether all that the log holds now is, once it was waited for."""
-        self.store.commit_commit_log()
-        end = self.store.unflushed.max
-        return await self._group_commit.flushed(end) is PutStatus.PUT_OK
 
     async def _register(self) -> None:
         await self._registrar.register_again(self.metadata)

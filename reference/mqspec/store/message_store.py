@@ -464,6 +464,11 @@ class MessageStore:
         """The queue offset behind the last visible message."""
         return self._state.consume_queue.get((topic, queue_id), log.EMPTY).max
 
+    def is_all_visible(self, topic: str, queue_id: int) -> bool:
+        """Whether all that was stored in a queue can be read."""
+        stored = self._state.topic_queue_table.get((topic, queue_id), 0)
+        return stored <= self.max_offset(topic, queue_id)
+
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int, boundary: Boundary) -> int:
         """The first message stored at the time or later (LOWER), or the last one stored at the
         time or earlier (UPPER), within [min, max]."""
