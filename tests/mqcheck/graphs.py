@@ -1,4 +1,4 @@
-"""State graphs of small models, each drawn once for all tests."""
+"""State graphs of small models, each drawn once for all tests; and counterexamples."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from functools import cache
 from mqcheck.behaviours import StateGraph, state_graph
 from mqcheck.config import Config, read_config
 from mqcheck.manifest import MODELS, Model, models
+from mqcheck.runner import plan, run_check
+from mqrules.scenario import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +41,12 @@ def smaller(name: str, **constants: int) -> Model:
 @cache
 def graph(name: str, **constants: int) -> StateGraph:
     return state_graph(smaller(name, **constants))
+
+
+def counterexample(model: str, name: str) -> tuple[Model, tuple[Step, ...]]:
+    """The model, and its counterexample to a property that it breaks."""
+    chosen = models()[model]
+    check = next(c for c in plan(chosen) if name in c.properties)
+    found = run_check(check).counterexample
+    assert found is not None
+    return chosen, found.steps

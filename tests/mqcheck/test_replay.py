@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
+from graphs import counterexample
 
 from mqcheck.manifest import Model, models
 from mqcheck.replay import Replayed, ReplayError, replay
-from mqcheck.runner import plan, run_check
 from mqcheck.scenario import begin
 from mqcheck.worlds import world_of
 from mqcheck.worlds.offset_commit import OffsetCommitWorld
@@ -21,14 +21,6 @@ from mqspec.core import group, offset_commit, rebalance
 from mqspec.core.allocation import AVG
 from mqspec.core.step import Change
 from mqspec.core.step import Step as CoreStep
-
-
-def counterexample(model: str, name: str) -> tuple[Model, tuple[Step, ...]]:
-    chosen = models()[model]
-    check = next(c for c in plan(chosen) if name in c.properties)
-    found = run_check(check).counterexample
-    assert found is not None
-    return chosen, found.steps
 
 
 @pytest.fixture(scope="module")

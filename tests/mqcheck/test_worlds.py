@@ -7,11 +7,11 @@ from dataclasses import replace
 from types import ModuleType
 
 import pytest
-from graphs import graph, smaller
+from graphs import counterexample, graph, smaller
 
 from mqcheck.behaviours import take_every_edge
 from mqcheck.manifest import models
-from mqcheck.replay import ReplayError
+from mqcheck.replay import ReplayError, replay
 from mqcheck.scenario import begin
 from mqcheck.worlds import world_of
 from mqspec.core import (
@@ -20,6 +20,7 @@ from mqspec.core import (
     delay,
     group,
     lock,
+    log,
     long_polling,
     offset_commit,
     pop,
@@ -28,6 +29,7 @@ from mqspec.core import (
     producer,
     push_consumer,
     rebalance,
+    recovery,
     retention,
     retry,
     subscription,
@@ -37,15 +39,21 @@ from mqspec.core.pop_order import OrderKey, PopOrderState
 from mqspec.core.record import Record
 from mqspec.core.retention import Round
 from mqspec.core.revive_log import AckMsg, PopCheckPoint
-from mqspec.core.step import Step
+from mqspec.core.step import Change, Step
 
 _ack, _change = pop_order.ack, pop.change_invisible_time
+_load, _redispatch = recovery.load, recovery.redispatch
 
 # Models whose own graphs take longer than a test should, with less of something.
 SMALLER: Mapping[str, Mapping[str, int]] = {
     "MC_Delay": {"MaxMessages": 1},
     "MC_Group": {"MaxPerturbations": 2},
     "MC_Transaction": {"MaxChecks": 0},
+    "MC_Log": {"MaxMessages": 2},
+    "MC_LogSyncFlush": {"MaxMessages": 2},
+    "MC_LogTransientStorePool": {"MaxMessages": 2},
+    "MC_Recovery": {"MaxMessages": 2},
+    "MC_RecoveryTwice": {"MaxMessages": 2, "SegmentSize": 2},
     "MC_PopProgress": {"Messages": 1},
     "MC_PopOrder": {"MaxAbandons": 0},
     "MC_Retention": {"MaxRecords": 3},
@@ -106,6 +114,14 @@ def _at_the_same_time(event: pop.ChangeInvisibleTime, now_ms: int) -> tuple[PopC
     """What 5.3.3 does in the millisecond of the pop (SameMillisecond)."""
     made, ack = _change(event, now_ms)
     return replace(made, key=made.key._replace(pop_time=event.handle.pop_time)), ack
+
+
+def _trusts_all(files: recovery.Files) -> Step:
+    """The walk begins in the last segment, whatever the checkpoint covers."""
+    last = max((segment.start for segment in files.segments), default=0)
+    changes = [change for change in _load(files).changes if change.key is not None]
+    at = (Change(name, None, last) for name in ("scan_from", "process_offset"))
+    return Step((*at, *changes))
 
 
 def _same(*events: object, **_: object) -> Step:
@@ -173,6 +189,11 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_Delay", delay, "persist", lambda _: {}, "Persist"),
         ("MC_Transaction", transaction, "check", _nothing, "Check"),
         ("MC_Transaction", transaction, "end_transaction", _nothing, "EndTransaction"),
+        ("MC_Log", log, "append_message", _nothing, "AppendMessage"),
+        ("MC_LogSyncFlush", log, "may_dispatch", lambda *_: False, "Dispatch"),
+        ("MC_LogTransientStorePool", log, "commit", _nothing, "Commit"),
+        ("MC_RecoveryTwice", recovery, "load", _trusts_all, "Load"),
+        ("MC_Recovery", recovery, "end_recovery", _nothing, "EndRecovery"),
         ("MC_PopChange", pop, "change_invisible_time", _at_the_same_time, "action"),
         ("MC_PopChange", pop, "commit_revive_offset", _nothing, "Persist"),
         ("MC_PopProgress", pop, "consume_revive_message", _nothing, "ConsumeReviveMessage"),
@@ -199,6 +220,22 @@ def test_a_core_that_decides_otherwise_is_found(
         take_every_edge(begin(smaller(name, **less)), drawn)
 
 
+def _never_back(state: recovery.RecoveryState, event: recovery.Scanned, log_min: int) -> Step:
+    """A record that is ahead of its queue is taken for one that enters none."""
+    step = _redispatch(state, event, log_min)
+    if step.result is recovery.RESCAN:
+        return Step((Change("process_offset", None, event.end),))
+    return step
+
+
+def test_a_walk_that_does_not_go_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, steps = counterexample("MC_RecoveryLostQueue", "NeverGoesBack")
+    assert len(replay(begin(model), steps)) == len(steps) - 1
+    monkeypatch.setattr(recovery, "redispatch", _never_back)
+    with pytest.raises(ReplayError, match="no Redispatch leads the reference"):
+        replay(begin(model), steps)
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -212,6 +249,9 @@ def test_a_core_that_decides_otherwise_is_found(
         "MC_EndsOnce",
         "MC_Transaction__NotesFailedCommits",
         "MC_PopOrder__AcksForgotten",
+        "MC_Pop__AckBeforeCheckPoint",
+        "MC_Log__DispatchBeforeFlush",
+        "MC_Recovery__KeepsOldTail",
         "MC_CleanExpired__KeepsProgress",
         "MC_Retention__LooksForOld",
     ],
