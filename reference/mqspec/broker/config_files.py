@@ -56,6 +56,7 @@ class ConfigFiles:
         self._groups = ConfigFile(config / "subscriptionGroup.json")
         self._offsets = ConfigFile(config / "consumerOffset.json")
         self._filters = ConfigFile(config / "consumerFilter.json")
+        self._written_filters: object = None
         self._delay = ConfigFile(config / "delayOffset.json")
         self._pop_order = ConfigFile(config / "consumerOrderInfo.json")
         self._assignment = ConfigFile(config / "messageRequestMode.json")
@@ -104,8 +105,11 @@ class ConfigFiles:
             raise _unreadable(self._filters, error) from None
 
     def persist_filters(self, state: ConsumerFilterState) -> None:
-        """On disk when this returns."""
-        self._filters.persist(consumer_filter.persist(state))
+        """On disk when this returns; most brokers have none, and need not write that again."""
+        content = consumer_filter.persist(state)
+        if content != self._written_filters:
+            self._filters.persist(content)
+            self._written_filters = content
 
     def load_delay(self) -> DelayState:
         """How far the delivery of delayed messages had come. Raises UserError where the file is
