@@ -80,9 +80,9 @@ def test_a_pull_with_a_newer_subscription_is_refused(scene: Scene, asked: int, c
     assert scene.broker.call(request).code == code
 
 
-@case("SUBS-019", party="system", after=STORED)
+@case("SUBS-006", "GROUP-009", party="broker", after=STORED)
 def test_a_member_that_changes_what_it_wants_misses_nothing(scene: Scene) -> None:
-    """The broker's half: a member's pulls name the version that it pulls by, as real ones do."""
+    """The broker's half of SUBS-019: a real member's pulls name the version that it pulls by."""
     topic, group = tagged(scene, "A B A B"), scene.group()
 
     def pull(offset: int, version: int) -> Frame:
