@@ -7,6 +7,7 @@ each run gets classes of its own: a class loader, dropped with the run.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -26,8 +27,10 @@ from mqspec import toolchain
 # Small models: the quick compiler and collector take half the time of the thorough ones.
 # TLC's classes are loaded for each run: their jar has its known sum, and to verify each class
 # again is a fifth of a small run. TLC clears a table in proportion to the memory that it has.
+# Java keeps the classes of a run softly: unless told so, until there is no memory left.
 QUICK = (
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m"),
+    "-XX:SoftRefLRUPolicyMSPerMB=0",
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
 )
 THOROUGH = ("-XX:+UseParallelGC",)
@@ -64,6 +67,8 @@ class Jvm:
 
         It is run on `module`, or on the text of a module that extends it.
         """
+        # Names of Java's objects stand in cycles: Java keeps those of the last run until now.
+        gc.collect(1)
         # TLC looks for a configuration beside the module or in the working folder only.
         (self._folder / "run.cfg").write_text(config, encoding="utf-8")
         output = self._folder / "output"
@@ -87,7 +92,7 @@ class Jvm:
             return 255, f"{output.read_text(encoding='utf-8')}\n{error.java_exception}"
         finally:
             stream.close()
-            loader.close()
+            self._let_go(loader)
             shutil.rmtree(self._folder / "states", ignore_errors=True)
         return code, output.read_text(encoding="utf-8")
 
@@ -124,6 +129,15 @@ class Jvm:
             # A TLC that has no such class counts as it likes.
             with suppress(Py4JJavaError):
                 self._gateway.jvm.java.lang.Class.forName(name, True, loader)
+
+    def _let_go(self, loader: Any) -> None:
+        """TLC exports the table of its fingerprints by RMI, which then keeps what reaches it.
+
+        That is all that a run had loaded and found, unless its static field lets the table go.
+        """
+        with suppress(Py4JJavaError):  # of another TLC
+            loader.loadClass("tlc2.TLCGlobals").getField("mainChecker").set(None, None)
+        loader.close()
 
     def _class_loader(self) -> Any:
         java = self._gateway.jvm.java
