@@ -3,7 +3,7 @@
 
     python3 run.py verify        check, prove, conform and audit; ends with the evidence matrix
     python3 run.py test          the linters, the type checker and the tests
-    python3 run.py bench         speed, beside Apache RocketMQ and alone
+    python3 run.py bench         speed, beside Apache RocketMQ and alone, and of the models
     python3 run.py docs          build the design reference into build/docs
     python3 run.py setup         only set up
     python3 run.py mqspec ...    the mqspec command, set up first

@@ -1,10 +1,10 @@
-"""The benchmark: figures of the reference, each with its bound.
+"""The benchmark: figures of the reference and of `mqspec check`, each with its bound.
 
     python3 run.py bench [--only PART ...] [--rounds 5] [--messages 20000]
 
 Parts: `speed` beside Apache RocketMQ 5.3.3; `flat`, the cost of a message in stores of all
-sizes; `recover`, an abnormal recovery. Writes build/bench.json. Exits with 1 where a figure
-is not within its bounds.
+sizes; `recover`, an abnormal recovery; `check`, the quick tier, and the runner beside TLC.
+Writes build/bench.json. Exits with 1 where a figure is not within its bounds.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from check import check
 from figures import Figure, Part
 from flat import flat
 from recover import recover
@@ -27,6 +28,7 @@ PARTS: Final[dict[str, Callable[[Path, argparse.Namespace], Part]]] = {
     "speed": lambda home, args: speed(home, args.rounds, args.messages),
     "flat": lambda home, args: flat(home, args.rounds),
     "recover": lambda home, args: recover(home, args.rounds),
+    "check": lambda home, args: check(home, args.rounds),
 }
 
 
