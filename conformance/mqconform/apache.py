@@ -22,6 +22,7 @@ _VIP_OFFSET: Final = 2  # the fast port is listenPort - 2
 
 _JVM: Final = (
     *("-Xmx384m", "-Xms384m", "-XX:MaxDirectMemorySize=768m"),
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",  # the transient store pool asks for it
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
     "-Drocketmq.broker.rebalance.lockMaxLiveTime=10000",  # ms, instead of a minute
 )

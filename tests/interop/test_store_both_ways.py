@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from mqconform.frame import Frame
 from mqconform.records import parse_records
 from mqconform.reference import serve
 from mqconform.transcript import Transcript
+from mqspec.core.bloom_filter import BITS, bit_positions
 
 TOPIC, GROUP, QUEUES = "BothWays", "BothWaysGroup", 3
 PERSISTED_S = 20.0  # offsets are written each 5 s, by Apache 10 s after its start
@@ -31,6 +33,11 @@ SIZES = {
     ("max-hash-slot-num", "maxHashSlotNum"): (100, 100),
     ("max-index-num", "maxIndexNum"): (60, 60),
 }
+
+# How a store puts messages on disk: by the time, before it answers, or from memory of its own.
+ASYNC = ("--no-sync-flush", "flushDiskType=ASYNC_FLUSH\n")
+SYNC = ("--sync-flush", "flushDiskType=SYNC_FLUSH\n")
+POOL = ("--transient-store-pool-enable", "transientStorePoolEnable=true\n")
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,9 @@ class Contents:
             offset = first // QUEUES + 7 * queue_id
             ok(broker, requests.commit_offset(GROUP, TOPIC, offset, queue_id))
             self.progress[queue_id] = offset
+            end = sum(each.queue_id == queue_id for each in self.stored)
+            # With a pool it is acknowledged before it is seen.
+            assert eventually(partial(_is_seen, broker, queue_id, end))
 
     def _note(self, answer: Frame, queue_id: int, key: str, body: bytes, i: int = 0) -> None:
         position = int(answer.fields["msgId"].split(",")[i][16:], 16)
@@ -104,6 +114,10 @@ class Contents:
         return {int(queue): at for queue, at in offsets.items()} == self.progress
 
 
+def _is_seen(broker: Connection, queue_id: int, end: int) -> bool:
+    return ok(broker, requests.max_offset(TOPIC, queue_id)).number("offset") == end
+
+
 def ok(broker: Connection, request: requests.Request) -> Frame:
     answer = broker.call(request)
     assert answer.code == 0, f"{request.code}: {answer.code} {answer.remark}"
@@ -136,13 +150,27 @@ def make_ready(broker: Connection) -> None:
     ok(broker, requests.unregister("client", GROUP))
 
 
+def filter_by_sql(broker: Connection, group: str) -> None:
+    """A group that filters by SQL92, and leaves."""
+    wants = requests.Subscription(TOPIC, "a = 1", 1, "SQL92")
+    ok(broker, requests.heartbeat("client", group, [wants]))
+    ok(broker, requests.unregister("client", group))
+
+
+def filters(store: Path) -> dict[str, object]:
+    """The bits in consumerFilter.json that stand for each group of the topic."""
+    content = loads((store / "config" / "consumerFilter.json").read_bytes())
+    kept = content["filterDataByTopic"][TOPIC]["groupFilterData"]
+    return {group: data["bloomFilterData"] for group, data in kept.items()}
+
+
 @contextmanager
-def served(store: Path, kill: bool) -> Iterator[Connection]:
+def served(store: Path, kill: bool, flush: str) -> Iterator[Connection]:
     """The reference on a store; in the end it is killed, or stopped cleanly."""
     options = [f"--{ours}={size}" for (ours, _), (size, _) in SIZES.items()]
     log = store.with_name(f"{store.name}.log")
     process, listening = serve(
-        log, "--store", str(store), "--nameserver-port=0", "--broker-port=0", *options
+        log, "--store", str(store), "--nameserver-port=0", "--broker-port=0", flush, *options
     )
     with process:
         try:
@@ -161,14 +189,19 @@ def stores() -> list[Contents]:
     return [Contents("clean"), Contents("killed")]
 
 
-def test_a_store_goes_both_ways(tmp_path: Path, stores: list[Contents]) -> None:
+@pytest.mark.parametrize("flushes", [(ASYNC, ASYNC), (SYNC, POOL)], ids=["async", "sync and pool"])
+def test_a_store_goes_both_ways(
+    tmp_path: Path, stores: list[Contents], flushes: tuple[tuple[str, str], ...]
+) -> None:
     apache = Apache(tmp_path)
     homes = [tmp_path / "broker-a", tmp_path / "broker-b"]
-    for home, contents in zip(homes, stores, strict=True):
+    for home, contents, (ours, theirs) in zip(homes, stores, flushes, strict=True):
         with (home / "conf" / "this.conf").open("a", encoding="utf-8") as config:
-            config.writelines(f"{theirs}={size}\n" for (_, theirs), (_, size) in SIZES.items())
-        with served(home / "store", kill=contents.name == "killed") as broker:
+            config.writelines(f"{name}={size}\n" for (_, name), (_, size) in SIZES.items())
+            config.write(theirs)
+        with served(home / "store", contents.name == "killed", ours) as broker:
             make_ready(broker)
+            filter_by_sql(broker, "FilteredHere")
             contents.write(broker, 150)
             contents.wait_for_progress(home / "store" / "config")
         assert (home / "store" / "abort").exists() == (contents.name == "killed")
@@ -180,14 +213,21 @@ def test_a_store_goes_both_ways(tmp_path: Path, stores: list[Contents]) -> None:
         for address, home, contents in zip(brokers, homes, stores, strict=True):
             with Connection(address, Transcript()) as broker:
                 contents.verify(broker)
+                filter_by_sql(broker, "FilteredThere")
                 contents.write(broker, 100)
                 contents.verify(broker)
                 contents.wait_for_progress(home / "store" / "config")
         apache.stop()  # broker-a; the other one is killed
     assert [(home / "store" / "abort").exists() for home in homes] == [False, True]
+    kept = filters(homes[0] / "store")
+    assert kept == {
+        group: {"bitNum": BITS, "bitPos": [*bit_positions(f"{group}#{TOPIC}")]}
+        for group in ("FilteredHere", "FilteredThere")
+    }
 
-    for home, contents in zip(homes, stores, strict=True):
-        with served(home / "store", kill=False) as broker:
+    for home, contents, (ours, _) in zip(homes, stores, flushes, strict=True):
+        with served(home / "store", False, ours) as broker:
             contents.verify(broker)
             contents.write(broker, 20)
             contents.verify(broker)
+    assert filters(homes[0] / "store") == kept
