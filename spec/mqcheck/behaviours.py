@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mqcheck.jvm import QUICK, run_tlc_in_jvm
 from mqcheck.manifest import TLA, Model
-from mqcheck.replay import ANY, World, take
+from mqcheck.replay import ANY, World, at_beginning, take
 from mqcheck.values import parse_state
 from mqrules import UserError
 from mqrules.scenario import Step
@@ -39,7 +39,7 @@ class Edge(NamedTuple):
 class StateGraph(NamedTuple):
     """All states of a model, by an id, and all steps between them."""
 
-    initial: str
+    initial: tuple[str, ...]
     states: Mapping[str, Mapping[str, object]]
     edges: tuple[Edge, ...]
 
@@ -53,7 +53,7 @@ def state_graph(model: Model) -> StateGraph:
 
 
 def parse_graph(text: str, where: str) -> StateGraph:
-    """Read TLC's drawing. Raises UserError where it has not just one initial state."""
+    """Read TLC's drawing. Raises UserError where it has no initial state."""
     states: dict[str, Mapping[str, object]] = {}
     edges: dict[Edge, None] = {}
     initial = []
@@ -64,9 +64,9 @@ def parse_graph(text: str, where: str) -> StateGraph:
             label = _ESCAPED.sub(lambda m: "\n" if m[1] == "n" else m[1], node["state"])
             states[node["id"]] = parse_state(label)
             initial += [node["id"]] if node["initial"] else []
-    if len(initial) != 1:
-        raise UserError(where, f"{len(initial)} initial states", "take a model that has one")
-    return StateGraph(initial[0], states, tuple(edges))
+    if not initial:
+        raise UserError(where, "no initial state", "take a model that has one")
+    return StateGraph(tuple(initial), states, tuple(edges))
 
 
 def take_every_edge(world: World, graph: StateGraph) -> int:
@@ -75,11 +75,11 @@ def take_every_edge(world: World, graph: StateGraph) -> int:
     Returns how many it took. Raises ReplayError that names the first one that it does not
     take so.
     """
-    worlds = {graph.initial: world}
+    worlds = {state: at_beginning(world, graph.states[state]) for state in graph.initial}
     following: dict[str, list[Edge]] = {state: [] for state in graph.states}
     for edge in graph.edges:
         following[edge.source].append(edge)
-    reached, taken = [graph.initial], 0
+    reached, taken = [*graph.initial], 0
     for source in reached:  # grows as we go
         for edge in following[source]:
             step = Step(edge.action, state=graph.states[edge.target])

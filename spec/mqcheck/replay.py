@@ -55,6 +55,10 @@ class World(ABC):
     def of(cls, constants: Mapping[str, Any]) -> World:
         """The world at the beginning of a model with these constants."""
 
+    def start_from(self, initial: Mapping[str, Any]) -> World:
+        """This world in an initial state of its model."""
+        return self
+
     @abstractmethod
     def state(self) -> dict[str, object]:
         """The module's variables, as TLC prints them; budgets and ghosts left out."""
@@ -69,12 +73,21 @@ def replay(world: World, steps: Sequence[Step]) -> list[Replayed]:
 
     Raises ReplayError that names the first step which the reference does not take so.
     """
-    _compare(world.state(), steps[0], "Init")
+    world = at_beginning(world, steps[0].state)
     done = []
     for number, step in enumerate(steps[1:], start=2):
         world, taken = take(world, step, f"step {number}")
         done.append(taken)
     return done
+
+
+def at_beginning(world: World, initial: Mapping[str, object]) -> World:
+    """The world in an initial state of its model. Raises ReplayError where it is in another."""
+    world = deepcopy(world).start_from(initial)
+    for name, value in world.state().items():
+        if value != initial[name]:
+            raise ReplayError(f"Init: {name} is {value!r}, in the model {initial[name]!r}")
+    return world
 
 
 def take(world: World, step: Step, where: str) -> tuple[World, Replayed]:
@@ -100,12 +113,6 @@ def take(world: World, step: Step, where: str) -> tuple[World, Replayed]:
                 changed = {name: value for name, value in after.items() if before[name] != value}
                 return trial, Replayed(action, parameters, changed)
     raise ReplayError(f"{where}: no {named or 'action'} leads the reference to {dict(step.state)}")
-
-
-def _compare(state: Mapping[str, object], step: Step, where: str) -> None:
-    for name, value in state.items():
-        if value != step.state[name]:
-            raise ReplayError(f"{where}: {name} is {value!r}, in the model {step.state[name]!r}")
 
 
 def require(condition: bool) -> None:

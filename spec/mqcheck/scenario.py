@@ -9,7 +9,7 @@ from typing import Any
 
 from mqcheck.behaviours import simulate
 from mqcheck.manifest import Model
-from mqcheck.replay import World, replay
+from mqcheck.replay import World, at_beginning, replay
 from mqcheck.tlc import Counterexample
 from mqcheck.worlds import world_of
 from mqrules import UserError
@@ -40,14 +40,13 @@ def behaviours_of(model: Model, count: int, seed: int) -> list[Scenario]:
     world = begin(model)
     title = f"{model.about.rstrip('.')}: a random behaviour"
     rules = tuple(sorted({rule for of in model.holds.values() for rule in of}))
-    init = Step("Init", state={name: plain(value) for name, value in world.state().items()})
     return [
         Scenario(
             f"{model.name}-{seed}-{number}",
             title,
             world.module,
             rules,
-            (init, *_replayed(world, steps)),
+            (_initial(world, steps), *_replayed(world, steps)),
         )
         for number, steps in enumerate(simulate(model, count, DEPTH, seed))
     ]
@@ -59,6 +58,11 @@ def begin(model: Model) -> World:
     if world is None:
         raise UserError(model.name, "cannot be replayed", "take a model of what the reference does")
     return world
+
+
+def _initial(world: World, steps: Sequence[Step]) -> Step:
+    state = at_beginning(world, steps[0].state).state()
+    return Step("Init", state={name: plain(value) for name, value in state.items()})
 
 
 def _replayed(world: World, steps: Sequence[Step]) -> tuple[Step, ...]:

@@ -70,7 +70,11 @@ def test_a_core_that_commits_the_largest_offset_is_found(monkeypatch: pytest.Mon
         take_every_edge(begin(model), graph(model.name))
 
 
-def test_a_graph_with_two_beginnings_is_refused() -> None:
+def test_a_graph_without_a_beginning_is_refused() -> None:
+    with pytest.raises(UserError, match="no initial state"):
+        parse_graph('1 [label="/\\\\ x = 0"]\n', "M")
+
+
+def test_a_graph_may_have_several_beginnings() -> None:
     text = '1 [label="/\\\\ x = 0",style = filled]\n2 [label="/\\\\ x = 1",style = filled]\n'
-    with pytest.raises(UserError, match="2 initial states"):
-        parse_graph(text, "M")
+    assert parse_graph(text, "M").initial == ("1", "2")

@@ -27,6 +27,7 @@ from mqspec.core import (
     pop_order,
     pop_polling,
     producer,
+    pull,
     push_consumer,
     rebalance,
     recovery,
@@ -49,6 +50,7 @@ SMALLER: Mapping[str, Mapping[str, int]] = {
     "MC_Delay": {"MaxMessages": 1},
     "MC_Group": {"MaxPerturbations": 2},
     "MC_Transaction": {"MaxChecks": 0},
+    "MC_TopicRoute": {"MaxQueues": 2},
     "MC_Log": {"MaxMessages": 2},
     "MC_LogSyncFlush": {"MaxMessages": 2},
     "MC_LogTransientStorePool": {"MaxMessages": 2},
@@ -189,6 +191,8 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_Delay", delay, "persist", lambda _: {}, "Persist"),
         ("MC_Transaction", transaction, "check", _nothing, "Check"),
         ("MC_Transaction", transaction, "end_transaction", _nothing, "EndTransaction"),
+        ("MC_TopicRoute", pull, "check_pull", _nothing, "PullMessage"),
+        ("MC_TopicRoute", producer, "publish_queues", lambda *_: [], "SendMessage"),
         ("MC_Log", log, "append_message", _nothing, "AppendMessage"),
         ("MC_LogSyncFlush", log, "may_dispatch", lambda *_: False, "Dispatch"),
         ("MC_LogTransientStorePool", log, "commit", _nothing, "Commit"),
@@ -218,6 +222,18 @@ def test_a_core_that_decides_otherwise_is_found(
     monkeypatch.setattr(module, function, broken)
     with pytest.raises(ReplayError, match=f"no {action} leads the reference"):
         take_every_edge(begin(smaller(name, **less)), drawn)
+
+
+def test_a_core_that_begins_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    less = SMALLER["MC_TopicRoute"]
+    drawn = graph("MC_TopicRoute", **less)
+    monkeypatch.setattr(rebalance, "rebalance_by_topic", _not_balanced)
+    with pytest.raises(ReplayError, match="Init: processQueueTable"):
+        take_every_edge(begin(smaller("MC_TopicRoute", **less)), drawn)
+
+
+def _not_balanced(*_: object) -> Step:
+    return Step(result=rebalance.Rebalanced(balanced=False))
 
 
 def _never_back(state: recovery.RecoveryState, event: recovery.Scanned, log_min: int) -> Step:
@@ -252,6 +268,7 @@ def test_a_walk_that_does_not_go_back_is_found(monkeypatch: pytest.MonkeyPatch) 
         "MC_Pop__AckBeforeCheckPoint",
         "MC_Log__DispatchBeforeFlush",
         "MC_Recovery__KeepsOldTail",
+        "MC_TopicRoute__RoutesOnce",
         "MC_CleanExpired__KeepsProgress",
         "MC_Retention__LooksForOld",
     ],
