@@ -1,0 +1,4 @@
+---- MODULE MC_NoticesOnce ----
+(* Rebalance by notices alone, after one change of membership. *)
+EXTENDS MC_Notices
+====

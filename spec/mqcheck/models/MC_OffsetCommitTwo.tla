@@ -1,0 +1,4 @@
+---- MODULE MC_OffsetCommitTwo ----
+(* OffsetCommit, of two messages. *)
+EXTENDS OffsetCommit
+====

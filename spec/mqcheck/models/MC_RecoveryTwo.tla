@@ -1,0 +1,4 @@
+---- MODULE MC_RecoveryTwo ----
+(* Recovery, of two messages. *)
+EXTENDS Recovery
+====
