@@ -79,13 +79,19 @@ BY_TOOL = (
     ("Retry", "Deliver", "held' = n", "MC_NoAnswerLost", "NothingLost"),
     ("Lock", "TryLockBatch", "mqLockTable' =", "MC_LongListener", "OneBelief"),
     ("Transaction", "Check", "halfOffset' =", "MC_TransactionEndsFirst", "OpMessagesAreKept"),
-    ("OffsetCommit", "ProcessConsumeResult", "consumed' =", "MC_LostProgress", "NothingSkipped"),
-    ("ConsumeOrderly", "Commit", "finished' =", "MC_OneByOne", "InOrder"),
+    (
+        "OffsetCommit",
+        "ProcessConsumeResult",
+        "IF rest = {}, which is TRUE",
+        "MC_LostProgress",
+        "NothingSkipped",
+    ),
+    ("ConsumeOrderly", "TakeMessages", "consumingMsgOrderlyTreeMap =", "MC_OneByOne", "InOrder"),
     ("Log", "AppendMessage", "topicQueueTable' =", "MC_LogSyncFlush", "QueueOffsetsAreDense"),
     ("Delay", "Deliver", "offsetTable' =", "MC_DelayNoKill", "NoRepeat"),
     ("PopOrder", "Pop", "orderInfo' =", "MC_PopOrder", "OneBatchAtATime"),
     ("Publish", "CheckSend", "requests' =", "MC_PublishNotStoreOk", "RefusedIsNotStored"),
-    ("Subscription", "RegisterConsumer", "heard' =", "MC_Subscription", "NewestIsKept"),
+    ("Subscription", "RegisterConsumer", "subscriptionTable' =", "MC_Subscription", "NewestIsKept"),
 )
 
 
