@@ -124,7 +124,13 @@ def test_what_is_recorded_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [enough.killer, same.killer] == [*recorded.values()]
 
 
-def test_where_no_mutant_is_found_a_model_that_breaks_it_will_do() -> None:
+def test_where_no_mutant_is_found_a_model_that_breaks_it_will_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def violations(_: Path, __: str, title: str, *___: object, **____: object) -> list[str]:
+        return ["Enough"] if title.endswith("Fill without water >= n") else []
+
+    monkeypatch.setattr(mutants, "violations", violations)
     wrong = {"Enough": Killer("MC_Well", "Well: Fill without n > 0")}
     enough, same = judge([MODEL, DEEP], wrong, None, lambda _: None)
     assert enough.killer == Killer("MC_Well", DRY)
