@@ -39,6 +39,10 @@ Y == Event[5]
 
 Elements(sequence) == {sequence[i] : i \in DOMAIN sequence}
 
+\* InQueue, but that the topic's messages are computed once: SubSeq makes a tuple of them.
+InTopic == SubSeq([k \in 1 .. Messages |-> k], 1, Messages)
+InQueueOfTrace(q) == IF q = "topic" THEN InTopic ELSE InRetryTopic
+
 TInit == PopInit /\ TraceInit
 
 -----------------------------------------------------------------------------
@@ -132,5 +136,17 @@ Shown ==
      checkPoints |-> {<<key, DOMAIN checkPoints[key]>> : key \in DOMAIN checkPoints},
      handles |-> {<<h.key, h.place>> : h \in handles}, due |-> DOMAIN due]
 
-TellAll == Tell(TRUE, ENABLED ReadStep, Shown)
+(***************************************************************************)
+(* Whether the log can be read.  In ENABLED, TLC would compute what an     *)
+(* entry is merged with anew wherever Merged names it.                     *)
+(***************************************************************************)
+CanConsume ==
+    /\ scanOffset < Len(log)
+    /\ StillOut(MergedAll(checkPoints, scanOffset + 1)) = X
+
+CanStep ==
+    /\ ENABLED ReadEvent
+    /\ IF Action = "ConsumeReviveMessage" THEN CanConsume ELSE ENABLED Step
+
+TellAll == Tell(TRUE, CanStep, Shown)
 =============================================================================

@@ -83,11 +83,12 @@ TimeOf(key) == key[3]
 (* What a queue holds: message k of the topic at place k; the retry topic  *)
 (* as it lies in the log.                                                  *)
 (***************************************************************************)
-InQueue(q) ==
-    IF q = "topic" THEN [k \in 1 .. Messages |-> k]
-    ELSE LET IsRetry(e) == e.kind = "retry"
-             entries    == SelectSeq(log, IsRetry)
-         IN  [k \in DOMAIN entries |-> entries[k].msg]
+InRetryTopic ==
+    LET IsRetry(e) == e.kind = "retry"
+        entries    == SelectSeq(log, IsRetry)
+    IN  [k \in DOMAIN entries |-> entries[k].msg]
+
+InQueue(q) == IF q = "topic" THEN [k \in 1 .. Messages |-> k] ELSE InRetryTopic
 
 (***************************************************************************)
 (* Of all the log before this nothing is needed any more.                  *)
