@@ -35,6 +35,14 @@ Y == Event[5]
 
 TraceTransactions == 0 .. TraceHalves - 1
 
+(***************************************************************************)
+(* In place of Halves and Prepared, so that a step costs no more in a long *)
+(* trace: an end is of the half that the event names, and a transaction    *)
+(* has the name of its first half.                                         *)
+(***************************************************************************)
+TheHalf == {X} \cap (0 .. Len(halfQueue) - 1)
+FirstHalves == {o \in 0 .. Len(halfQueue) - 1 : Half(o).transaction = o}
+
 TInit == TransactionInit /\ TraceInit
 
 -----------------------------------------------------------------------------
