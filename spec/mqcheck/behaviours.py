@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from mqcheck.jvm import QUICK, run_tlc_in_jvm
 from mqcheck.manifest import TLA, Model
-from mqcheck.replay import ANY, World, at_beginning, take
+from mqcheck.replay import ANY, World, at_beginning, take, take_no_other
 from mqcheck.values import parse_state
 from mqrules import UserError
 from mqrules.scenario import Step
@@ -69,11 +69,12 @@ def parse_graph(text: str, where: str) -> StateGraph:
     return StateGraph(tuple(initial), states, tuple(edges))
 
 
-def take_every_edge(world: World, graph: StateGraph) -> int:
-    """Have the core take every step of a graph, each from a world that came to its source.
+def take_every_edge(world: World, graph: StateGraph, *, and_no_other: bool = False) -> int:
+    """Have the core take every step of a graph, each from a world that came to its source; and,
+    of a world that keeps to the model's budgets, no step that the graph does not have.
 
     Returns how many it took. Raises ReplayError that names the first one that it does not
-    take so.
+    take so, or takes besides.
     """
     worlds = {state: at_beginning(world, graph.states[state]) for state in graph.initial}
     following: dict[str, list[Edge]] = {state: [] for state in graph.states}
@@ -81,13 +82,17 @@ def take_every_edge(world: World, graph: StateGraph) -> int:
         following[edge.source].append(edge)
     reached, taken = [*graph.initial], 0
     for source in reached:  # grows as we go
+        where = f"in {dict(graph.states[source])}"
         for edge in following[source]:
             step = Step(edge.action, state=graph.states[edge.target])
-            came_to, _ = take(worlds[source], step, f"in {dict(graph.states[source])}")
+            came_to, _ = take(worlds[source], step, where)
             taken += 1
             if edge.target not in worlds:
                 worlds[edge.target] = came_to
                 reached.append(edge.target)
+        if and_no_other:
+            targets = (graph.states[edge.target] for edge in following[source])
+            take_no_other(worlds[source], (graph.states[source], *targets), where)
     return taken
 
 

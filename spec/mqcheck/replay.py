@@ -12,7 +12,7 @@ replayed where some choice of them leads to the state that TLC prints.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
@@ -54,6 +54,15 @@ class World(ABC):
     @abstractmethod
     def of(cls, constants: Mapping[str, Any]) -> World:
         """The world at the beginning of a model with these constants."""
+
+    budgets: dict[str, int]
+    """How often a model allows what is left of it, by its constant: MaxCrashes and the like."""
+
+    def spend(self, budget: str) -> None:
+        """One less of a budget: of the guard of an action that a model bounds."""
+        left = self.budgets[budget]
+        require(left > 0)
+        self.budgets = {**self.budgets, budget: left - 1}
 
     def start_from(self, initial: Mapping[str, Any]) -> World:
         """This world in an initial state of its model."""
@@ -100,7 +109,30 @@ def take(world: World, step: Step, where: str) -> tuple[World, Replayed]:
     if named not in (*world.actions, ANY):
         raise ReplayError(f"{where}: the reference has no action {named}")
     before = world.state()
-    for action in [named] if named else world.actions:
+    for action, parameters, trial in _possible(world, [named] if named else world.actions):
+        after = trial.state()
+        if after.items() <= step.state.items():
+            changed = {name: value for name, value in after.items() if before[name] != value}
+            return trial, Replayed(action, parameters, changed)
+    raise ReplayError(f"{where}: no {named or 'action'} leads the reference to {dict(step.state)}")
+
+
+def take_no_other(world: World, states: Sequence[Mapping[str, object]], where: str) -> None:
+    """Whatever the reference can do next leads it to one of these states.
+
+    Raises ReplayError that names the first step which does not.
+    """
+    for action, parameters, trial in _possible(world, world.actions):
+        after = trial.state()
+        if not any(after.items() <= state.items() for state in states):
+            raise ReplayError(f"{where}: only the reference has {action}{parameters}, to {after}")
+
+
+def _possible(
+    world: World, actions: Iterable[str]
+) -> Iterator[tuple[str, tuple[object, ...], World]]:
+    """The steps that the reference can take: action, parameters and the world after them."""
+    for action in actions:
         domains = [list(world.domain(name)) for name in world.actions[action]]
         for parameters in product(*domains):
             trial = deepcopy(world)
@@ -108,11 +140,7 @@ def take(world: World, step: Step, where: str) -> tuple[World, Replayed]:
                 getattr(trial, snake_case(action))(*parameters)
             except NotEnabled:
                 continue
-            after = trial.state()
-            if after.items() <= step.state.items():
-                changed = {name: value for name, value in after.items() if before[name] != value}
-                return trial, Replayed(action, parameters, changed)
-    raise ReplayError(f"{where}: no {named or 'action'} leads the reference to {dict(step.state)}")
+            yield action, parameters, trial
 
 
 def require(condition: bool) -> None:

@@ -25,7 +25,9 @@ def test_the_core_takes_every_step_of_a_small_graph(name: str) -> None:
     model = models()[name]
     drawn = graph(name)
     assert len(drawn.states) == model.counts.distinct
-    assert take_every_edge(begin(model), drawn) == len(drawn.edges) >= len(drawn.states) - 1
+    bounded = name.startswith("MC_Rebalance")
+    taken = take_every_edge(begin(model), drawn, and_no_other=bounded)
+    assert taken == len(drawn.edges) >= len(drawn.states) - 1
 
 
 @pytest.mark.parametrize("name", LARGE)

@@ -175,6 +175,7 @@ def _take_every_action() -> None:
         {"m1": AVG, "m2": AVG},
         notices=True,
     )
+    members.budgets = {"MaxPerturbations": 4}
     members.join("m2")
     members.register_consumer("m2", "b1")
     members.notify_consumer_ids_changed("m1")

@@ -69,6 +69,7 @@ _OTHER_PROTOCOLS = {
     "KeepsProgress": True,
 }
 
+_BUDGETS = re.compile(r"\b(Max\w+) = \d")
 _CONSTANT = re.compile(r'(\w+)\s*(?:=|<-)\s*(\{[^}]*\}|"[^"]*"|\w+)')
 
 
@@ -84,7 +85,11 @@ def world_of(model: Model) -> World | None:
     if given.get("Remedies", frozenset()) - {"SyncFlush"}:
         return None
     named = next((module for constant, module in _WORLDS.items() if constant in given), None)
-    return _load(named).of(given) if named else None
+    if named is None:
+        return None
+    world = _load(named).of(given)
+    world.budgets = {name: given[name] for name in _BUDGETS.findall(model.config.rest)}
+    return world
 
 
 def _load(module: str) -> type[World]:

@@ -108,6 +108,7 @@ class CleanExpiredWorld(World):
         self.is_sent = True
 
     def fail_to_send_back(self, got: bool) -> None:
+        self.spend("MaxFailures")
         if got:
             self._copy()
         else:
@@ -128,6 +129,7 @@ class CleanExpiredWorld(World):
         self.consumed[offset] = _more(self.consumed[offset])
 
     def crash_member(self) -> None:
+        self.spend("MaxCrashes")
         self.member = ConsumerState()
         self.listening = {}
         self.picked, self.is_sent = None, False

@@ -80,11 +80,13 @@ class DelayWorld(World):
 
     def fail_to_deliver(self, level: int) -> None:
         self._look(level)
+        self.spend("MaxFailures")
 
     def persist(self) -> None:
         self.disk = json.dumps(delay.persist(self.broker))
 
     def load(self) -> None:
+        self.spend("MaxCrashes")
         self.broker = delay.load(json.loads(self.disk))
 
     def tick(self) -> None:

@@ -66,6 +66,7 @@ class GroupWorld(World):
 
     def join(self, member: str) -> None:
         require(self.status[member] == "out")
+        self.spend("MaxPerturbations")
         self.status[member] = "in"
 
     def leave(self, member: str) -> None:
@@ -84,6 +85,8 @@ class GroupWorld(World):
 
     def close_channel(self, member: str, broker: str) -> None:
         require(self.status[member] in ("in", "crashed") and member in self._channels(broker))
+        if self.status[member] == "in":
+            self.spend("MaxPerturbations")
         self._carry(broker, group.close_channel(self.brokers[broker], member))
 
     def scan_not_active_channel(self, member: str, broker: str) -> None:
@@ -102,6 +105,7 @@ class GroupWorld(World):
 
     def _stop(self, member: str, status: str) -> None:
         require(self.status[member] == "in")
+        self.spend("MaxPerturbations")
         self.status[member] = status
 
     def _channels(self, broker: str) -> tuple[str, ...]:

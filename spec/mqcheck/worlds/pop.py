@@ -85,13 +85,11 @@ class PopWorld(World):
         }[name]
 
     def state(self) -> dict[str, object]:
-        on_disk = offset_commit.load(json.loads(self.disk))
-        tables = {"offsetTable": _offsets(on_disk), "scanOffset": self.disk_scanned}
         return {
             "log": tuple(map(self._entry, self.log)),
             "flushed": self.flushed,
             "offsetTable": _offsets(self.offsets),
-            "disk": FrozenDict(tables),
+            "disk": self._on_disk(),
             "scanOffset": self._scan_offset(),
             "checkPoints": sequence_or_function(
                 {
@@ -128,6 +126,7 @@ class PopWorld(World):
 
     def change_invisible_time(self, held: Receipt) -> None:
         require(held.pop_time not in self.due)
+        self.spend("MaxChanges")
         event = pop.ChangeInvisibleTime(
             held.topic, GROUP, 0, held.offset, _handle(held), INVISIBLE_MS
         )
@@ -141,6 +140,7 @@ class PopWorld(World):
         self.pop_time += 1
 
     def abandon(self, held: Receipt) -> None:
+        self.spend("MaxAbandons")
         self.handles -= {held}
         self.late |= {held}
 
@@ -169,15 +169,20 @@ class PopWorld(World):
         apply(self.broker, pop.revive(0, held).changes)
 
     def persist(self) -> None:
+        require(self.budgets["MaxCrashes"] > 0)
+        self.spend("MaxPersists")
+        before = self._on_disk()
         step = pop.commit_revive_offset(self.broker, self.offsets, CONFIG.cluster_name, 0)
         apply(self.offsets, step.changes)
         needed = self.offsets.offset_table.get(REVIVE_KEY, -1) + 1
         is_all_done = needed == self.broker.scan_offset[0]
         self.disk_scanned = self.scanned if is_all_done else self._place(needed)
         self.disk = self._written()
+        require(self._on_disk() != before)
         self.flushed = len(self.log)
 
     def crash(self, end: int) -> None:
+        self.spend("MaxCrashes")
         self.log = self.log[:end]
         self.flushed = end
         self.offsets = offset_commit.load(json.loads(self.disk))
@@ -223,6 +228,10 @@ class PopWorld(World):
     def _messages(self, topic: str, offsets: Iterable[int]) -> object:
         queue = self._queue(topic)
         return sequence_or_function({offset + 1: _number(queue[offset]) for offset in offsets})
+
+    def _on_disk(self) -> FrozenDict:
+        offsets = offset_commit.load(json.loads(self.disk))
+        return FrozenDict({"offsetTable": _offsets(offsets), "scanOffset": self.disk_scanned})
 
     def _written(self) -> str:
         return json.dumps(offset_commit.persist(self.offsets))

@@ -85,6 +85,7 @@ class PopOrderWorld(World):
     def pop(self, attempt: str, count: int) -> None:
         first = _offset(self.offsets)
         require(first + count <= self.messages)
+        require(all(r.pop_time in self.due for r in self.receipts if r.attempt == attempt))
         self._pop(attempt, tuple(range(first, first + count)))
         self.receipts = frozenset(
             r for r in self.receipts if r.pop_time not in self.due or r.pop_time == self.pop_time
@@ -94,6 +95,7 @@ class PopOrderWorld(World):
     def reenter(self, attempt: str) -> None:
         last = self._last()
         require(last.attempt_id == attempt)
+        self.spend("MaxAbandons")
         self.receipts = frozenset(r for r in self.receipts if r.attempt != attempt)
         self._pop(attempt, tuple(range(_offset(self.offsets), last.offsets[-1] + 1)))
         self.pop_time += 1
@@ -109,6 +111,7 @@ class PopOrderWorld(World):
         apply(self.broker, step.changes)
 
     def abandon(self) -> None:
+        self.spend("MaxAbandons")
         self._expire()
 
     def time_up(self) -> None:
@@ -116,9 +119,12 @@ class PopOrderWorld(World):
         self._expire()
 
     def persist(self) -> None:
+        require(self.budgets["MaxCrashes"] > 0)
+        self.spend("MaxPersists")
         self.disk = self._files()
 
     def crash(self) -> None:
+        self.spend("MaxCrashes")
         self.offsets, self.broker = self._load()
 
     def _pop(self, attempt: str, offsets: tuple[int, ...]) -> None:

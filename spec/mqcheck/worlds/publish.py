@@ -68,7 +68,7 @@ class PublishWorld(World):
         self.brokers = sorted(set(brokers))
         self.mode = mode
         self.max_tries = max_tries if mode == "sync" else 1
-        self.losses_left, self.refusals_left = limits
+        self.losses_left, self.refusals_left = self.limits = limits
         self.avoids = avoids
         self.retries_not_store_ok = retries_not_store_ok
         self.producer = ProducerState()
@@ -116,6 +116,8 @@ class PublishWorld(World):
             "tried": tuple(self._number(one.tried) for one in sending),
             "lost": tuple(one.lost for one in sending),
             "notStoreOk": tuple(one.not_store_ok for one in sending),
+            "losses": self.limits[0] - self.losses_left,
+            "refusals": self.limits[1] - self.refusals_left,
         }
 
     def select_one_message_queue(self, message: int) -> None:

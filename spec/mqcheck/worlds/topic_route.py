@@ -66,7 +66,7 @@ class TopicRouteWorld(World):
 
     def start_from(self, initial: Mapping[str, Any]) -> TopicRouteWorld:
         numbers = initial["topicConfig"]
-        self.update_topic(numbers["read"], numbers["write"])
+        self._update_topic(numbers["read"], numbers["write"])
         self.register_broker()
         self.producer_route = self._route()
         self.member_route = {member: self._route() for member in self.members}
@@ -98,6 +98,10 @@ class TopicRouteWorld(World):
         }
 
     def update_topic(self, read: int, write: int) -> None:
+        self.spend("MaxChanges")
+        self._update_topic(read, write)
+
+    def _update_topic(self, read: int, write: int) -> None:
         topic = TopicConfig(TOPIC, read, write)
         step = metadata.update_topic(self.broker, topic, NOW_MS)
         require(step.result is None)

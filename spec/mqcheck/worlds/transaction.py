@@ -51,7 +51,8 @@ class TransactionWorld(World):
         "Kill": (),
     }
 
-    def __init__(self, transactions: Iterable[str], max_checks: int) -> None:
+    def __init__(self, transactions: Iterable[str], max_checks: int, ends_first: bool) -> None:
+        self.ends_first = ends_first
         self.config = BrokerConfig(transaction_check_max=max_checks)
         self.broker, self.offsets = TransactionState(), OffsetState()
         self.disk = json.dumps(offset_commit.persist(self.offsets))
@@ -67,7 +68,8 @@ class TransactionWorld(World):
     @classmethod
     def of(cls, constants: Mapping[str, Any]) -> TransactionWorld:
         """The world at the beginning of a model with these constants."""
-        return cls(sorted(constants["Transactions"]), constants["MaxChecks"])
+        numbers = constants["MaxChecks"], constants["EndsFirst"]
+        return cls(sorted(constants["Transactions"]), *numbers)
 
     def domain(self, name: str) -> Iterable[object]:
         return {
@@ -119,6 +121,7 @@ class TransactionWorld(World):
     def fail_to_publish(self, half: int) -> None:
         _, step = self._end(half)
         require(bool(step.sends))
+        self.spend("MaxFailures")
 
     def batch_send_op_message(self) -> None:
         step = transaction.batch_send_op_message(self.broker)
@@ -129,6 +132,7 @@ class TransactionWorld(World):
     def check(self) -> None:
         state = self.broker
         require(state.half_offset < len(self.halves))
+        require(not self.ends_first or state.half_offset in self.sent_ends)
         event = CheckRound(
             tuple(map(transaction.ended_halves, self.ops[state.op_offset :])),
             state.op_offset,
@@ -157,6 +161,7 @@ class TransactionWorld(World):
         self.disk = json.dumps(offset_commit.persist(self.offsets))
 
     def kill(self) -> None:
+        self.spend("MaxCrashes")
         self.broker = self._load()
         self.offsets = offset_commit.load(json.loads(self.disk))
 
