@@ -299,6 +299,8 @@ def test_a_walk_that_does_not_go_back_is_found(monkeypatch: pytest.MonkeyPatch) 
         "MC_LooksAgain",
         "MC_LongPolling__WakesOne",
         "MC_SystemCommitEach",
+        "MC_ComeAndGo",
+        "MC_PopCrashesTwice",
         "MC_Lock__BelievesTooLong",
         "MC_Fencing",
         "MC_RetrySeeded__TriesForEver",
