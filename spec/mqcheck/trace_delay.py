@@ -113,7 +113,7 @@ def delay_traces(lines: Iterable[Line]) -> list[Trace]:
     for number, line in enumerate(lines, start=1):
         if line.module in readers:
             readers[line.module](number, line, levels)
-    return [its.trace() for its in levels.values() if its.events]
+    return [its.trace() for its in levels.values() if its.messages]
 
 
 Levels = dict[tuple[str, int], _Projection]

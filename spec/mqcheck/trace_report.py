@@ -39,18 +39,34 @@ PROJECTIONS: Final[Mapping[str, Callable[[Iterable[Line]], Sequence[Trace]]]] = 
 """Of each module that has a TRACE_ model: how its traces are made of the lines of a file."""
 
 LEAST_REFUSED: Final = 0.95  # of all edits
-DECIDED: Final[Mapping[str, tuple[str, ...]]] = {
-    "Delay": ("DELAY-002", "DELAY-004"),
-    "Group": ("GROUP-001", "GROUP-003", "GROUP-005"),
-    "Lock": ("LOCK-001", "LOCK-004", "LOCK-008"),
-    "Log": ("LOG-001", "LOG-002", "LOG-003"),
-    "OffsetCommit": ("OFFSET-003", "OFFSET-010"),
-    "Pop": ("POP-001", "POP-002", "POP-003", "POP-014"),
-    "Rebalance": ("ALLOC-016", "GROUP-054"),
-    "Route": ("NAMESRV-005", "NAMESRV-009", "NAMESRV-015", "NAMESRV-027", "NAMESRV-028"),
-    "Transaction": ("TX-008", "TX-013", "TX-014"),
+DECIDED: Final[Mapping[str, Mapping[str, str]]] = {
+    "Delay": {"DELAY-002": "Deliver", "DELAY-004": "Deliver"},
+    "Group": {
+        "GROUP-001": "ConsumerIdList",
+        "GROUP-003": "RegisterConsumer",
+        "GROUP-005": "CloseChannel",
+    },
+    "Lock": {"LOCK-001": "TryLockBatch", "LOCK-004": "TryLockBatch", "LOCK-008": "Restart"},
+    "Log": {"LOG-001": "AppendMessage", "LOG-002": "AppendMessage", "LOG-003": "Dispatch"},
+    "OffsetCommit": {"OFFSET-003": "PersistAll", "OFFSET-010": "UpdateConsumerOffset"},
+    "Pop": {
+        "POP-001": "PopMessage",
+        "POP-002": "Revive",
+        "POP-003": "AckMessage",
+        "POP-014": "PopMessage",
+    },
+    "Rebalance": {"ALLOC-016": "RebalanceByTopic", "GROUP-054": "NotifyConsumerIdsChanged"},
+    "Route": {
+        "NAMESRV-005": "RefuseBroker",
+        "NAMESRV-009": "UnregisterBroker",
+        "NAMESRV-015": "RegisterBroker",
+        "NAMESRV-027": "UnregisterBroker",
+        "NAMESRV-028": "RegisterBroker",
+    },
+    "Transaction": {"TX-008": "Check", "TX-013": "Check", "TX-014": "EndTransaction"},
 }
-"""The rules of which an accepted trace of a module is a sample: a step against one is refused.
+"""The rules of which an accepted trace of a module is a sample, since a step against one is
+refused; and the action without which a trace has no case of it.
 
 No trace tells who gave up a lock (LOCK-003), where a record begins (LOG-004), or why a message
 was passed over (OFFSET-001).
@@ -108,10 +124,16 @@ def _report(module: str, traces: Sequence[Trace], console: Console) -> int:
 
 
 def _evidence(module: str, traces: Sequence[Trace], target: str) -> Iterator[Evidence]:
-    events = sum(len(trace.events) for trace in traces)
+    actions = Counter(event.action for trace in traces for event in trace.events)
     subject = f"TRACE_{module}"
-    for rule in DECIDED[module]:
-        detail: dict[str, str | int] = {"traces": len(traces), "events": events}
+    for rule, action in DECIDED[module].items():
+        if not actions[action]:
+            continue
+        detail: dict[str, str | int] = {
+            "traces": len(traces),
+            "events": actions.total(),
+            "cases": actions[action],
+        }
         if rule in IN_PART:
             detail["in part"] = IN_PART[rule]
         yield Evidence(rule, EvidenceKind.SAMPLED, subject, Verdict.HELD, target, detail=detail)

@@ -477,6 +477,17 @@ def test_what_a_trace_decides_in_part_is_said(tmp_path: Path) -> None:
     assert {rule for of_module in DECIDED.values() for rule in of_module} >= IN_PART.keys()
 
 
+def test_of_a_rule_without_a_case_there_is_no_evidence(tmp_path: Path) -> None:
+    rows = GROUPS.read_text(encoding="utf-8").splitlines(keepends=True)
+    killed = max(i for i, row in enumerate(rows) if '"segment_size"' in row)  # the second start
+    file, evidence = tmp_path / "trace.jsonl", tmp_path / "evidence.jsonl"
+    file.write_text("".join(rows[:killed]), encoding="utf-8")
+    assert check_trace_file(file, CONSOLE, evidence=evidence) == 0
+    cases = {record.rule: record.detail["cases"] for record in read_evidence(evidence)}
+    assert cases["LOCK-001"]
+    assert "LOCK-008" not in cases  # what a broker forgets when it starts again
+
+
 def test_what_is_accepted_is_sampled_evidence(tmp_path: Path) -> None:
     file = tmp_path / "evidence.jsonl"
     assert check_trace_file(FRAMES, CONSOLE, evidence=file) == 0
