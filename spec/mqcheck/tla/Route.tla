@@ -86,8 +86,9 @@ Init ==
 Registered(p) == topicQueueTable \cup topics
 
 (***************************************************************************)
-(* A report of one topic, from a process that is not in the routes.  It    *)
-(* would pass for all that the broker has, and is refused (NAMESRV-005).   *)
+(* A report of one topic, while the routes have no master.  It would pass  *)
+(* for all that the broker has, and is refused (NAMESRV-005); a slave that *)
+(* became the master has lost its former id with it.                       *)
 (***************************************************************************)
 TakesOneAsAll == FALSE
 
@@ -100,18 +101,21 @@ RegisterBroker(p) ==
     /\ UNCHANGED <<running, role, topics, network, perturbations>>
 
 (***************************************************************************)
-(* The master's broker gets a topic, and tells of this one alone.          *)
+(* The master's broker gets a topic, and tells of this one alone, which    *)
+(* also takes the place of a master that is gone.                          *)
 (***************************************************************************)
 CreateTopic(p, t) ==
     /\ p \in running /\ role[p] = 0
     /\ t \notin topics
     /\ topics' = topics \cup {t}
-    /\ IF brokerAddrTable[0] = p \/ TakesOneAsAll
+    /\ IF brokerAddrTable[0] # None \/ TakesOneAsAll
        THEN /\ brokerAddrTable' = With(brokerAddrTable, 0, p)
             /\ brokerLiveTable' = [brokerLiveTable EXCEPT ![p] = Cardinality(topics')]
             /\ topicQueueTable' = topicQueueTable \cup {t}
             /\ Hear(p)
-       ELSE UNCHANGED <<brokerAddrTable, brokerLiveTable, topicQueueTable, ghostVars>>
+       ELSE /\ brokerAddrTable' = Without(brokerAddrTable, p)
+            /\ Part(p)
+            /\ UNCHANGED <<brokerLiveTable, topicQueueTable>>
     /\ UNCHANGED <<running, role, network, perturbations>>
 
 -----------------------------------------------------------------------------
@@ -231,12 +235,12 @@ RegisteredIsListed ==
     \A i \in Ids, p \in Processes : IsThere(i, p) => brokerAddrTable[i] = p
 
 (***************************************************************************)
-(* NAMESRV-009, NAMESRV-020, NAMESRV-028.  Nobody else is, and while       *)
-(* nobody is there are no topics.                                          *)
+(* NAMESRV-009, NAMESRV-020, NAMESRV-028.  Nobody else is, and once all    *)
+(* are gone there are no topics.                                           *)
 (***************************************************************************)
 GoneIsNotListed ==
     /\ \A i \in Ids, p \in Processes : brokerAddrTable[i] = p => IsThere(i, p)
-    /\ brokerAddrTable = Nobody => topicQueueTable = {}
+    /\ (\A p \in Processes : brokerLiveTable[p] = None) => topicQueueTable = {}
 
 (***************************************************************************)
 (* NAMESRV-027.  While a process is in the routes the topics stay.         *)

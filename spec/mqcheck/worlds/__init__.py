@@ -23,6 +23,7 @@ _WORLDS: Mapping[str, str] = {
     "EndsFirst": "Transaction",
     "RevivesUnread": "Pop",
     "Attempts": "PopOrder",
+    "InitialTopics": "Route",
     "DrainsFirst": "TopicRoute",
     "MaxStops": "Recovery",
     "OffsetBeforeChecks": "Log",
