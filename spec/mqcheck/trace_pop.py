@@ -55,7 +55,6 @@ class _CheckPoint:
     """A checkpoint that the trace has."""
 
     name: tuple[str, int, int]  # queue, first place and number of the pop
-    revive_time: int  # ms
     acked: set[int] = field(default_factory=set)  # by whoever acknowledged
 
 
@@ -83,7 +82,7 @@ class _Projection:
     read: int = 0  # of that log
     scanned: int = 0  # of the revive queue
     out: dict[_Key, tuple[int, ...]] = field(default_factory=dict)  # of the checkpoints read
-    up: set[_Key] = field(default_factory=set)  # whose time is
+    revive_times: dict[_Key, int] = field(default_factory=dict)  # ms, until they are over
     changing: bool = False  # a change has left its checkpoint, and is not done
     snapshot: tuple[int, _Persisted] | None = None  # line and value of a persist that has begun
     file: _Persisted = _NOTHING
@@ -125,7 +124,8 @@ class _Projection:
         self.end += 1
         self.entries.append((at, self.end))
         name = (queue, key.start + 1, len(self.check_points) + 1)
-        self.check_points[key] = _CheckPoint(name, key.pop_time + message["invisible_time"])
+        self.check_points[key] = _CheckPoint(name)
+        self.revive_times[key] = key.pop_time + message["invisible_time"]
 
     def _popped(self, line: int, key: _Key, queue: str, message: Mapping[str, Any]) -> None:
         end = message["offsets"][-1] + 1
@@ -152,10 +152,10 @@ class _Projection:
 
     def looked(self, line: int, now_ms: int) -> None:
         """It is about to read the log, and to bring back what is due by now."""
-        for key, held in self.check_points.items():
-            if key not in self.up and now_ms - held.revive_time > _REVIVE_DELAY_MS:
-                self.up.add(key)
-                self._put(hidden("TimeUp", line, held.name[2]))
+        for key, revive_time in list(self.revive_times.items()):
+            if now_ms - revive_time > _REVIVE_DELAY_MS:
+                del self.revive_times[key]
+                self._put(hidden("TimeUp", line, self.check_points[key].name[2]))
 
     def scan(self, line: int, offset: int) -> None:
         """The revive queue is read up to an offset."""
