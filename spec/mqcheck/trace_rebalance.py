@@ -35,6 +35,8 @@ class _Round:
 
     began: int  # its line
     used: int | None = None  # the line where the list is used
+    own: tuple[str, int] | None = None  # writer and number of the line of what it drops itself
+    is_cut: bool = False  # a queue was given up meanwhile, to begin anew elsewhere
     woken: list[tuple[int, str]] = field(default_factory=list)  # before that: lines, and how
 
 
@@ -81,7 +83,7 @@ class _Projection:
             elif variable == "notices":
                 member.is_told = True
             elif (variable, key) == ("view", self.topic):
-                self._viewed(number, name, member, value)
+                self._viewed(number, line, member, value)
         for variable, key, *value in line.changes:
             match variable:
                 case "has_notified" if value[0]:
@@ -95,7 +97,7 @@ class _Projection:
                     self.add(number, "Crash", name)
                     del self.running[name]
                 case "process_queue_table" if key["topic"] == self.topic:
-                    self._changed(number, name, member, _queue(key), value)
+                    self._changed(number, line, member, _queue(key), value)
 
     def _woken(self, number: int, name: str, member: _Member) -> None:
         how = "NotifyConsumerIdsChanged" if member.is_told else "Wakeup"
@@ -105,7 +107,8 @@ class _Projection:
         else:
             self.add(number, how, name)
 
-    def _viewed(self, number: int, name: str, member: _Member, view: Mapping[str, Any]) -> None:
+    def _viewed(self, number: int, line: Line, member: _Member, view: Mapping[str, Any]) -> None:
+        name = line.process
         if view["mq_all"] is not None:
             route = sorted(map(_queue, view["mq_all"]))
             if route != member.route:
@@ -122,6 +125,7 @@ class _Projection:
             self.add(at, UNKNOWN, name, NONE, members)
         self._release(name, member.round, at)
         member.round.used = number
+        member.round.own = line.writer, line.seq + 1
 
     def _asked(self, began: int, ids: list[str]) -> tuple[int, str] | None:
         """Where a list was told since a rebalance began, and by which broker."""
@@ -135,15 +139,17 @@ class _Projection:
         of.woken.clear()
 
     def _changed(
-        self, number: int, name: str, member: _Member, queue: _Queue, value: list[Any]
+        self, number: int, line: Line, member: _Member, queue: _Queue, value: list[Any]
     ) -> None:
         is_held = bool(value) and not value[0]["dropped"]
         if is_held == (queue in member.held):
             return
         member.held ^= {queue}
-        if not (member.round and member.round.used):
+        if member.round and member.round.used:
+            member.round.is_cut |= not is_held and member.round.own != (line.writer, line.seq)
+        else:
             (place,) = self._numbers([queue])
-            self.add(number, UNKNOWN if is_held else "Drop", name, place)
+            self.add(number, UNKNOWN if is_held else "Drop", line.process, place)
 
     def _ended(self, name: str, member: _Member, *, is_whole: bool) -> None:
         this, member.round = member.round, None
@@ -152,6 +158,7 @@ class _Projection:
         if this.used is None:
             self.add(this.began, "Unknowing", name)
         else:
+            is_whole = is_whole and not this.is_cut
             action = "RebalanceByTopic" if is_whole else "RebalanceInPart"
             self.add(this.used, action, name, self._numbers(member.held))
         self._release(name, this, this.began)

@@ -20,6 +20,7 @@ from mqcheck.trace import NO_PROCESS, Constant, Event, Line, Trace, hidden, numb
 from mqcheck.trace_check import check_traces
 from mqcheck.trace_edits import edits_of
 from mqcheck.trace_offset_commit import offset_commit_traces
+from mqcheck.trace_rebalance import rebalance_traces
 from mqcheck.trace_report import DECIDED, IN_PART, PROJECTIONS, check_trace_file
 from mqcheck.trace_wire import is_recording, wire_lines
 from mqrules import EvidenceKind, UserError, read_evidence, rules
@@ -349,6 +350,33 @@ def test_also_without_their_numbers_most_edits_are_refused(
     # Steps that do not depend on each other may be swapped, and done by either of two members.
     assert survivors.keys() <= {"left out", "swapped", "process altered"}
     assert survivors.total() < 0.1 * len(edits)
+
+
+def test_a_queue_that_is_given_up_during_a_rebalance_makes_it_one_in_part() -> None:
+    first, second = ({"topic": "T", "broker_name": "b", "queue_id": i} for i in range(2))
+    table = {"channel_info_table": [["c", {"client_id": "a"}]]}
+    view = {"mq_all": [first, second], "cid_all": ["a"]}
+    taken = {"dropped": False}
+    own: list[dict[str, Any]] = [
+        {"module": "Rebalance", "reads": [["strategy", None, "AVG"]]},
+        {"module": "Rebalance", "changes": [["has_notified", None, False]]},
+        {"module": "Rebalance", "reads": [["view", "T", view]]},
+        {"module": "OffsetCommit", "changes": [["process_queue_table", first, taken]]},
+        {"module": "OffsetCommit", "changes": [["process_queue_table", second, taken]]},
+        {"module": "OffsetCommit", "changes": [["process_queue_table", first]]},
+        {"module": "Rebalance", "changes": [["balanced", None, True]]},
+    ]
+    heard = Line("b", 0, "b", "Group", changes=[["consumer_table", "G", table]])
+    told = Line("b", 1, "b", "Group", reads=[["consumer_table", "G", ["a"]]])
+
+    def last(lines: list[dict[str, Any]]) -> Event:
+        of_member = [Line("m", seq, "G/a", **line) for seq, line in enumerate(lines)]
+        (trace,) = rebalance_traces([of_member[0], heard, of_member[1], told, *of_member[2:]])
+        assert not check_traces([trace]).refusals
+        return trace.events[-1]
+
+    assert last(own)[:3] == ("RebalanceInPart", "G/a", (1,))
+    assert last([*own[:5], own[6]])[:3] == ("RebalanceByTopic", "G/a", (0, 1))
 
 
 def altered(lines: list[Line], where: int, old: str, new: str) -> list[Line]:
