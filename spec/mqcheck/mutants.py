@@ -89,19 +89,22 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
             for first, conjunct in conjuncts
             if _is_whole(conjunct)
         ]
-        for first, last in _filters(code, begin, end):
-            edits.append((first, code[first:last], code[first:last], "TRUE"))
-        for found in _CONDITION.finditer(code, begin, end):
-            for answer in ("FALSE", "TRUE"):
-                told = f"IF {found[1]}, which is {answer}"
-                edits.append((found.start(1), found[1], told, answer))
-        for found in _ARM.finditer(code, begin, end):
-            edits.append((found.start(1), found[1], f"CASE {found[1]}, which is FALSE", "FALSE"))
-        for first, old, told, new in edits:
+        for first, old, told, new in [*edits, *_without_conditions(code, begin, end)]:
             if new is not None and not any(first in place for place in of_ghosts):
                 changed = text[:first] + new + text[first + len(old) :]
                 line = text.count("\n", 0, first) + 1
                 yield Mutant(module, name, line, " ".join(told.split()), changed)
+
+
+def _without_conditions(code: str, begin: int, end: int) -> Iterator[tuple[int, str, str, str]]:
+    """Of each condition in a value: where it stands, its text, how to tell it, what it becomes."""
+    for first, last in _filters(code, begin, end):
+        yield first, code[first:last], code[first:last], "TRUE"
+    for found in _CONDITION.finditer(code, begin, end):
+        for answer in ("FALSE", "TRUE"):
+            yield found.start(1), found[1], f"IF {found[1]}, which is {answer}", answer
+    for found in _ARM.finditer(code, begin, end):
+        yield found.start(1), found[1], f"CASE {found[1]}, which is FALSE", "FALSE"
 
 
 def _variables(code: str) -> frozenset[str]:
