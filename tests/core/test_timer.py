@@ -143,7 +143,9 @@ def test_a_look_at_a_full_wheel_touches_few_slots() -> None:
 
 def test_a_time_within_a_second_is_that_second_s() -> None:
     state = TimerState(SECOND_MS, next_slot=SECOND_MS)
-    waits = structs.replace(message(), properties=f"TIMER_OUT_MS\x01{SECOND_MS + 2700}\x02".encode())
+    waits = structs.replace(
+        message(), properties=f"TIMER_OUT_MS\x01{SECOND_MS + 2700}\x02".encode()
+    )
     apply(state, enqueue(state, 0, waits).changes)
     assert turn(state, SECOND_MS + 2999) == []
     assert turn(state, SECOND_MS + 3000) == [(0,)]
