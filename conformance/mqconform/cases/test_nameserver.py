@@ -264,6 +264,16 @@ def test_of_equal_registrations_of_one_id_the_last_counts(scene: Scene) -> None:
         assert addresses(scene, topic) == [{"0": broker.address}]
 
 
+@case("NAMESRV-015", party="nameserver", after=REGISTERED)
+def test_a_report_of_one_topic_takes_a_place_as_well(scene: Scene) -> None:
+    topic, other, new = scene.name("T"), scene.name("T"), scene.name("T")
+    first = Broker(scene, 12)
+    second = Broker(scene, 13, twin=first)
+    assert first.register({topic: 1, other: 1}) == 0
+    assert second.register({new: 1}) == 0
+    assert addresses(scene, topic) == addresses(scene, new) == [{"0": second.address}]
+
+
 @case("NAMESRV-016", "NAMESRV-017", party="nameserver", after=REGISTERED)
 def test_queues_are_those_of_the_newest_data_version(scene: Scene) -> None:
     broker, topic, other = Broker(scene), scene.name("T"), scene.name("T")
@@ -462,6 +472,15 @@ def test_an_address_has_one_id(scene: Scene) -> None:
     assert broker.register({topic: 1, other: 1}) == 0
     assert broker.register({topic: 1, other: 1}, brokerId=1) == 0
     assert addresses(scene, topic) == [{"1": broker.address}]
+
+
+@case("NAMESRV-005", "NAMESRV-028", party="nameserver", after=REGISTERED)
+def test_a_registration_that_is_refused_takes_the_former_id(scene: Scene) -> None:
+    broker, topic, other = Broker(scene, 21), scene.name("T"), scene.name("T")
+    assert broker.register({topic: 1, other: 1}) == 0
+    assert broker.register({}, brokerId=1) == 0
+    assert broker.register({topic: 1}) == 1
+    assert addresses(scene, topic) == [{}]
 
 
 def options(scene: Scene) -> dict[str, str]:
