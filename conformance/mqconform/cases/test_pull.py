@@ -179,15 +179,20 @@ def test_a_held_pull_is_not_woken_by_another_tag(scene: Scene) -> None:
 
 @case("PULL-010", party="broker", after=HELD)
 def test_a_held_pull_is_woken_by_its_tag_after_another(scene: Scene) -> None:
-    topic, group = scene.topic(), scene.group()
-    consumer = scene.connect()
-    request = requests.pull(topic, group, subscription="A", suspend_ms=LONG_MS)
-    held = hold(scene, consumer, request)
-    scene.send(topic, b"other", tag="B")
-    scene.send(topic, b"mine", tag="A")
-    answer = consumer.answer(held)
-    assert (answer.code, bodies(answer)) == (0, [b"mine"])
-    assert answer.number("nextBeginOffset") == 2
+    for _ in range(3):
+        topic, group = scene.topic(), scene.group()
+        consumer = scene.connect()
+        request = requests.pull(topic, group, subscription="A", suspend_ms=LONG_MS)
+        held = hold(scene, consumer, request)
+        scene.send(topic, b"other", tag="B")
+        scene.send(topic, b"mine", tag="A")
+        answer = consumer.answer(held)
+        if fields(answer, "nextBeginOffset") == (20, 1):
+            continue  # the scan, which looks at no tag, came between the two
+        assert (answer.code, bodies(answer)) == (0, [b"mine"])
+        assert answer.number("nextBeginOffset") == 2
+        return
+    pytest.fail("answered for the other tag, three times")
 
 
 @case("PULL-011", party="broker", after=HELD)
