@@ -63,7 +63,7 @@ DECIDED: Final[Mapping[str, Mapping[str, str]]] = {
         "NAMESRV-027": "UnregisterBroker",
         "NAMESRV-028": "RegisterBroker",
     },
-    "Transaction": {"TX-008": "Check", "TX-013": "Check", "TX-014": "EndTransaction"},
+    "Transaction": {"TX-008": "Check", "TX-013": "Kill", "TX-014": "EndTransaction"},
 }
 """The rules of which an accepted trace of a module is a sample, since a step against one is
 refused; and the action without which a trace has no case of it.
@@ -76,6 +76,7 @@ IN_PART: Final[Mapping[str, str]] = {
     "ALLOC-016": "of members that use averagely; of a rebalance in part, that they take no more",
     "GROUP-001": "who is entered is listed; whether a heartbeat enters its sender is not told",
     "GROUP-003": "a new member; a change of topics is not told from one more connection",
+    "NAMESRV-009": "of a broker that is gone, whatever took it out of the routes",
     "POP-001": "while the broker is not killed: then a group's offset may go back",
     "POP-002": "what is out of a checkpoint that is done comes again; not that each is done once",
     "TX-008": "that it is parked, and when; not what is stored of it",
