@@ -23,7 +23,7 @@
 (*                                                                         *)
 (* Steps of the reference that Route leaves out: DeleteTopic, by an        *)
 (* administrator, and PickTopicRoute.  RefuseBroker is a CreateTopic of a  *)
-(* process that is not in the routes (NAMESRV-005).                        *)
+(* broker that has no master in the routes (NAMESRV-005).                  *)
 (*                                                                         *)
 (* Hidden: running and network.  A process that is gone unregistered, lost *)
 (* its connection, or was silent: nothing tells which, and all are         *)
@@ -50,9 +50,16 @@ Tells ==
                    perturbations>>
 
 (***************************************************************************)
-(* A first registration of one topic alone.                                *)
+(* A first registration of one topic alone.  Who had another id has lost   *)
+(* it then.                                                                *)
 (***************************************************************************)
 IsOneOfAll(p) == brokerAddrTable[role[p]] = None /\ Cardinality(topics) = 1
+
+RefuseBroker(p) ==
+    /\ IsOneOfAll(p)
+    /\ brokerAddrTable' = Without(brokerAddrTable, p)
+    /\ Part(p)
+    /\ UNCHANGED <<brokerLiveTable, topicQueueTable, running, role, topics, network, perturbations>>
 
 DeleteTopic(t) ==
     /\ t \in topicQueueTable
@@ -72,7 +79,7 @@ PickTopicRoute(t) ==
 Step ==
     CASE Action = "Tell" -> Tells
       [] Action = "RegisterBroker" -> ~IsOneOfAll(X) /\ RegisterBroker(X) /\ RoutesAfter
-      [] Action = "RefuseBroker" -> IsOneOfAll(X) /\ UNCHANGED vars /\ RoutesAfter
+      [] Action = "RefuseBroker" -> RefuseBroker(X) /\ RoutesAfter
       [] Action = "UnregisterBroker" -> ScanNotActiveBroker(X) /\ RoutesAfter
       [] Action = "PickTopicRoute" ->
             {Y[i] : i \in DOMAIN Y} = PickTopicRoute(X) /\ UNCHANGED vars
