@@ -136,7 +136,7 @@ def _schema(kind: Any) -> dict[str, Any]:
         return {"type": "array", "items": _schema(args[0])}
     if origin is not None and issubclass(origin, Mapping):
         return {"type": "object", "additionalProperties": _schema(args[1])}
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         fields = _fields(kind)
         return {
             "type": "object",
