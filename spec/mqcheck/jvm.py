@@ -24,17 +24,20 @@ from mqcheck.watch import MODULE
 from mqrules import UserError
 from mqspec import toolchain
 
-# Small models: the quick compiler and collector take half the time of the thorough ones.
+# One worker at a time: collectors of several threads take more of the processor than they save.
 # TLC's classes are loaded for each run: their jar has its known sum, and to verify each class
-# again is a fifth of a small run. TLC clears a table in proportion to the memory that it has.
-# Java keeps the classes of a run softly: unless told so, until there is no memory left.
-QUICK = (
-    *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx512m"),
-    "-XX:SoftRefLRUPolicyMSPerMB=0",
+# again is a fifth of a small run. Java keeps the classes of a run softly: unless told so, until
+# there is no memory left.
+THOROUGH = (
+    *("-XX:+UseSerialGC", "-XX:SoftRefLRUPolicyMSPerMB=0"),
     *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
 )
-THOROUGH = ("-XX:+UseParallelGC",)
+# Small models: the quick compiler takes half the time of the thorough one.
+QUICK = (*THOROUGH, "-XX:TieredStopAtLevel=1", "-Xmx512m")
 TRACES = ("-XX:+UseSerialGC", "-Xss64m")  # TLA+'s parser goes deep into a long sequence
+# Of the memory, for the table of fingerprints, which TLC clears at the start of a run: of 1 GiB,
+# enough for 2.5 million states; what is more goes to disk.
+FINGERPRINTS = "0.02"
 _EXPRESSION_COUNTERS = ("tlc2.tool.impl.Spec", "tlc2.value.impl.Value")
 
 
@@ -73,6 +76,7 @@ class Jvm:
         (self._folder / "run.cfg").write_text(config, encoding="utf-8")
         output = self._folder / "output"
         arguments = ["-tool", "-workers", "1", "-metadir", str(self._folder / "states")]
+        arguments += ["-fpmem", FINGERPRINTS]
         name = module.stem
         if extension:
             name = MODULE
