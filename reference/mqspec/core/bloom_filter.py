@@ -20,7 +20,7 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 def bit_positions(text: str) -> tuple[int, ...]:
     """The bits of a text, by double hashing."""
-    digest = murmur3(text.encode())
+    digest = murmur3(text.encode(errors="replace"))
     first, second = _signed(digest), _signed(digest >> 32)
     combined = (_signed(first + n * second) for n in range(1, HASHES + 1))
     return tuple((~hash_ if hash_ < 0 else hash_) % BITS for hash_ in combined)

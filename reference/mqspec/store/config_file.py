@@ -66,7 +66,7 @@ class ConfigFile:
         for renamed in self._disk.make_directory(self.path.parent):
             self._disk.sync_directory(renamed)
         new = self.path.with_name(self.path.name + ".new")
-        self._disk.write(new, _dump(content, "").encode())
+        self._disk.write(new, _dump(content, "").encode(errors="replace"))
         if self.path.exists():
             self._disk.replace(self.path, self._bak)
         self._disk.replace(new, self.path)
