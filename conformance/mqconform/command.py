@@ -149,6 +149,8 @@ def run_pytest(words: list[str], plugin: object) -> None:
     code = pytest.main(["-p", "no:terminal", *where, *words], plugins=[plugin])
     if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):
         raise UserError("-k", "not an expression that pytest understands")
+    if code is pytest.ExitCode.INTERRUPTED:  # also by a module of cases that cannot be imported
+        raise UserError("cases", "interrupted: not all were run")
 
 
 def _deviations(target: Target) -> list[Deviation]:

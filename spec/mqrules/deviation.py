@@ -39,7 +39,9 @@ def read_deviations(path: Path) -> list[Deviation]:
     found = [decode(Deviation, entry, f"{path}[{i}]") for i, entry in enumerate(entries)]
     for i, deviation in enumerate(found):
         try:
-            re.compile(deviation.fails)
+            is_any = re.search(deviation.fails, "")
         except re.error as error:
             raise UserError(f"{path}[{i}]", f"'fails' is not a pattern: {error}") from None
+        if is_any:
+            raise UserError(f"{path}[{i}]", "'fails' is a pattern of any failure")
     return found

@@ -34,6 +34,7 @@ def test_a_deviation_explains_the_failure_that_it_tells_of_and_no_other(tmp_path
     ("old", "new", "message"),
     [
         ("^Assert", "(", "'fails' is not a pattern"),
+        ("^AssertionError: assert 4 == 3", ".*", "'fails' is a pattern of any failure"),
         ("fails", "fials", "fials"),
         ("[[deviation]]", "[[", "not a deviations file"),
     ],

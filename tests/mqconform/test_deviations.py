@@ -1,0 +1,48 @@
+"""The deviations that are listed for Apache RocketMQ, and runs that did not come to their end."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+import pytest
+
+from mqconform.command import run_pytest
+from mqconform.plugin import Selection
+from mqrules import Deviation, UserError
+from mqrules.deviation import read_deviations
+
+with as_file(files("mqconform") / "deviations" / "apache-5.3.3.toml") as listed:
+    DEVIATIONS = read_deviations(listed)
+
+UNTOLD = [
+    AssertionError("assert False"),
+    AssertionError("code 1 'busy', not 0"),
+    ConnectionError("closed"),
+    TimeoutError("no answer"),
+    UserError("broker-a", "does not answer"),
+]  # failures that no entry tells of
+
+
+class Interrupted(Selection):
+    """Ctrl-C while the cases run."""
+
+    def pytest_runtestloop(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_each_deviation_is_of_a_case_and_a_rule_of_it() -> None:
+    selection = Selection()
+    run_pytest(["--collect-only"], selection)
+    assert len({deviation.case for deviation in DEVIATIONS}) == len(DEVIATIONS) > 0
+    for deviation in DEVIATIONS:
+        assert deviation.rule in selection.results[deviation.case].case.rules
+
+
+@pytest.mark.parametrize("deviation", DEVIATIONS, ids=lambda deviation: deviation.case)
+def test_a_deviation_explains_no_other_failure(deviation: Deviation) -> None:
+    assert not any(deviation.explains(error) for error in UNTOLD)
+
+
+def test_a_run_that_is_interrupted_is_none() -> None:
+    with pytest.raises(UserError, match="interrupted"):
+        run_pytest(["-k", "heartbeat"], Interrupted())
