@@ -100,12 +100,22 @@ def read_lines(path: Path) -> list[Line]:
     return lines
 
 
+def pairs(table: Any) -> Iterable[tuple[Any, Any]]:
+    """The items of a table whose keys are no text: a list of pairs, or an object without any."""
+    return table or ()
+
+
 NO_PROCESS = "nobody"
 
 
 def hidden(action: str, line: int, x: Value = NONE, process: str = NO_PROCESS) -> Event:
     """An event that no process told, and that the others imply."""
     return Event(action, process, x, NONE, line, is_hidden=True)
+
+
+def by_line(events: Iterable[Event]) -> list[Event]:
+    """The events in the order of their lines; those of one line as they were found."""
+    return sorted(events, key=lambda event: event.line)
 
 
 def numbered(events: Iterable[Event]) -> tuple[Event, ...]:

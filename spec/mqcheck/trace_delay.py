@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mqcheck.trace import NONE, UNTOLD, Event, Line, Trace, hidden, numbered
+from mqcheck.trace import NONE, UNTOLD, Event, Line, Trace, hidden, numbered, pairs
 from mqspec.core.delay import queue_of
 from mqspec.core.log import SCHEDULE_TOPIC
 
@@ -33,12 +33,12 @@ class _Projection:
     broker: str
     level: int
     delay_ms: int
-    events: list[_Told | None] = field(default_factory=list)
+    events: list[_Told] = field(default_factory=list)
     undispatched: dict[int, _Told] = field(default_factory=dict)  # by queue offset
     before: tuple[int, int] | None = None  # messages, and how many of them were delivered
     messages: int = 0
     disk: int = 0
-    snapshot: tuple[int, int, int] | None = None  # place, line and value of a persist that began
+    snapshot: tuple[int, int] | None = None  # line and value of a persist that began
 
     def found(self, number: int, messages: int) -> None:
         """What is in the queue when the broker starts."""
@@ -60,25 +60,25 @@ class _Projection:
         self._add(number, "Deliver", offset).now_ms = now_ms
 
     def begins_to_persist(self, number: int, offset: int) -> None:
-        self.snapshot = (len(self.events), number, offset)
-        self.events.append(None)
+        self.snapshot = (number, offset)
 
     def persisted(self, offset: int) -> None:
-        if self.snapshot and offset != self.disk:
-            self._persist("Persist", *self.snapshot)
+        if offset != self.disk:
+            self._add_persist("Persist")
         self.disk, self.snapshot = offset, None
 
     def loaded(self, number: int, offset: int) -> None:
         if self.before is None:
             self.before = (self.messages, offset)
         else:
-            if self.snapshot:
-                self._persist("MayPersist", *self.snapshot)
+            self._add_persist("MayPersist")
             self._add(number, "Load", offset)
         self.disk, self.snapshot = offset, None
 
-    def _persist(self, action: str, place: int, number: int, offset: int) -> None:
-        self.events[place] = _Told(Event(action, self.broker, offset, line=number))
+    def _add_persist(self, action: str) -> None:
+        if self.snapshot:
+            number, offset = self.snapshot
+            self._add(number, action, offset)
 
     def _add(self, number: int, action: str, x: int, y: int = NONE) -> _Told:
         told = _Told(Event(action, self.broker, x, y, number))
@@ -88,7 +88,7 @@ class _Projection:
     def trace(self) -> Trace:
         events: list[Event] = []
         began_ms = now_ms = None
-        for told in filter(None, self.events):
+        for told in sorted(self.events, key=lambda told: told.event.line):
             if told.now_ms is not None and (now_ms is None or now_ms < told.now_ms):
                 if now_ms is not None:
                     events.append(hidden("Elapse", told.event.line, told.now_ms - now_ms))
@@ -128,7 +128,7 @@ def _read_delay(number: int, line: Line, levels: Levels) -> None:
         elif key is not None and line.event:
             levels[line.process, queue_of(key)].delivered(number, value, line.event["now_ms"])
         else:
-            offsets = dict(value or ())
+            offsets = dict(pairs(value))
             for its in _of(line.process, levels):
                 offset = offsets.get(its.level, 0)
                 if line.reads:
@@ -144,7 +144,7 @@ def _read_log(number: int, line: Line, levels: Levels) -> None:
         if variable != "topic_queue_table":
             continue
         if key is None:
-            found = {tuple(queue): messages for queue, messages in value[0] or ()}
+            found = {tuple(queue): messages for queue, messages in pairs(value[0])}
             for its in _of(line.process, levels):
                 its.found(number, found.get((SCHEDULE_TOPIC, queue_of(its.level)), 0))
         elif level := _waiting_in(key, line, levels):

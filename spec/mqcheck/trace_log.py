@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mqcheck.trace import NONE, UNKNOWN, Event, Line, Trace, Value, hidden, numbered
+from mqcheck.trace import NONE, UNKNOWN, Event, Line, Trace, Value, hidden, numbered, pairs
 
 MODULE = "Log"
 _FORGET_EVERY: Final = 50  # events
@@ -74,10 +74,10 @@ class _Projection:
     def trace(self) -> Trace:
         found = self.found
         tables = [
-            tuple((_name(key), value) for key, value in pairs)
-            for pairs in (
-                _items(found["topic_queue_table"]),
-                ((key, span["max"]) for key, span in _items(found["consume_queue"])),
+            tuple((_name(key), value) for key, value in items)
+            for items in (
+                pairs(found["topic_queue_table"]),
+                ((key, span["max"]) for key, span in pairs(found["consume_queue"])),
             )
         ]
         names = {name for table in tables for name, _ in table}
@@ -117,11 +117,6 @@ def log_traces(lines: Iterable[Line]) -> list[Trace]:
         elif line.changes and line.process in current:
             current[line.process].changed(number, line)
     return [its.trace() for its in done if its.events]
-
-
-def _items(pairs: Any) -> Iterable[tuple[Any, Any]]:
-    """A table is a list of pairs; an empty one is written as an object."""
-    return pairs or ()
 
 
 def _name(key: Any) -> str:

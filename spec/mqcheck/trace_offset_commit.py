@@ -23,6 +23,7 @@ from mqcheck.trace import (
     Trace,
     hidden,
     numbered,
+    pairs,
 )
 
 MODULE = "OffsetCommit"
@@ -231,7 +232,7 @@ Projections = Mapping[QueueOfGroup, _Projection]
 def _read_log(number: int, line: Line, projections: Projections, _: dict[str, int]) -> None:
     for variable, key, *value in line.changes:
         if variable == "consume_queue" and value:
-            found = [(key, value[0])] if key else value[0] or ()
+            found = [(key, value[0])] if key else pairs(value[0])
             for (topic, queue_id), span in found:
                 for subject, projection in projections.items():
                     if subject[1:] == (line.process, topic, queue_id):

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from mqcheck.trace import NONE, UNKNOWN, Event, Line, Trace, Value, hidden, numbered
+from mqcheck.trace import NONE, UNKNOWN, Event, Line, Trace, Value, by_line, hidden, numbered, pairs
+from mqspec.core.extra_info import normal_topic
+from mqspec.core.revive_log import REVIVE_GROUP
 
 MODULE = "Pop"
 _TOPIC, _RETRY = "topic", "retry"
 _REVIVE_DELAY_MS: Final = 2_000  # how long acknowledgements may be on their way
-_REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 _FORGET_EVERY: Final = 50  # events
 
 _QueueOffset = tuple[str, str, int]  # topic, group, queue id
@@ -73,7 +74,7 @@ class _Projection:
     """The events of one subject."""
 
     subject: _Subject
-    events: list[tuple[tuple[int, int], Event]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     offsets: dict[str, int] = field(default_factory=lambda: {_TOPIC: 0, _RETRY: 0})
     check_points: dict[_Key, _CheckPoint] = field(default_factory=dict)
     entries: list[tuple[int, int]] = field(default_factory=list)
@@ -87,15 +88,11 @@ class _Projection:
     snapshot: tuple[int, _Persisted] | None = None  # line and value of a persist that has begun
     file: _Persisted = _NOTHING
     messages: int = 1
-    _sub: Iterator[int] = field(default_factory=itertools.count)
 
     def add(self, line: int, action: str, x: Value = NONE, y: Value = NONE) -> None:
-        self._put(Event(action, self.subject.broker, x, y, line))
+        self.events.append(Event(action, self.subject.broker, x, y, line))
         if len(self.events) % _FORGET_EVERY == 0:
-            self._put(hidden("Forget", line))
-
-    def _put(self, event: Event) -> None:
-        self.events.append(((event.line, next(self._sub)), event))
+            self.events.append(hidden("Forget", line))
 
     def queue_of(self, topic: str, group: str, queue_id: int) -> str | None:
         """Which of its queues that is."""
@@ -104,7 +101,7 @@ class _Projection:
             return None
         if topic == subject.topic:
             return _TOPIC if queue_id == subject.queue_id else None
-        return _RETRY if _normal_topic(topic, group) == subject.topic else None
+        return _RETRY if normal_topic(topic, group) == subject.topic else None
 
     # The revive log
 
@@ -155,7 +152,7 @@ class _Projection:
         for key, revive_time in list(self.revive_times.items()):
             if now_ms - revive_time > _REVIVE_DELAY_MS:
                 del self.revive_times[key]
-                self._put(hidden("TimeUp", line, self.check_points[key].name[2]))
+                self.events.append(hidden("TimeUp", line, self.check_points[key].name[2]))
 
     def scan(self, line: int, offset: int) -> None:
         """The revive queue is read up to an offset."""
@@ -168,7 +165,7 @@ class _Projection:
         """A checkpoint is done: so many of its messages are in the retry topic."""
         if self.read < self.end and not self._unread():  # but for what was brought back
             self.read = self.end
-            self._put(hidden("ConsumeReviveMessage", line, self._still_out()))
+            self.events.append(hidden("ConsumeReviveMessage", line, self._still_out()))
         out = self.out.pop(key)
         action = "Revive" if len(out) == count else UNKNOWN
         self.add(line, action, self.check_points[key].name, tuple(o + 1 for o in out))
@@ -227,9 +224,8 @@ class _Projection:
         return next(behind, (0, 0))[1]
 
     def trace(self) -> Trace:
-        ordered = [event for _, event in sorted(self.events, key=lambda item: item[0])]
-        constants = {"TraceMessages": self.messages}
-        return Trace(MODULE, str(self.subject), numbered(ordered), (), frozenset(), constants)
+        events, constants = numbered(by_line(self.events)), {"TraceMessages": self.messages}
+        return Trace(MODULE, str(self.subject), events, (), frozenset(), constants)
 
 
 def pop_traces(lines: Iterable[Line]) -> list[Trace]:
@@ -251,7 +247,7 @@ def _subjects(lines: Iterable[Line]) -> dict[_Subject, None]:
         for variable, key, *value in line.changes if line.module == MODULE else ():
             if variable == "log" and "re_put_times" in value[0]:
                 popped = _key(value[0]["key"])
-                if _normal_topic(popped.topic, popped.group) == popped.topic:
+                if normal_topic(popped.topic, popped.group) == popped.topic:
                     subject = _Subject(
                         line.process, popped.group, popped.topic, popped.queue_id, key
                     )
@@ -327,8 +323,8 @@ class _Broker:
 
     def _revived(self, number: int, revive_qid: int, key: _Key) -> None:
         self.out.pop((revive_qid, key), None)
-        topic = _normal_topic(key.topic, key.group)
-        retry = [t for t in self.appended if t != topic and _normal_topic(t, key.group) == topic]
+        topic = normal_topic(key.topic, key.group)
+        retry = [t for t in self.appended if t != topic and normal_topic(t, key.group) == topic]
         count = sum(self.appended.pop(t) for t in retry)
         for its in self.projections:
             if (its.subject.group, its.subject.topic) != (key.group, topic):
@@ -353,12 +349,12 @@ class _Broker:
     def _offsets(self, number: int, line: Line) -> None:
         for variable, key, told in line.reads:
             if variable == "offset_table" and key is None:
-                revive = {key["queue_id"]: o for key, o in told if key["group"] == _REVIVE_GROUP}
+                revive = {key["queue_id"]: o for key, o in told if key["group"] == REVIVE_GROUP}
                 for its in self.projections:
                     its.began_to_persist(number, revive.get(its.subject.revive_qid, -1) + 1)
         for variable, key, *value in line.changes:
             if variable == "offset_table" and key is None:
-                self.loaded = {_queue_offset(key): offset for key, offset in value[0] or ()}
+                self.loaded = {_queue_offset(key): offset for key, offset in pairs(value[0])}
             elif variable == "offset_file":
                 for its in self.projections:
                     its.persisted(is_told=True)
@@ -374,10 +370,3 @@ def _queue_offset(key: Mapping[str, Any]) -> _QueueOffset:
 
 def _key(fields: Mapping[str, Any]) -> _Key:
     return _Key(*(fields[n] for n in ("topic", "group", "queue_id", "start_offset", "pop_time")))
-
-
-def _normal_topic(topic: str, group: str) -> str:
-    """Of a retry topic of either version: whose messages it has."""
-    for mark in "_+":
-        topic = topic.removeprefix(f"%RETRY%{group}{mark}")
-    return topic

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mqcheck.trace import NONE, UNKNOWN, Event, Line, Trace, Value, hidden, numbered
+from mqcheck.trace import NONE, UNKNOWN, Event, Line, Trace, Value, by_line, hidden, numbered
 from mqcheck.trace_group import group_traces
+from mqspec.core.types import string_order
 
 MODULE = "Rebalance"
 STRATEGIES: Final = ("AVG", "AVG_BY_CIRCLE")  # that the module has
@@ -61,14 +62,10 @@ class _Projection:
     """The lists that brokers told: line, broker, ids of members."""
     strategies: dict[str, str] = field(default_factory=dict)
     running: dict[str, _Member] = field(default_factory=dict)
-    events: list[tuple[tuple[int, int], Event]] = field(default_factory=list)
-    _sub: Iterator[int] = field(default_factory=itertools.count)
+    events: list[Event] = field(default_factory=list)
 
     def add(self, line: int, action: str, process: str, x: Value = NONE, y: Value = NONE) -> None:
-        self.put(Event(action, process, x, y, line))
-
-    def put(self, event: Event) -> None:
-        self.events.append(((event.line, next(self._sub)), event))
+        self.events.append(Event(action, process, x, y, line))
 
     def read(self, number: int, line: Line) -> None:
         """A line of a member."""
@@ -171,14 +168,13 @@ class _Projection:
         for event in of_group.events:
             if event.action in _OF_BROKERS:
                 member = NONE if event.x == NONE else f"{self.group}/{event.x}"
-                self.put(event._replace(x=member, y=NONE, number=0))
-        ordered = [event for _, event in sorted(self.events, key=lambda item: item[0])]
+                self.events.append(event._replace(x=member, y=NONE, number=0))
         names = {f"{self.group}/{each}" for each in of_group.members} | self.strategies.keys()
-        ids = sorted(names, key=_java_order)
+        ids = sorted(names, key=string_order)
         return Trace(
             MODULE,
             f"{self.group} on {self.topic}",
-            numbered(_with_silent(ordered)),
+            numbered(_with_silent(by_line(self.events))),
             (),
             frozenset(names),
             {
@@ -251,8 +247,4 @@ def _queues(lines: Iterable[Line]) -> dict[tuple[str, str], set[_Queue]]:
 
 
 def _queue(mq: Mapping[str, Any]) -> _Queue:
-    return _java_order(mq["broker_name"]), mq["queue_id"]
-
-
-def _java_order(text: str) -> bytes:
-    return text.encode("utf-16-be", "surrogatepass")
+    return string_order(mq["broker_name"]), mq["queue_id"]

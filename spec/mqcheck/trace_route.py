@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mqcheck.trace import NONE, UNKNOWN, Event, Line, Trace, Value, hidden, numbered
+from mqcheck.trace import NONE, UNKNOWN, Event, Line, Trace, Value, hidden, numbered, pairs
 
 MODULE = "Route"
 _NOBODY = "nobody"  # an id that is free
@@ -127,6 +127,5 @@ def _addresses(route: Mapping[str, Any] | None, broker: str) -> tuple[str, ...]:
     )
 
 
-def _by_id(pairs: Any) -> dict[int, str]:
-    """Keys that are no text make pairs; an empty table is written as an object."""
-    return dict(pairs or ())
+def _by_id(table: Any) -> dict[int, str]:
+    return dict(pairs(table))
