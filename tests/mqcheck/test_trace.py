@@ -341,6 +341,17 @@ def test_a_step_against_a_rule_that_traces_decide_is_refused(module: str) -> Non
     assert [refusal.event for refusal in refusals] == [trace.events[-1] for trace in against]
 
 
+def test_what_repeats_no_acknowledgement_is_refused() -> None:
+    before, constants = BEGINNINGS["Pop"]
+    first = (_POPPED, Event("AckMessage", "broker", _CHECK_POINT, 1))
+    again, of_nothing = (Event("AckAgain", "broker", _CHECK_POINT, place) for place in (1, 3))
+    allowed, against = (
+        Trace("Pop", "", numbered((*first, last)), before, frozenset(), constants)
+        for last in (again, of_nothing)
+    )
+    assert [refusal.trace for refusal in check_traces([allowed, against]).refusals] == [against]
+
+
 def test_also_without_their_numbers_most_edits_are_refused(
     recorded: dict[str, list[Trace]],
 ) -> None:

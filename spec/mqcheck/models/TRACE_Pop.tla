@@ -56,7 +56,7 @@ Receipts == {h \in handles : h.key = X /\ h.place = Y}
 
 AckAgain ==
     /\ Receipts = {}
-    /\ TimeOf(X) < popTime
+    /\ \E i \in DOMAIN log : log[i] = Ack(X, Y)
     /\ log' = Append(log, Ack(X, Y))
     /\ UNCHANGED <<flushed, offsetTable, disk, scanOffset, checkPoints, handles, late, due,
                    popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned, changes,
