@@ -139,7 +139,7 @@ def _collected(args: argparse.Namespace) -> list[Result]:
     """The cases that would be run."""
     selection = Selection(args.rule)
     run_pytest(["--collect-only", "-k", args.keyword], selection)
-    return list(selection.results.values())
+    return selection.chosen
 
 
 def run_pytest(words: list[str], plugin: object) -> None:

@@ -51,10 +51,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Selection:
-    """Which cases there are and which are chosen: `results` has all of them, not run."""
+    """Which cases there are and which are chosen: `results` has all of them, not run; `chosen`
+    has those that are to run."""
 
     def __init__(self, rules: Collection[str] = ()) -> None:
         self.results: dict[str, Result] = {}
+        self.chosen: list[Result] = []
         self._rules = rules
 
     @pytest.hookimpl(tryfirst=True)
@@ -76,6 +78,9 @@ class Selection:
         ]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.chosen = [self.results[item.name] for item in session.items]
 
 
 class Suite(Selection):

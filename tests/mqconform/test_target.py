@@ -105,8 +105,9 @@ def test_a_nameserver_that_does_not_answer(capsys: pytest.CaptureFixture[str]) -
     assert said.count("\n") == 1
 
 
-def test_the_list_of_cases(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["conform", "--list", "--rule", "GROUP-002"]) == 0
-    said = capsys.readouterr().out
-    assert "test_two_connections_of_one_id_are_two_members" in said
-    assert "MUST" in said
+@pytest.mark.parametrize("choice", [("--rule", "GROUP-002"), ("-k", "two_connections_of_one_id")])
+def test_the_list_of_cases(choice: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conform", "--list", *choice]) == 0
+    _, *cases = capsys.readouterr().out.splitlines()
+    assert any("test_two_connections_of_one_id_are_two_members" in line for line in cases)
+    assert all("GROUP-002" in line and "MUST" in line for line in cases)
