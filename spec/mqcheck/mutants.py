@@ -74,7 +74,7 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
     variables = _variables(code)
     steps = list(_steps(code))
     actions = frozenset(name for name, begin, end in steps if _changes(code[begin:end]))
-    ghosts = {word for found in _GHOSTS.finditer(text) for word in re.findall(r"\w+", found[1])}
+    ghosts = ghosts_of(text)
     for name, begin, end in steps:
         conjuncts = [(f, code[f:last].rstrip()) for f, last in _conjuncts(code, begin, end)]
         of_ghosts = [
@@ -94,6 +94,11 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
                 changed = text[:first] + new + text[first + len(old) :]
                 line = text.count("\n", 0, first) + 1
                 yield Mutant(module, name, line, " ".join(told.split()), changed)
+
+
+def ghosts_of(text: str) -> set[str]:
+    """The variables that the header of a module calls ghosts."""
+    return {word for found in _GHOSTS.finditer(text) for word in re.findall(r"\w+", found[1])}
 
 
 def _without_conditions(code: str, begin: int, end: int) -> Iterator[tuple[int, str, str, str]]:
@@ -236,6 +241,8 @@ def judge(
     breaking = {name: Killer(model.name) for model in by_rank for name in model.breaks}
     killers = {name: known for name, known in recorded.items() if breaking.get(name) == known}
     for model, mutant, killer, names, most in _attempts(holding, recorded):
+        if holding.keys() <= killers.keys():
+            break
         left = [name for name in names if name not in killers]
         killed = _killed(model, mutant, left, most, cache) if left else []
         killers |= dict.fromkeys(killed, killer)

@@ -50,6 +50,9 @@ class World(ABC):
     actions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Name of an action, in the module and, in snake case, here, to its parameters' domains."""
 
+    not_compared: ClassVar[Mapping[str, str]] = {}
+    """Variables of the module that `state` leaves out, and why; besides budgets and ghosts."""
+
     @classmethod
     @abstractmethod
     def of(cls, constants: Mapping[str, Any]) -> World:
@@ -70,7 +73,7 @@ class World(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, object]:
-        """The module's variables, as TLC prints them; budgets and ghosts left out."""
+        """The module's variables, as TLC prints them, but for those that are not compared."""
 
     @abstractmethod
     def domain(self, name: str) -> Iterable[object]:

@@ -10,7 +10,8 @@ import pytest
 from graphs import counterexample, graph, smaller
 
 from mqcheck.behaviours import take_every_edge
-from mqcheck.manifest import models
+from mqcheck.manifest import TLA, models
+from mqcheck.mutants import ghosts_of
 from mqcheck.replay import ReplayError, replay
 from mqcheck.scenario import begin
 from mqcheck.twins import twins
@@ -323,6 +324,16 @@ def test_a_walk_that_does_not_go_back_is_found(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_protocol_that_the_reference_does_not_have_is_not_replayed(name: str) -> None:
     assert world_of(models()[name]) is None
+
+
+def test_a_world_says_what_it_does_not_compare() -> None:
+    counts = {"crashes", "failures", "perturbations", "moves", "changes", "brokerCrashes"}
+    variables = {twin.name: twin.variables for twin in twins()}
+    worlds = {type(world): world for model in models().values() if (world := world_of(model))}
+    for world in worlds.values():
+        ghosts = ghosts_of((TLA / f"{world.module}.tla").read_text(encoding="utf-8"))
+        left = {*variables[world.module]} - world.state().keys() - ghosts - counts
+        assert left == world.not_compared.keys(), world.module
 
 
 def test_every_module_that_has_a_core_is_replayed() -> None:

@@ -1,7 +1,4 @@
-"""Recovery on the reference: a store that stops, cleanly or not, and opens again.
-
-What the model says of the index is not compared: its files are the shell's.
-"""
+"""Recovery on the reference: a store that stops, cleanly or not, and opens again."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from mqspec.core.step import apply
 
 
 class RecoveryWorld(LogWorld):
-    """Everything of a model of Recovery but the index. A record is stored at the ms that its
+    """Everything of a model of Recovery. A record is stored at the ms that its
     position is; how far the checkpoint is, and what a crash takes, is found by trying."""
 
     module = "Recovery"
@@ -43,6 +40,11 @@ class RecoveryWorld(LogWorld):
         "Load": (),
         "Redispatch": (),
         "EndRecovery": (),
+    }
+
+    not_compared: ClassVar = {
+        "index": "its files are the shell's",
+        "dispatchFrom": "only Apache keeps it",
     }
 
     def __init__(self, *constants: Any) -> None:
