@@ -27,7 +27,7 @@ _CORE = re.compile(r"mqspec/core/(\w+)\.py")
 _ALONE = "No twin in the core"
 _EXEMPT = re.compile(r"\b(?:Not in the core|Ghosts)\b.*", re.DOTALL)
 _BUILDS_ON = re.compile(r"(?:EXTENDS|INSTANCE) +([\w, ]+)")
-_VARIABLES = re.compile(r"^VARIABLES?\b(.*?)\n *\n", re.DOTALL | re.MULTILINE)
+_VARIABLES = re.compile(r"^VARIABLES?\b(.*?)\n *\n(?=\S)", re.DOTALL | re.MULTILINE)
 _DEFINITION = re.compile(r"^(\w+)(?:\([^)]*\))? *==", re.MULTILINE)
 _CHANGES = re.compile(r"\w'|\bUNCHANGED\b|\w!\w")  # of its own, or an instance's
 

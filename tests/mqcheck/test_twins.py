@@ -70,3 +70,8 @@ def test_a_module_builds_on_others() -> None:
 def test_a_module_that_says_nothing_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"no header|no action"):
         read_twin("A", text)
+
+
+def test_a_comment_of_several_lines_ends_no_variables() -> None:
+    system = next(twin for twin in twins() if twin.name == "System")
+    assert system.variables[-5:] == ("epoch", "begun", "consumed", "lost", "gap")
