@@ -2,7 +2,7 @@
 (***************************************************************************)
 (* What System and Pop refine, alone.                                      *)
 (***************************************************************************)
-EXTENDS Delivery, Naturals
+EXTENDS Delivery
 
 DoneStaysDone ==
     [][\A m \in Messages : state[m] = "done" => state'[m] = "done"]_state
