@@ -2,7 +2,7 @@
 (***************************************************************************)
 (* What System and Pop refine, alone.                                      *)
 (***************************************************************************)
-EXTENDS Delivery
+EXTENDS Delivery, Naturals
 
 DoneStaysDone ==
     [][\A m \in Messages : state[m] = "done" => state'[m] = "done"]_state
