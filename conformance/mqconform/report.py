@@ -22,6 +22,7 @@ _STYLES: Final = {
     Status.BLOCKED: "red",
     Status.NOT_RUN: "dim",
 }
+_TESTED: Final = {Status.PASSED, Status.FAILED, Status.DEVIATES}
 
 
 def show_failures(console: Console, results: Iterable[Result], frames: bool) -> None:
@@ -55,7 +56,7 @@ def show_summary(
     """The counts of every status, and what makes the run fail."""
     counts = Counter(result.status for result in results)
     words = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
-    tested = {rule for r in results if r.status is not Status.NOT_RUN for rule in r.case.rules}
+    tested = {rule for r in results if r.status in _TESTED for rule in r.case.rules}
     console.print(f"{words}; {len(tested)} rules; {seconds:.1f} s", highlight=False)
     for deviation in stale:
         text = f"stale deviation: {deviation.case} passes; take it off the list"

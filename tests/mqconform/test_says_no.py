@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from patched import patch
+from rich.console import Console
 
 from mqconform import report, requests
 from mqconform.case import Status
@@ -248,6 +250,10 @@ def test_only_passed_is_a_pass(run: Run) -> None:
     assert held == {"GROUP-001", "GROUP-050"}
     assert {record.verdict for record in records} == {
         Verdict.HELD, Verdict.NOT_CLAIMED, Verdict.NOT_RUN}  # fmt: skip
+    console = Console(record=True, file=io.StringIO())
+    report.show_summary(console, list(suite.results.values()), suite.stale, 0)
+    assert "1 passed, 2 not claimed, " in (said := console.export_text())
+    assert "; 2 rules;" in said  # those of the cases that were not claimed were not tested
 
 
 def test_a_case_that_gives_up_has_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

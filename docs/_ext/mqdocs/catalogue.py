@@ -66,7 +66,7 @@ class ModelsDirective(SphinxDirective):
             )
             for name, killer in killers.items()
         )
-        about = "What says something can fail: each property does in a model, or in a mutant of one."
+        about = "What says something can fail: each property does, in a model or a mutant of one."
         heads = ["property", "fails in", "changed to"]
         body = (paragraph(nodes.Text(about)), table(heads, rows))
         return anchored("Where each property fails", f"killers-{protocol}", *body)
