@@ -14,6 +14,7 @@
 (* | ReviveElsewhere      | broker  |                    |              |  *)
 (* | Persist, MayPersist  | broker  | offsets            | what is read |  *)
 (* | Restart              | broker  | offsets            | what is read |  *)
+(* | Forget               | nobody  |                    |              |  *)
 (*                                                                         *)
 (* The time of a pop is its number in the trace.  The broker says at which *)
 (* time by its clock it looks for what is due.  Offsets are those of the   *)
@@ -30,7 +31,8 @@
 (* when messages were sent: all are there from the beginning; which message*)
 (* it is that is brought back elsewhere; what a crash takes of the log:    *)
 (* nothing, since only the broker is killed, and not its machine.          *)
-(* consumed, ackedInTime and poppedAgain are ghosts, and forgotten.        *)
+(* consumed, ackedInTime and poppedAgain are ghosts, and forgotten (Forget)*)
+(* now and then, so that a state does not grow with the trace by them.     *)
 (***************************************************************************)
 EXTENDS Pop, Trace
 
