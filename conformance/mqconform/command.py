@@ -68,6 +68,9 @@ def run(args: argparse.Namespace) -> int:
     if args.list:
         report.list_cases(console, _collected(args))
         return 0
+    directory = args.history or Path(".mqspec") / "history"
+    if directory.is_file():
+        raise UserError(str(directory), "a file stands where histories go", "choose --history")
     began = time.monotonic()
     with _target(args) as target:
         suite = _run_suite(target, args, console)
@@ -77,7 +80,6 @@ def run(args: argparse.Namespace) -> int:
     ran = [result for result in results if result.status is not Status.NOT_RUN]
     report.show_table(console, str(target), ran)
     report.show_failures(console, ran, args.frames)
-    directory = args.history or Path(".mqspec") / "history"
     console.print(f"history: {suite.recorder.write(directory)}", highlight=False)
     if args.evidence:
         records = [record for r in results for record in r.evidence(str(target))]

@@ -80,6 +80,7 @@ def test_free_ports_are_distinct() -> None:
         ([], "target: one is needed"),
         (["apache:4.9.7"], "apache:4.9.7: cannot be started"),
         (["reference", "--rule", "NONE-001"], "NONE-001: no such rule"),
+        (["reference", "--history", __file__], "a file stands where histories go"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(
