@@ -70,7 +70,6 @@ _OTHER_PROTOCOLS = {
     "KeepsProgress": True,
 }
 
-_BUDGETS = re.compile(r"\b(Max\w+) = \d")
 _CONSTANT = re.compile(r'(\w+)\s*(?:=|<-)\s*(\{[^}]*\}|"[^"]*"|\w+)')
 
 
@@ -89,7 +88,7 @@ def world_of(model: Model) -> World | None:
     if named is None:
         return None
     world = _load(named).of(given)
-    world.budgets = {name: given[name] for name in _BUDGETS.findall(model.config.rest)}
+    world.budgets = {name: value for name, value in given.items() if name.startswith("Max")}
     return world
 
 

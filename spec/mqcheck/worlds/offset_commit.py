@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -14,7 +13,9 @@ from mqcheck.worlds.terms import (
     TOPIC,
     consume_from_where,
     function,
+    load_offsets,
     message_queue,
+    offset_file,
     offset_key,
     records,
     store_offset,
@@ -58,7 +59,7 @@ class OffsetCommitWorld(World):
         self.offset_end = max_offset
         self.max_offset = dict.fromkeys(self.queues, sent_before)
         self.offsets = offset_commit.OffsetState()
-        self.file = json.dumps(offset_commit.persist(self.offsets))
+        self.file = offset_file(self.offsets)
         self.network: set[tuple[str, int, int]] = set()
         self.orphans: dict[tuple[str, int, int], int] = {}  # to the generation that had it
         self.crashed: set[str] = set()
@@ -90,7 +91,7 @@ class OffsetCommitWorld(World):
                 lambda m, q: self.consumers[m].offset_store.get(message_queue(q), NONE)
             ),
             "offsetTable": self._stored(self.offsets),
-            "offsetFile": self._stored(offset_commit.load(json.loads(self.file))),
+            "offsetFile": self._stored(load_offsets(self.file)),
             "network": records(self.network),
             "orphans": records(self.orphans),
             "crashed": frozenset(self.crashed),
@@ -163,10 +164,10 @@ class OffsetCommitWorld(World):
         self.network.remove(commit)
 
     def persist(self) -> None:
-        self.file = json.dumps(offset_commit.persist(self.offsets))
+        self.file = offset_file(self.offsets)
 
     def load(self) -> None:
-        self.offsets = offset_commit.load(json.loads(self.file))
+        self.offsets = load_offsets(self.file)
 
     def crash_member(self, member: str) -> None:
         self._running(member)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
-from mqcheck.worlds.terms import BROKER, GROUP, TOPIC, sequence_or_function
-from mqspec.core import offset_commit, pop, revive_log
+from mqcheck.worlds.terms import (
+    BROKER,
+    GROUP,
+    TOPIC,
+    load_offsets,
+    offset_file,
+    sequence_or_function,
+)
+from mqspec.core import pop, revive_log
 from mqspec.core.extra_info import ReceiptHandle, pop_retry_topic, topic_flag
 from mqspec.core.log import Span
 from mqspec.core.metadata import BrokerConfig
@@ -60,7 +66,7 @@ class PopWorld(World):
         self.log: tuple[Record, ...] = ()  # checkpoints, acknowledgements, messages to try again
         self.flushed = 0
         self.offsets = OffsetState()
-        self.disk = self._written()
+        self.disk = offset_file(self.offsets)
         self.disk_scanned = self.scanned = 0  # as places in the log
         self.broker = pop.restart(self.offsets, CONFIG, {0: Span(0, 0)})
         self.handles: frozenset[Receipt] = frozenset()
@@ -177,7 +183,7 @@ class PopWorld(World):
         needed = self.offsets.offset_table.get(REVIVE_KEY, -1) + 1
         is_all_done = needed == self.broker.scan_offset[0]
         self.disk_scanned = self.scanned if is_all_done else self._place(needed)
-        self.disk = self._written()
+        self.disk = offset_file(self.offsets)
         require(self._on_disk() != before)
         self.flushed = len(self.log)
 
@@ -185,7 +191,7 @@ class PopWorld(World):
         self.spend("MaxCrashes")
         self.log = self.log[:end]
         self.flushed = end
-        self.offsets = offset_commit.load(json.loads(self.disk))
+        self.offsets = load_offsets(self.disk)
         queues = {0: Span(0, self._revive_count(end))}
         self.broker = pop.restart(self.offsets, CONFIG, queues)
         self.scanned = self.disk_scanned
@@ -230,11 +236,8 @@ class PopWorld(World):
         return sequence_or_function({offset + 1: _number(queue[offset]) for offset in offsets})
 
     def _on_disk(self) -> FrozenDict:
-        offsets = offset_commit.load(json.loads(self.disk))
+        offsets = load_offsets(self.disk)
         return FrozenDict({"offsetTable": _offsets(offsets), "scanOffset": self.disk_scanned})
-
-    def _written(self) -> str:
-        return json.dumps(offset_commit.persist(self.offsets))
 
 
 def _asked(count: int) -> pop.Pop:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from mqcheck.replay import require
 from mqcheck.values import ModelValue
 from mqcheck.worlds.group import GroupWorld
-from mqcheck.worlds.terms import GROUP, TOPIC, function, message_queue
+from mqcheck.worlds.terms import GROUP, TOPIC, function, message_queue, rebalance_by_topic
 from mqspec.core import offset_commit, rebalance
 from mqspec.core.allocation import AVG, AVG_BY_CIRCLE, Strategy
 from mqspec.core.step import apply
@@ -110,11 +110,7 @@ class RebalanceWorld(GroupWorld):
         self.cid_all[member] = None
 
     def _rebalance(self, member: str, channels: tuple[str, ...]) -> None:
-        state = self.consumers[member]
         who = rebalance.Member(GROUP, str(self.ids[member]), self.strategies[member])
         queues = tuple(map(message_queue, self.routes[member]))
         cids = tuple(str(self.ids[channel]) for channel in channels) or None
-        step = rebalance.rebalance_by_topic(state, who, rebalance.View(TOPIC, queues, cids), 0)
-        apply(state, step.changes)
-        for mq in step.result.added:
-            apply(state, offset_commit.add_message_queue(state, mq, 0, 0, 0).changes)
+        rebalance_by_topic(self.consumers[member], who, rebalance.View(TOPIC, queues, cids))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mqcheck.values import FrozenDict, ModelValue
-from mqspec.core import offset_commit
+from mqspec.core import offset_commit, rebalance
 from mqspec.core.group import ConsumeFromWhere
-from mqspec.core.offset_commit import CommitOffset, OffsetKey, OffsetState
+from mqspec.core.offset_commit import CommitOffset, ConsumerState, OffsetKey, OffsetState
 from mqspec.core.step import apply
 from mqspec.core.types import MessageQueue
 
@@ -40,6 +41,26 @@ def store_offset(offsets: OffsetState, queue: int, offset: int) -> None:
         offsets, event, group_exists=True, topic_exists=True
     )
     apply(offsets, step.changes)
+
+
+def offset_file(offsets: OffsetState) -> str:
+    """What a broker's file of offsets has, once it persists them."""
+    return json.dumps(offset_commit.persist(offsets))
+
+
+def load_offsets(file: str) -> OffsetState:
+    """What a broker starts with."""
+    return offset_commit.load(json.loads(file))
+
+
+def rebalance_by_topic(
+    consumer: ConsumerState, who: rebalance.Member, view: rebalance.View
+) -> None:
+    """A member takes its slice; it begins at 0 on each queue that it gets."""
+    step = rebalance.rebalance_by_topic(consumer, who, view, 0)
+    apply(consumer, step.changes)
+    for mq in step.result.added:
+        apply(consumer, offset_commit.add_message_queue(consumer, mq, 0, 0, 0).changes)
 
 
 def function(domain: Iterable[Any], value: Callable[[Any], object]) -> FrozenDict:

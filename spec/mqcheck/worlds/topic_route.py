@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
-from mqcheck.worlds.terms import BROKER, GROUP, TOPIC, function
+from mqcheck.worlds.terms import BROKER, GROUP, TOPIC, function, rebalance_by_topic
 from mqspec.core import (
     metadata,
-    offset_commit,
     producer,
     publish,
     pull,
@@ -126,14 +125,10 @@ class TopicRouteWorld(World):
         self.producer_route = self._route()
 
     def rebalance_by_topic(self, member: int) -> None:
-        state = self.members[member]
         queues = push_consumer.subscribe_queues(TOPIC, self.member_route[member])
         view = rebalance.View(TOPIC, queues, tuple(map(str, self.members)))
         who = rebalance.Member(GROUP, str(member), AVG)
-        step = rebalance.rebalance_by_topic(state, who, view, NOW_MS)
-        apply(state, step.changes)
-        for mq in step.result.added:
-            apply(state, offset_commit.add_message_queue(state, mq, 0, 0, NOW_MS).changes)
+        rebalance_by_topic(self.members[member], who, view)
 
     def send_message(self, queue: int) -> None:
         require(sum(self.max_offset.values()) < self.max_messages)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ from msgspec import structs
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
-from mqcheck.worlds.terms import GROUP, TOPIC
+from mqcheck.worlds.terms import GROUP, TOPIC, load_offsets, offset_file
 from mqspec.core import offset_commit, transaction
 from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import Span
@@ -55,7 +54,7 @@ class TransactionWorld(World):
         self.ends_first = ends_first
         self.config = BrokerConfig(transaction_check_max=max_checks)
         self.broker, self.offsets = TransactionState(), OffsetState()
-        self.disk = json.dumps(offset_commit.persist(self.offsets))
+        self.disk = offset_file(self.offsets)
         self.halves: tuple[Record, ...] = ()
         self.ops: tuple[bytes, ...] = ()
         self.outcome = dict.fromkeys(transactions, "undecided")
@@ -158,12 +157,12 @@ class TransactionWorld(World):
         self.asked -= {half}
 
     def persist(self) -> None:
-        self.disk = json.dumps(offset_commit.persist(self.offsets))
+        self.disk = offset_file(self.offsets)
 
     def kill(self) -> None:
         self.spend("MaxCrashes")
         self.broker = self._load()
-        self.offsets = offset_commit.load(json.loads(self.disk))
+        self.offsets = load_offsets(self.disk)
 
     def _end(self, offset: int) -> tuple[str, Step]:
         """A producer ends a half, once of its own accord, and as often as it is asked."""
@@ -185,7 +184,7 @@ class TransactionWorld(World):
         self.halves += (placed,)
 
     def _load(self) -> TransactionState:
-        table = offset_commit.load(json.loads(self.disk)).offset_table
+        table = load_offsets(self.disk).offset_table
         return TransactionState(table.get(HALF_QUEUE, 0), table.get(OP_QUEUE, 0))
 
 
