@@ -43,6 +43,13 @@ def main(argv: list[str] | None = None) -> int:
         # The reader of our output left (`mqspec ... | head`): not an error of ours.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        # A file that is named in no check of ours: one to write to, say. What names none is
+        # no input, and a defect.
+        if error.filename is None:
+            raise
+        print(f"mqspec: {error.filename}: {error.strerror}; name another file", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
 

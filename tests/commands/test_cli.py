@@ -1,35 +1,34 @@
-"""The `mqspec` command: one line on bad input, and an extra that is named."""
+"""The command: what every subcommand has in common."""
 
 from __future__ import annotations
 
-import sys
+import argparse
+from pathlib import Path
 
 import pytest
 
-from mqspec import cli
+from mqspec.cli import main
+from mqspec.commands import allocate
 
 
-def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["--help"])
-    assert stopped.value.code == 0
-    shown = capsys.readouterr().out
-    for name in ("allocate", "serve", "check", "prove", "conform", "audit", "verify"):
-        assert name in shown
-
-
-def test_a_user_error_is_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["check", "MC_Nothing"]) == 2
-    assert capsys.readouterr().err == (
-        "mqspec: MC_Nothing: no such model; see `mqspec check --list`\n"
-    )
-
-
-def test_a_command_that_lacks_its_extra_names_it(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_cannot_be_written_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "z3", None)
-    for name in [name for name in sys.modules if name.startswith("mqprove")]:
-        monkeypatch.delitem(sys.modules, name)
-    assert cli.main(["prove"]) == 2
-    assert "run: pip install 'mqspec[proofs]'" in capsys.readouterr().err
+    (tmp_path / "file").touch()
+    target = tmp_path / "file" / "below"
+
+    def run(_: argparse.Namespace) -> int:
+        return target.write_text("")
+
+    monkeypatch.setattr(allocate, "run", run)
+    assert main(["allocate"]) == 2
+    assert capsys.readouterr().err.startswith(f"mqspec: {target}: Not a directory; ")
+
+
+def test_a_failure_that_names_no_file_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: argparse.Namespace) -> int:
+        raise OSError("of ours")
+
+    monkeypatch.setattr(allocate, "run", run)
+    with pytest.raises(OSError, match="of ours"):
+        main(["allocate"])
