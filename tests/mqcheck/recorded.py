@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from mqconform.reference import serve
 from mqconform.target import free_ports
@@ -79,11 +80,6 @@ async def record(file: Path, store: Path, messages: int) -> None:
             for _ in range(count):
                 await producer.send(Message(TOPIC, b"x"))
 
-    async def until(holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            while not holds():
-                await asyncio.sleep(0.02)
-
     def member(client_id: str) -> PushConsumer:
         return PushConsumer(nameserver, GROUP, {TOPIC: "*"}, listener, config, client_id=client_id)
 
@@ -112,13 +108,19 @@ async def record(file: Path, store: Path, messages: int) -> None:
         await silent.kill()
         await members.enter_async_context(member("c"))
         await send(part)
-        await until(lambda: _has_persisted(file))
+        await until(lambda: bool(persisted(file)))
         await until(lambda: consumed >= 3 * part)
         served.end(signal.SIGKILL)
         await served.start()
         wanted = consumed + messages - 3 * part
         await when_served(lambda: send(messages - 3 * part))
         await until(lambda: consumed >= wanted)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not holds():
+            await asyncio.sleep(0.02)
 
 
 async def when_served(send: Callable[[], Awaitable[None]]) -> None:
@@ -132,13 +134,16 @@ async def when_served(send: Callable[[], Awaitable[None]]) -> None:
                 return
 
 
-def _has_persisted(file: Path) -> bool:
-    """Whether the broker wrote offsets to its file."""
-    return any(
-        change[0] == "offset_file" and change[2]
-        for line in file.read_text(encoding="utf-8").splitlines()
-        for change in json.loads(line).get("changes", ())
-    )
+def changes(file: Path, module: str) -> list[list[Any]]:
+    """What a module's lines of a trace tell of its variables, so far."""
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    return [c for row in rows if row["module"] == module for c in row.get("changes", ())]
+
+
+def persisted(file: Path) -> list[tuple[dict[str, Any], int]]:
+    """The keys and offsets that the broker wrote to its file, each time that it did."""
+    told = changes(file, "OffsetCommit")
+    return [pair for variable, _, *value in told if variable == "offset_file" for pair in value[0]]
 
 
 if __name__ == "__main__":

@@ -7,15 +7,13 @@ that is killed while they wait and starts again; and who registers at its namese
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from recorded import DEADLINE_S, Served, when_served
+from recorded import DEADLINE_S, Served, changes, persisted, until, when_served
 
 from mqspec.client import (
     LocalTransactionState,
@@ -119,11 +117,6 @@ async def record(file: Path, store: Path) -> None:
         for body in bodies:
             await producer.send_in_transaction(Message(TOPIC, body))
 
-    async def until(holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(DEADLINE_S):
-            while not holds():
-                await asyncio.sleep(0.05)
-
     await served.start()
     try:
         async with TransactionProducer(nameserver, "PG", Listener()) as producer:
@@ -151,15 +144,12 @@ async def record(file: Path, store: Path) -> None:
 def _parked(file: Path) -> int:
     """How many halves were parked."""
     parked = ("topic_queue_table", [CHECK_MAX_TIME_TOPIC, 0])
-    return sum((variable, key) == parked for variable, key, *_ in _changes(file, "Log"))
+    return sum((variable, key) == parked for variable, key, *_ in changes(file, "Log"))
 
 
 def _is_persisted(file: Path) -> bool:
     """Whether the broker wrote how far it looked at halves."""
-    return any(
-        variable == "offset_file" and any(key["topic"] == HALF_TOPIC for key, _ in value[0] or ())
-        for variable, _, *value in _changes(file, "OffsetCommit")
-    )
+    return any(key["topic"] == HALF_TOPIC for key, _ in persisted(file))
 
 
 def _delivered(file: Path, level: int) -> int:
@@ -167,16 +157,11 @@ def _delivered(file: Path, level: int) -> int:
     return max(
         (
             change[2]
-            for change in _changes(file, "Delay")
+            for change in changes(file, "Delay")
             if change[0] == "offset_table" and change[1] == level
         ),
         default=0,
     )
-
-
-def _changes(file: Path, module: str) -> list[list[Any]]:
-    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
-    return [c for row in rows if row["module"] == module for c in row.get("changes", ())]
 
 
 if __name__ == "__main__":

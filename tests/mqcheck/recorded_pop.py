@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import signal
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from recorded import DEADLINE_S, Served, when_served
+from recorded import DEADLINE_S, Served, persisted, when_served
 
 from mqspec.client import Message, Producer
 from mqspec.client.pop_consumer import PopConfig, PopConsumer, PopMessage
@@ -75,13 +74,7 @@ async def record(file: Path, store: Path) -> None:
 
 def _is_persisted(file: Path) -> bool:
     """Whether the broker wrote to its file how far the retry topic is popped."""
-    return any(
-        key["topic"].startswith("%RETRY%") and offset
-        for line in file.read_text(encoding="utf-8").splitlines()
-        for change in json.loads(line).get("changes", ())
-        if change[0] == "offset_file"
-        for key, offset in change[2] or ()
-    )
+    return any(key["topic"].startswith("%RETRY%") and offset for key, offset in persisted(file))
 
 
 if __name__ == "__main__":
