@@ -46,7 +46,7 @@ from mqspec.core.revive_log import AckMsg, PopCheckPoint
 from mqspec.core.step import Change, Step
 
 _ack, _change = pop_order.ack, pop.change_invisible_time
-_load, _redispatch = recovery.load, recovery.redispatch
+_dispatch, _load, _redispatch = log.dispatch, recovery.load, recovery.redispatch
 
 # Models whose own graphs take longer than a test should, with less of something.
 SMALLER: Mapping[str, Mapping[str, int]] = {
@@ -138,6 +138,12 @@ def _first(tree: tuple[int, ...], *_: object) -> int | None:
     return tree[0] if tree else None
 
 
+def _unseen(state: log.LogState, event: log.Dispatch) -> Step:
+    """The unit is written, and the queue is as long as before."""
+    step = _dispatch(state, event)
+    return Step(tuple(c for c in step.changes if c.variable != "consume_queue"), result=step.result)
+
+
 def _trusts_all(files: recovery.Files) -> Step:
     """The walk begins in the last segment, whatever the checkpoint covers."""
     last = max((segment.start for segment in files.segments), default=0)
@@ -216,6 +222,7 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_TopicRoute", pull, "check_pull", _nothing, "PullMessage"),
         ("MC_TopicRoute", producer, "publish_queues", lambda *_: [], "SendMessage"),
         ("MC_Log", log, "append_message", _nothing, "AppendMessage"),
+        ("MC_Log", log, "dispatch", _unseen, "Dispatch"),
         ("MC_LogSyncFlush", log, "may_dispatch", lambda *_: False, "Dispatch"),
         ("MC_LogTransientStorePool", log, "commit", _nothing, "Commit"),
         ("MC_RecoveryTwice", recovery, "load", _trusts_all, "Load"),

@@ -122,6 +122,9 @@ class LogWorld(World):
         step = log.dispatch(self.broker, event)
         apply(self.broker, step.changes)
         self._write(at[0], step.result)
+        # What the core lets consumers see of a queue is what was written to it.
+        ends = {place: span.max for place, span in self.broker.consume_queue.items()}
+        require(all(len(self.units[q]) == ends.get(place, 0) for q, place in self.queues.items()))
 
     def _append(self, queue: str, size: int) -> Append:
         place = self.queues[queue]
