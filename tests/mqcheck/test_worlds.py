@@ -39,13 +39,16 @@ from mqspec.core import (
     subscription,
     transaction,
 )
+from mqspec.core.offset_commit import ConsumerState
 from mqspec.core.pop_order import OrderKey, PopOrderState
 from mqspec.core.record import Record
 from mqspec.core.retention import Round
 from mqspec.core.revive_log import AckMsg, PopCheckPoint
 from mqspec.core.step import Change, Step
+from mqspec.core.types import MessageQueue
 
 _ack, _change = pop_order.ack, pop.change_invisible_time
+_remove = offset_commit.remove_unnecessary_message_queue
 _dispatch, _load, _redispatch = log.dispatch, recovery.load, recovery.redispatch
 
 # Models whose own graphs take longer than a test should, with less of something.
@@ -110,6 +113,11 @@ def test_the_core_takes_every_step_of_a_smaller_model(name: str, less: Mapping[s
 
 def _nothing(*_: object, **__: object) -> Step:
     return Step()
+
+
+def _kept(state: ConsumerState, mq: MessageQueue, group: str) -> Step:
+    """The queue's offset is committed, and the queue is kept."""
+    return Step(sends=_remove(state, mq, group).sends)
 
 
 def _as_apache(state: PopOrderState, key: OrderKey, offset: int, pop_time: int) -> Step:
@@ -192,6 +200,7 @@ def _same(*events: object, **_: object) -> Step:
             "Suspend",
         ),
         ("MC_OneByOne", consume_orderly, "commit", _nothing, "Commit"),
+        ("MC_OneByOne", offset_commit, "remove_unnecessary_message_queue", _kept, "Release"),
         ("MC_HoldsAtOnce", pop_polling, "forget", lambda *_: Step(result=True), "Forget"),
         (
             "MC_HoldsAtOnce",

@@ -122,6 +122,8 @@ class ConsumeOrderlyWorld(World):
         step = offset_commit.remove_unnecessary_message_queue(self.owner, MQ, GROUP)
         for send in step.sends:
             store_offset(self.offsets, MQ.queue_id, send.commit_offset)
+        apply(self.owner, step.changes)
+        require(MQ not in self.owner.process_queue_table)
         self._start_anew()
 
     def crash(self) -> None:
