@@ -7,7 +7,7 @@ as that was when it began to write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ from mqspec.core.transaction import CONSUMER_GROUP, OP_TOPIC
 MODULE = "Transaction"
 _ROLLBACK, _COMMIT = 0, 1
 _ENDED, _ASKED, _PARKED = 0, 1, 2  # what became of a half that was looked at
+_FORGET_EVERY: Final = 50  # events
 
 
 class _Offsets(NamedTuple):
@@ -122,11 +123,18 @@ class _Projection:
         return Trace(
             MODULE,
             self.broker,
-            numbered(filter(None, self.events)),
+            numbered(_with_forgets(filter(None, self.events))),
             (),
             frozenset({self.broker}),
-            {"TraceMaxChecks": self.check_max, "TraceHalves": len(self.transactions)},
+            {"TraceMaxChecks": self.check_max, "TraceHalves": _FORGET_EVERY},
         )
+
+
+def _with_forgets(events: Iterable[Event]) -> Iterator[Event]:
+    for count, event in enumerate(events, start=1):
+        yield event
+        if count % _FORGET_EVERY == 0:
+            yield hidden("Forget", event.line)
 
 
 def transaction_traces(lines: Iterable[Line]) -> list[Trace]:

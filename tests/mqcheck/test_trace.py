@@ -16,6 +16,7 @@ import recorded_pop
 from recorded import record
 from rich.console import Console
 
+from mqcheck import trace_transaction
 from mqcheck.trace import NO_PROCESS, Constant, Event, Line, Trace, hidden, numbered, read_lines
 from mqcheck.trace_check import check_traces
 from mqcheck.trace_edits import edits_of
@@ -129,6 +130,22 @@ def test_an_event_is_one_state_more(recorded: dict[str, list[Trace]], module: st
     traces = recorded[module]
     states = sum(len(trace.events) + 1 for trace in traces)
     assert check_traces(traces).states == states  # so the cost grows with the length, no faster
+
+
+def test_what_is_forgotten_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = read_lines(BROKER)
+
+    def survivors(events: int) -> list[tuple[str, Event]]:
+        """Of edits, where something is forgotten after so many events."""
+        monkeypatch.setattr(trace_transaction, "_FORGET_EVERY", events)
+        traces = trace_transaction.transaction_traces(lines)
+        checked = check_traces(traces, edits_of(traces), is_numbered=False)
+        assert not checked.refusals
+        return [(e.kind, traces[e.trace].events[e.at]) for e in checked.survivors]
+
+    never = survivors(1000)
+    assert never
+    assert survivors(1) == never
 
 
 # A behaviour, a step that may follow, and one that is against a rule.
