@@ -262,7 +262,9 @@ def test_a_half_is_not_checked_back_in_its_immunity(scene: Scene) -> None:
 @case("TX-013", party="broker", claims="restart", after=CHECKED)
 def test_a_half_is_checked_back_after_a_kill(scene: Scene) -> None:
     group = scene.name("P")
-    half = send_half(scene, group=group, age_ms=LONG_AGO_MS)
+    # Until all are ready for the restart it may be looked at more than 15 times.
+    never_parked = {"TRANSACTION_CHECK_TIMES": "-1000"}
+    half = send_half(scene, never_parked, group=group, age_ms=LONG_AGO_MS)
     scene.restart(Restart.KILL)
     producer = scene.connect()
     done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
