@@ -16,7 +16,6 @@ import recorded_pop
 from recorded import record
 from rich.console import Console
 
-from mqcheck import trace_transaction
 from mqcheck.trace import NO_PROCESS, Constant, Event, Line, Trace, hidden, numbered, read_lines
 from mqcheck.trace_check import check_traces
 from mqcheck.trace_edits import edits_of
@@ -132,13 +131,17 @@ def test_an_event_is_one_state_more(recorded: dict[str, list[Trace]], module: st
     assert check_traces(traces).states == states  # so the cost grows with the length, no faster
 
 
-def test_what_is_forgotten_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = read_lines(BROKER)
+@pytest.mark.parametrize("module", ["Transaction", "Pop"])
+def test_what_is_forgotten_makes_no_difference(
+    monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    project = PROJECTIONS[module]
+    lines = read_lines(RECORDINGS[module])
 
     def survivors(events: int) -> list[tuple[str, Event]]:
         """Of edits, where something is forgotten after so many events."""
-        monkeypatch.setattr(trace_transaction, "_FORGET_EVERY", events)
-        traces = trace_transaction.transaction_traces(lines)
+        monkeypatch.setattr(f"{project.__module__}._FORGET_EVERY", events)
+        traces = list(project(lines))
         checked = check_traces(traces, edits_of(traces), is_numbered=False)
         assert not checked.refusals
         return [(e.kind, traces[e.trace].events[e.at]) for e in checked.survivors]

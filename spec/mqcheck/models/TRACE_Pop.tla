@@ -31,21 +31,30 @@
 (* when messages were sent: all are there from the beginning; which message*)
 (* it is that is brought back elsewhere; what a crash takes of the log:    *)
 (* nothing, since only the broker is killed, and not its machine.          *)
-(* consumed, ackedInTime and poppedAgain are ghosts, and forgotten (Forget)*)
-(* now and then, so that a state does not grow with the trace by them.     *)
+(* consumed, ackedInTime and poppedAgain are ghosts.                       *)
+(*                                                                         *)
+(* Forget takes the ghosts away, what lies in the log before the place to  *)
+(* which a restart goes back, and times that nobody asks for, so that a    *)
+(* state does not grow with the trace.  Of a message in the retry topic    *)
+(* only the place is known then; no action asks for more.                  *)
 (***************************************************************************)
 EXTENDS Pop, Trace
 
 X == Event[4]
 Y == Event[5]
 
+VARIABLE forgotten  \* how many entries of the log are gone, and messages of the retry topic
+
+Place(i) == i + forgotten.log
+
 Elements(sequence) == {sequence[i] : i \in DOMAIN sequence}
 
 \* InQueue, but that the topic's messages are computed once: SubSeq makes a tuple of them.
 InTopic == SubSeq([k \in 1 .. Messages |-> k], 1, Messages)
-InQueueOfTrace(q) == IF q = "topic" THEN InTopic ELSE InRetryTopic
+InQueueOfTrace(q) ==
+    IF q = "topic" THEN InTopic ELSE [k \in 1 .. forgotten.retry |-> 0] \o InRetryTopic
 
-TInit == PopInit /\ TraceInit
+TInit == PopInit /\ TraceInit /\ forgotten = [log |-> 0, retry |-> 0]
 
 -----------------------------------------------------------------------------
 Pass(q, last) ==
@@ -85,18 +94,36 @@ Offsets == <<offsetTable["topic"], offsetTable["retry"]>>
 
 PersistRead ==
     /\ Offsets = X
-    /\ Y \in disk.scanOffset .. ReviveOffset
-    /\ disk' = [offsetTable |-> offsetTable, scanOffset |-> Y]
+    /\ Y \in Place(disk.scanOffset) .. Place(ReviveOffset)
+    /\ disk' = [offsetTable |-> offsetTable, scanOffset |-> Y - forgotten.log]
     /\ flushed' = Len(log)
     /\ UNCHANGED <<log, offsetTable, scanOffset, checkPoints, handles, late, due, popTime,
                    consumed, ackedInTime, poppedAgain, crashes, abandoned, changes, persists>>
 
+InLog == {log[i] : i \in disk.scanOffset + 1 .. Len(log)}
+
+Times ==
+    {TimeOf(h.key) : h \in handles}
+        \cup {TimeOf(key) : key \in DOMAIN checkPoints}
+        \cup {TimeOf(e.key) : e \in {f \in InLog : f.kind = "ck"}}
+
+\* \E is of one: TLC computes it once, and not for each time.
 Forget ==
-    /\ consumed' = {}
-    /\ ackedInTime' = {}
-    /\ poppedAgain' = {}
-    /\ UNCHANGED <<log, flushed, offsetTable, disk, scanOffset, checkPoints, handles, late, due,
-                   popTime, crashes, abandoned, changes, persists>>
+    \E times \in {Times} :
+        /\ log' = SubSeq(log, disk.scanOffset + 1, Len(log))
+        /\ flushed' = flushed - disk.scanOffset
+        /\ scanOffset' = scanOffset - disk.scanOffset
+        /\ disk' = [disk EXCEPT !.scanOffset = 0]
+        /\ due' = [time \in DOMAIN due \cap times |-> due[time] - disk.scanOffset]
+        /\ forgotten' =
+            [log |-> Place(disk.scanOffset),
+             retry |-> forgotten.retry
+                        + Cardinality({i \in 1 .. disk.scanOffset : log[i].kind = "retry"})]
+        /\ consumed' = {}
+        /\ ackedInTime' = {}
+        /\ poppedAgain' = {}
+        /\ UNCHANGED <<offsetTable, checkPoints, handles, late, popTime, crashes, abandoned,
+                       changes, persists>>
 
 Step ==
     CASE Action = "PopMessage" ->
@@ -120,21 +147,25 @@ Step ==
       [] Action = "Restart" ->
             /\ Crash(Len(log))
             /\ <<offsetTable'["topic"], offsetTable'["retry"]>> = X
-            /\ scanOffset' = Y
-      [] Action = "Forget" -> Forget
+            /\ Place(scanOffset') = Y
       [] OTHER -> FALSE
 
-ReadStep == ReadEvent /\ Step
+ReadStep ==
+    /\ ReadEvent
+    /\ IF Action = "Forget" THEN Forget ELSE Step /\ UNCHANGED forgotten
 
-TNext == ReadStep \/ (EditTrace /\ UNCHANGED popVars)
+TNext == ReadStep \/ (EditTrace /\ UNCHANGED <<popVars, forgotten>>)
 
 (***************************************************************************)
 (* What a trace does not determine: whether a Persist was done.            *)
 (***************************************************************************)
-TView == <<traceVars, disk>>
+Disk == [offsetTable |-> disk.offsetTable, scanOffset |-> Place(disk.scanOffset)]
+
+TView == <<traceVars, Disk>>
 
 Shown ==
-    [offsetTable |-> offsetTable, disk |-> disk, log |-> Len(log), scanOffset |-> scanOffset,
+    [offsetTable |-> offsetTable, disk |-> Disk, log |-> Place(Len(log)),
+     scanOffset |-> Place(scanOffset),
      checkPoints |-> {<<key, DOMAIN checkPoints[key]>> : key \in DOMAIN checkPoints},
      handles |-> {<<h.key, h.place>> : h \in handles}, due |-> DOMAIN due]
 
@@ -148,7 +179,9 @@ CanConsume ==
 
 CanStep ==
     /\ ENABLED ReadEvent
-    /\ IF Action = "ConsumeReviveMessage" THEN CanConsume ELSE ENABLED Step
+    /\ CASE Action = "ConsumeReviveMessage" -> CanConsume
+         [] Action = "Forget" -> TRUE
+         [] OTHER -> ENABLED Step
 
 TellAll == Tell(TRUE, CanStep, Shown)
 =============================================================================

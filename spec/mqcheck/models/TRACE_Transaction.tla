@@ -11,7 +11,7 @@
 (* | EndOfChecks         | broker  | halfOffset        | opOffset          |*)
 (* | Persist, MayPersist | broker  | halfOffset        | opOffset          |*)
 (* | Kill                | broker  | halfOffset after  | opOffset after    |*)
-(* | Forget              | of what nothing reads any more                  |*)
+(* | Forget              | nobody  |                   |                   |*)
 (*                                                                         *)
 (* A half is named by its queue offset, a transaction by that of its first *)
 (* half.  An end is 1, a commit, or 0; of a half that was looked at became *)
