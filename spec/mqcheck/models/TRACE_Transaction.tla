@@ -117,10 +117,10 @@ CloseUp(left, named) ==
         /\ opBatch' = Moved(opBatch)
         /\ asked' = Moved(asked)
         /\ sentEnds' = Moved(sentEnds)
-        /\ outcome' = [t \in known |-> IF t \in named THEN outcome[t] ELSE "undecided"]
-        /\ topic' = [t \in known |-> IF t \in named THEN topic[t] ELSE 0]
-        /\ parked' = parked \cap named
-        /\ accepted' = accepted \cap named
+        /\ outcome' = [t \in known |-> IF t < nextOne THEN outcome[t] ELSE "undecided"]
+        /\ topic' = [t \in known |-> IF t < nextOne THEN topic[t] ELSE 0]
+        /\ parked' = {}    \* no action reads these two
+        /\ accepted' = {}
         /\ UNCHANGED <<crashes, failures>>
 
 \* Each \E is of one: TLC computes it once, and what LET names wherever it is named.
