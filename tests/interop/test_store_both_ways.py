@@ -165,12 +165,13 @@ def filters(store: Path) -> dict[str, object]:
 
 
 @contextmanager
-def served(store: Path, kill: bool, flush: str) -> Iterator[Connection]:
-    """The reference on a store; in the end it is killed, or stopped cleanly."""
-    options = [f"--{ours}={size}" for (ours, _), (size, _) in SIZES.items()]
+def served(store: Path, kill: bool, *options: str) -> Iterator[Connection]:
+    """The reference on a store, with more options of `mqspec serve`; in the end it is killed, or
+    stopped cleanly."""
+    sizes = [f"--{ours}={size}" for (ours, _), (size, _) in SIZES.items()]
     log = store.with_name(f"{store.name}.log")
     process, listening = serve(
-        log, "--store", str(store), "--nameserver-port=0", "--broker-port=0", flush, *options
+        log, "--store", str(store), "--nameserver-port=0", "--broker-port=0", *sizes, *options
     )
     with process:
         try:
