@@ -78,7 +78,8 @@ IN_PART: Final[Mapping[str, str]] = {
     "GROUP-003": "a new member; a change of topics is not told from one more connection",
     "NAMESRV-009": "of a broker that is gone, whatever took it out of the routes",
     "POP-001": "while the broker is not killed: then a group's offset may go back",
-    "POP-002": "what is out of a checkpoint that is done comes again; not that each is done once",
+    "POP-002": "what is out of a checkpoint that is done comes again; not that each is done once, "
+    "nor that no message is passed over",
     "TX-008": "that it is parked, and when; not what is stored of it",
     "TX-013": "no check passes it over; whether a check comes is not told",
     "TX-014": "that it is not checked back while its end is known; not what is delivered",

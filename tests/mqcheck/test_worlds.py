@@ -255,11 +255,8 @@ def test_a_core_that_decides_otherwise_is_found(
     action: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    less = SMALLER.get(name, {})
-    drawn = graph(name, **less)
-    monkeypatch.setattr(module, function, broken)
-    with pytest.raises(ReplayError, match=f"no {action} leads the reference"):
-        take_every_edge(begin(smaller(name, **less)), drawn)
+    says = f"no {action} leads the reference"
+    _is_refused(monkeypatch, name, module, function, broken, says)
 
 
 @pytest.mark.parametrize(
@@ -280,19 +277,32 @@ def test_a_core_that_does_more_is_found(
     action: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    less = SMALLER.get(name, {})
-    drawn = graph(name, **less)
-    monkeypatch.setattr(module, function, broken)
-    with pytest.raises(ReplayError, match=f"only the reference has {action}"):
-        take_every_edge(begin(smaller(name, **less)), drawn, and_no_other=True)
+    says = f"only the reference has {action}"
+    _is_refused(monkeypatch, name, module, function, broken, says, and_no_other=True)
 
 
 def test_a_core_that_begins_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    less = SMALLER["MC_TopicRoute"]
-    drawn = graph("MC_TopicRoute", **less)
-    monkeypatch.setattr(rebalance, "rebalance_by_topic", _not_balanced)
-    with pytest.raises(ReplayError, match="Init: processQueueTable"):
-        take_every_edge(begin(smaller("MC_TopicRoute", **less)), drawn)
+    broken = (rebalance, "rebalance_by_topic", _not_balanced)
+    _is_refused(monkeypatch, "MC_TopicRoute", *broken, "Init: processQueueTable")
+
+
+def _is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    module: ModuleType,
+    function: str,
+    broken: Callable[..., object],
+    says: str,
+    *,
+    and_no_other: bool = False,
+) -> None:
+    """A core in which one function is broken does not do what a model does, and the replay of
+    the model's steps says so."""
+    less = SMALLER.get(name, {})
+    drawn = graph(name, **less)
+    monkeypatch.setattr(module, function, broken)
+    with pytest.raises(ReplayError, match=says):
+        take_every_edge(begin(smaller(name, **less)), drawn, and_no_other=and_no_other)
 
 
 def _not_balanced(*_: object) -> Step:

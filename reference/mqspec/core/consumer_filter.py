@@ -27,6 +27,8 @@ LOADED_DEAD_MS: Final = 30_000  # how long before a start its groups count as le
 
 
 class FilterKey(NamedTuple):
+    """Whose expression it is."""
+
     topic: Topic
     group: Group
 
@@ -48,6 +50,8 @@ class ConsumerFilterData:
 
 @dataclass(slots=True)
 class ConsumerFilterState:
+    """What consumerFilter.json holds."""
+
     filter_data: dict[FilterKey, ConsumerFilterData] = field(default_factory=dict)
 
 

@@ -122,9 +122,8 @@ class MessageStore:
 
     `on_arrival` is called with each message as it becomes visible, `on_step` with what recovery
     found and then with each step of the log and its event, if that says more, before it is
-    carried out. `settle` is called after
-    each put, to dispatch it and, with synchronous flush, to have it on disk first, now or soon;
-    what it returns is how the put ended.
+    carried out. `settle` is called after each put, to dispatch it and, with synchronous flush, to
+    have it on disk first, now or soon; what it returns is how the put ended.
     """
 
     def __init__(
