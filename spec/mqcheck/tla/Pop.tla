@@ -280,6 +280,12 @@ PopNext ==
     \/ Persist
     \/ \E n \in flushed .. Len(log) : Crash(n)
 
+(***************************************************************************)
+(* Each of these steps uses up what it is taken for: a message that waits, *)
+(* a receipt, a checkpoint.  Only receipts that are given up bring a       *)
+(* message back, and they are bounded.  So each kind of step comes to an   *)
+(* end, and one condition does for all queues and receipts of a kind.      *)
+(***************************************************************************)
 PopSpec ==
     /\ PopInit
     /\ [][PopNext]_popVars

@@ -180,6 +180,7 @@ Crash ==
 -----------------------------------------------------------------------------
 Pops == \E attempt \in Attempts, n \in 1 .. MaxBatch : Pop(attempt, n)
 
+\* Pops is written out, or TLC would not name the action.
 OrderNext ==
     \/ \E attempt \in Attempts, n \in 1 .. MaxBatch : Pop(attempt, n)
     \/ \E attempt \in Attempts : Reenter(attempt)
@@ -189,6 +190,8 @@ OrderNext ==
     \/ Persist
     \/ Crash
 
+\* Who asks does not matter to the queue; receipts that are given up are bounded, so that pops
+\* come to an end, and one condition does for all attempts.
 OrderSpec ==
     /\ OrderInit
     /\ [][OrderNext]_orderVars
