@@ -6,11 +6,56 @@ on who needs it first, and mostly it is an exception, answered with code 1 (SYST
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from operator import itemgetter
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
 from mqspec.wire.codec import RemotingCommand
+
+Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+H = TypeVar("H", bound=msgspec.Struct)
 
 
 class HeaderError(ValueError):
     """A field is missing, or is not what it should be."""
+
+
+def read(request: RemotingCommand, kind: type[H]) -> H:
+    """Many fields at once, in less time than one by one: those of a `msgspec.Struct`, each a
+    `str`, an `Int` or a `Long`, at least one of them a number. Raises HeaderError.
+
+    The time is saved where each number is there, and not negative: one that seldom is should
+    be read alone. No field is a `bool`: msgspec takes 1 for true, and Java does not.
+    """
+    fields = request.ext_fields
+    try:
+        # Only digits: msgspec takes 1.0 and 1e3 for integers, too.
+        if "".join(_numbers_of(kind)(fields)).isdecimal():
+            return msgspec.convert(fields, kind, strict=False)
+    except (KeyError, msgspec.ValidationError):
+        pass
+    return _read_one_by_one(request, kind)
+
+
+@lru_cache
+def _numbers_of(kind: type[msgspec.Struct]) -> Callable[[Mapping[str, str]], Iterable[str]]:
+    fields = msgspec.structs.fields(kind)
+    return itemgetter(*(each.encode_name for each in fields if each.type is not str))
+
+
+def _read_one_by_one(request: RemotingCommand, kind: type[H]) -> H:
+    return kind(
+        **{
+            each.name: _READERS[each.type](request, each.encode_name)
+            for each in msgspec.structs.fields(kind)
+            if each.required or each.encode_name in request.ext_fields
+        }
+    )
 
 
 def text(request: RemotingCommand, name: str) -> str:
@@ -52,3 +97,10 @@ def boolean(request: RemotingCommand, name: str, default: bool = False) -> bool:
     """`true`, in any case, or anything else, as Java reads it."""
     value = request.ext_fields.get(name)
     return default if value is None else value.lower() == "true"
+
+
+_READERS: Final[Mapping[Any, Callable[[RemotingCommand, str], str | int]]] = {
+    str: text,
+    Int: integer,
+    Long: long,
+}
