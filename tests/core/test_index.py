@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mqspec.core.index import (
     IndexEntry,
     IndexHeader,
+    Key,
     index_keys,
     is_covered,
     is_indexed_already,
     is_time_matched,
     key_hash,
-    put_key,
+    put_keys,
     select_phy_offset,
 )
 from mqspec.core.record import SysFlag, string_hash
@@ -52,10 +55,14 @@ class File:
         self.entries: dict[int, IndexEntry] = {}
 
     def put(self, hash_: int, position: int, at: int) -> IndexEntry:
-        number = self.header.index_count
-        self.header, entry = put_key(self.header, self.slot, hash_, position, at)
-        self.entries[number], self.slot = entry, number
-        return entry
+        return self.put_all([Key(hash_, position, at)])[0]
+
+    def put_all(self, keys: list[Key]) -> list[IndexEntry]:
+        first = self.header.index_count
+        self.header, entries, slots = put_keys(self.header, 1, lambda _: self.slot, keys)
+        self.entries |= dict(enumerate(entries, first))
+        self.slot = slots[0]
+        return entries
 
     def find(self, hash_: int, begin: int = 0, end: int = 1 << 62) -> list[int]:
         entry = self.entries.__getitem__
@@ -91,8 +98,18 @@ def test_time_differences_stay_in_their_field() -> None:
 
 
 def test_a_slot_that_points_behind_the_entries_is_empty() -> None:
-    header, entry = put_key(IndexHeader(), 5, 7, 100, 1_000)
-    assert (entry.prev_index, header.hash_slot_count) == (0, 1)
+    header, (entry,), slots = put_keys(IndexHeader(), 10, lambda _: 5, [Key(7, 100, 1_000)])
+    assert (entry.prev_index, header.hash_slot_count, slots) == (0, 1, {7: 1})
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 99_000)), min_size=1))
+def test_a_run_of_keys_adds_what_they_add_one_by_one(keys: list[tuple[int, int]]) -> None:
+    run = [Key(hash_, 100 * i, at) for i, (hash_, at) in enumerate(keys)]
+    together, one_by_one = File(IndexHeader()), File(IndexHeader())
+    together.put_all(run)
+    for key in run:
+        one_by_one.put_all([key])
+    assert vars(together) == vars(one_by_one)
 
 
 def test_a_chain_that_leads_to_itself_ends() -> None:

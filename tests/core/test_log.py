@@ -28,7 +28,7 @@ from mqspec.core.log import (
     parse_delay_levels,
     unit_tags_code,
 )
-from mqspec.core.record import SysFlag, decode_properties, tags_code
+from mqspec.core.record import Record, SysFlag, decode_properties, tags_code
 from mqspec.core.step import apply
 
 QUEUE = ("T", 0)
@@ -148,7 +148,8 @@ def test_the_flushed_position_never_goes_back() -> None:
 def test_limits_of_a_message(
     topic: int, retry: bool, body: int, properties: int, status: PutStatus
 ) -> None:
-    assert check_message(topic, retry, body, properties) is status
+    name = ("%RETRY%" if retry else "").ljust(topic, "t")
+    assert check_message(Record(name, bytes(body), bytes(properties))) is status
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from store_images import (
     write_image,
 )
 
-from mqspec.core.log import MAX_MESSAGE_SIZE
+from mqspec.core.log import MAX_MESSAGE_SIZE, Dispatch
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, SysFlag, decode_record, tags_code
-from mqspec.store import Arrival, GetMessageStatus, MessageStore, PutStatus, StoreConfig
+from mqspec.store import GetMessageStatus, MessageStore, PutStatus, StoreConfig
 from mqspec.store.files import DISK
 from mqspec.store.message_store import Boundary
 
@@ -149,11 +149,12 @@ def test_a_filter_passes_over_messages(store: MessageStore) -> None:
 
 
 def test_arrivals_are_told(store: MessageStore) -> None:
-    arrivals: list[Arrival] = []
+    arrivals: list[Dispatch] = []
     store.on_arrival = arrivals.append
     store.put(Record("T", b"x", b"TAGS\x01a\x02", queue_id=3))
     (arrival,) = arrivals
-    assert arrival[:4] == ("T", 3, 1, tags_code("a"))
+    assert (arrival.queue, arrival.queue_offset) == (("T", 3), 0)
+    assert (arrival.unit.tags_code, arrival.properties) == (tags_code("a"), b"TAGS\x01a\x02")
 
 
 def test_with_sync_flush_nothing_is_visible_that_is_not_on_disk(

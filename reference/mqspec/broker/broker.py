@@ -28,7 +28,7 @@ from mqspec.core.delay import DelayState
 from mqspec.core.flow_control import SEND, Pool
 from mqspec.core.group import GroupState
 from mqspec.core.lock import LockState
-from mqspec.core.log import PutStatus, TopicQueue
+from mqspec.core.log import Dispatch, PutStatus, TopicQueue
 from mqspec.core.long_polling import LongPollingState
 from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
@@ -46,7 +46,6 @@ from mqspec.core.transaction import TransactionState
 from mqspec.core.types import Topic
 from mqspec.service import Dispatcher, clock_ms, every, listen
 from mqspec.store.message_store import (
-    Arrival,
     MessageStore,
     PutResult,
     RecoveryReport,
@@ -459,19 +458,18 @@ class Broker:
         config = self.metadata.subscription_group_table.get(name)
         return config is None or config.notify_consumer_ids_changed_enable
 
-    def _arrived(self, arrival: Arrival) -> None:
-        self.pops.arrived(arrival)
-        self.notifications.arrived(arrival)
-        queue = (arrival.topic, arrival.queue_id)
-        if queue in self.long_polling.pull_request_table:
+    def _arrived(self, dispatch: Dispatch) -> None:
+        self.pops.arrived(dispatch)
+        self.notifications.arrived(dispatch)
+        if dispatch.queue in self.long_polling.pull_request_table:
             self._wake(
                 long_polling.notify_message_arriving(
                     self.long_polling,
-                    queue,
-                    arrival.max_offset,
-                    arrival.tags_code,
+                    dispatch.queue,
+                    dispatch.queue_offset + 1,
+                    dispatch.unit.tags_code,
                     clock_ms(),
-                    arrival.properties,
+                    dispatch.properties,
                 )
             )
 

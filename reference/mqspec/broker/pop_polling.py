@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mqspec.core import pop_polling
 from mqspec.core.extra_info import notified_topic
 from mqspec.core.group import SubscriptionData
+from mqspec.core.log import Dispatch
 from mqspec.core.pop_polling import (
     EARLY_MS,
     PollingKey,
@@ -18,7 +19,6 @@ from mqspec.core.pop_polling import (
 )
 from mqspec.core.step import Step, apply
 from mqspec.service import clock_ms
-from mqspec.store.message_store import Arrival
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 
@@ -62,18 +62,21 @@ class PopLongPolling:
         """How many are held."""
         return len(self._state.polling_map.get(key, ()))
 
-    def arrived(self, arrival: Arrival) -> None:
-        """A message arrived."""
-        topic = notified_topic(arrival.topic)
+    def arrived(self, dispatch: Dispatch) -> None:
+        """A message became visible."""
+        if not self._state.groups:
+            return
+        name, queue_id = dispatch.queue
+        topic = notified_topic(name)
         if topic in self._state.groups:
             self._wake(
                 pop_polling.notify_message_arriving(
                     self._state,
                     topic,
-                    arrival.queue_id,
-                    arrival.max_offset,
-                    arrival.tags_code,
-                    arrival.properties,
+                    queue_id,
+                    dispatch.queue_offset + 1,
+                    dispatch.unit.tags_code,
+                    dispatch.properties,
                 )
             )
 

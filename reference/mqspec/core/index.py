@@ -14,7 +14,7 @@ Facts: store/index/{IndexFile,IndexHeader,IndexService}.java (5.3.3), and the fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ QUERY_COUNT_MAX = 64  # maxMsgsNumBatch
 UNIQUE_KEY_QUERY_COUNT = 32  # defaultQueryMaxNum
 
 _INT_MAX = 0x7FFFFFFF
+_new_tuple = tuple.__new__  # as IndexEntry(...), at half its price
 _TRANSACTION_TYPE = _ROLLBACK = int(SysFlag.ROLLBACK)  # the two bits
 
 
@@ -50,6 +51,14 @@ class IndexHeader(NamedTuple):
         )
 
 
+class Key(NamedTuple):
+    """One key of a record."""
+
+    key_hash: int
+    phy_offset: int  # position of the record
+    store_timestamp: int  # ms
+
+
 class IndexEntry(NamedTuple):
     """One entry."""
 
@@ -63,8 +72,9 @@ def index_keys(sys_flag: int, properties: Mapping[str, str]) -> tuple[str, ...]:
     """The keys by which a record can be found: of a rollback record none."""
     if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
         return ()
-    keys = (properties.get("UNIQ_KEY", ""), *properties.get("KEYS", "").split(" "))
-    return tuple(filter(None, keys))
+    unique_key, keys = properties.get("UNIQ_KEY"), properties.get("KEYS")
+    found = tuple(filter(None, keys.split(" "))) if keys else ()
+    return (unique_key, *found) if unique_key else found
 
 
 def key_hash(topic: Topic, key: str) -> int:
@@ -86,25 +96,40 @@ def is_indexed_already(header: IndexHeader, position: int) -> bool:
     return position < header.end_phy_offset
 
 
-def put_key(
-    header: IndexHeader, slot: int, hash_: int, position: int, store_timestamp: int
-) -> tuple[IndexHeader, IndexEntry]:
-    """The entry for a key, which goes to `header.index_count` and into its slot, where it is
-    the head of the chain; and the header with it. `slot` is what the slot held."""
-    chained = slot if 0 < slot <= header.index_count else 0
-    time_diff = 0
-    if header.begin_timestamp > 0:
-        time_diff = max(0, min((store_timestamp - header.begin_timestamp) // 1000, _INT_MAX))
-    is_first = header.index_count == FIRST_ENTRY
+class Added(NamedTuple):
+    """What a run of keys adds to a file."""
+
+    header: IndexHeader
+    entries: list[IndexEntry]  # one a key, from the old header's `index_count` on
+    slots: dict[int, int]  # the slots that have another head now
+
+
+def put_keys(
+    header: IndexHeader, slot_count: int, slot: Callable[[int], int], keys: Iterable[Key]
+) -> Added:
+    """The entries for keys, each the head of its slot's chain. `slot` is what a slot held
+    before, for all keys in a file that has room for them."""
+    begin_timestamp, end_timestamp, begin_phy_offset, end_phy_offset, used, count = header
+    entries: list[IndexEntry] = []
+    slots: dict[int, int] = {}
+    for hash_, position, store_timestamp in keys:
+        number = hash_ % slot_count
+        head = slots.get(number) or slot(number)
+        chained = head if 0 < head <= count else 0
+        seconds = 0
+        if begin_timestamp > 0:
+            seconds = max(0, min((store_timestamp - begin_timestamp) // 1000, _INT_MAX))
+        if count == FIRST_ENTRY:
+            begin_timestamp, begin_phy_offset = store_timestamp, position
+        end_timestamp, end_phy_offset = store_timestamp, position
+        used += not chained
+        entries.append(_new_tuple(IndexEntry, (hash_, position, seconds, chained)))
+        slots[number] = count
+        count += 1
     grown = IndexHeader(
-        store_timestamp if is_first else header.begin_timestamp,
-        store_timestamp,
-        position if is_first else header.begin_phy_offset,
-        position,
-        header.hash_slot_count + (not chained),
-        header.index_count + 1,
+        begin_timestamp, end_timestamp, begin_phy_offset, end_phy_offset, used, count
     )
-    return grown, IndexEntry(hash_, position, time_diff, chained)
+    return Added(grown, entries, slots)
 
 
 def is_time_matched(header: IndexHeader, begin_ms: int, end_ms: int) -> bool:

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from mqspec.core.index import index_keys
 from mqspec.core.record import (
     BLANK_BYTES_MIN,
@@ -28,7 +30,7 @@ from mqspec.core.record import (
     V1_TOPIC_BYTES_MAX,
     Record,
     SysFlag,
-    find_property,
+    decode_properties,
     tags_code,
 )
 from mqspec.core.step import REMOVED, Change, Step
@@ -53,7 +55,6 @@ _DELAY = re.compile(r"(\d+)([smhd])")
 
 
 TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
-_DISPATCHED = ("TAGS", "DELAY", "UNIQ_KEY", "KEYS")  # the properties that a dispatch looks at
 _NOT_INDEXED = (int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
 
 
@@ -133,7 +134,7 @@ class Appended(NamedTuple):
     blank: Span | None = None  # the end of the segment before, where it was closed
 
 
-class Dispatch(NamedTuple):
+class Dispatch(msgspec.Struct, frozen=True):
     """The next record of the log, as the dispatcher sees it."""
 
     queue: TopicQueue
@@ -142,6 +143,7 @@ class Dispatch(NamedTuple):
     unit: Unit
     store_timestamp: int  # ms
     keys: tuple[str, ...] = ()  # by which the index finds it
+    properties: bytes = b""  # by which consumers filter it
 
 
 def append_message(state: LogState, event: Append) -> Step:
@@ -215,17 +217,17 @@ def has_unit(span: Span, queue_offset: int) -> bool:
     return span.min < span.max and queue_offset < span.max
 
 
-def check_message(
-    topic_bytes: int, retry: bool, body_bytes: int, properties_bytes: int
-) -> PutStatus:
+def check_message(message: Record) -> PutStatus:
     """The limits of one message, in the order in which 5.3.3 checks them
     (HookUtils.checkBeforePutMessage, MessageExtEncoder.encode)."""
-    topic_bytes_max = RETRY_TOPIC_BYTES_MAX if retry else V1_TOPIC_BYTES_MAX
-    if topic_bytes > topic_bytes_max:
-        return PutStatus.MESSAGE_ILLEGAL
-    if properties_bytes > PROPERTIES_BYTES_MAX:
+    topic_bytes = len(message.topic.encode())
+    if topic_bytes > V1_TOPIC_BYTES_MAX:
+        is_retry = message.topic.startswith(RETRY_TOPIC_PREFIX)
+        if not is_retry or topic_bytes > RETRY_TOPIC_BYTES_MAX:
+            return PutStatus.MESSAGE_ILLEGAL
+    if len(message.properties) > PROPERTIES_BYTES_MAX:
         return PutStatus.PROPERTIES_SIZE_EXCEEDED
-    if body_bytes > MAX_MESSAGE_SIZE:
+    if len(message.body) > MAX_MESSAGE_SIZE:
         return PutStatus.MESSAGE_ILLEGAL
     return PutStatus.PUT_OK
 
@@ -272,8 +274,7 @@ def dispatch_at(
     delay_levels: Sequence[int] = DELAY_LEVELS_MS,
 ) -> Dispatch:
     """The dispatch of a record that got a place."""
-    text = record.properties.decode(errors="replace")
-    properties = {name: value for name in _DISPATCHED if (value := find_property(text, name))}
+    properties = decode_properties(record.properties)
     code = unit_tags_code(record.topic, properties, store_timestamp, delay_levels)
     return Dispatch(
         (record.topic, record.queue_id),
@@ -282,6 +283,7 @@ def dispatch_at(
         Unit(position, size, code),
         store_timestamp,
         index_keys(record.sys_flag, properties),
+        record.properties,
     )
 
 

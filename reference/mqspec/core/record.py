@@ -15,6 +15,7 @@ A message is encoded before its place is known, and placed at append: `encode_re
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -73,9 +74,13 @@ _PORT = Struct(">i")
 _I64 = Struct(">q")
 _TAIL = Struct(">iqi")  # reconsumeTimes, preparedTransactionOffset, body length
 _I16 = Struct(">h")
-# All before the body, by the bytes of either host's address.
+# All before the body, and what the system flag says of the hosts, by the bytes of the address
+# of either host.
 _BEFORE_BODY = {
-    (born, store): Struct(f">iIiiiqqiq{born}siq{store}siiqi")
+    (born, store): (
+        Struct(f">iIiiiqqiq{born}siq{store}siiqi"),
+        _BORN_HOST_V6 * (born == 16) | _STORE_HOST_V6 * (store == 16),
+    )
     for born in (4, 16)
     for store in (4, 16)
 }
@@ -95,6 +100,7 @@ _new_tuple = tuple.__new__
 
 _NAME_VALUE = "\x01"
 _PROPERTY = "\x02"
+_READABLE = re.compile("([^\x01\x02]*)\x01([^\x02]+)")  # a name, which may be empty, and a value
 
 
 class Host(NamedTuple):
@@ -174,44 +180,41 @@ def encode_record(record: Record) -> bytearray:
 
     Raises ValueError where the topic or the properties are longer than the format holds.
     """
-    topic = record.topic.encode()
-    if len(topic) > TOPIC_BYTES_MAX:
-        raise ValueError(f"a topic of {len(topic)} bytes, at most {TOPIC_BYTES_MAX}")
-    if len(record.properties) > PROPERTIES_BYTES_MAX:
-        raise ValueError(
-            f"properties of {len(record.properties)} bytes, at most {PROPERTIES_BYTES_MAX}"
-        )
-    v1 = len(topic) <= V1_TOPIC_BYTES_MAX
+    body, properties = record.body, record.properties
+    if len(properties) > PROPERTIES_BYTES_MAX:
+        raise ValueError(f"properties of {len(properties)} bytes, at most {PROPERTIES_BYTES_MAX}")
+    magic, topic = _topic_field(record.topic)
     born, store = record.born_host, record.store_host
-    sys_flag = record.sys_flag & ~(_BORN_HOST_V6 | _STORE_HOST_V6)
-    sys_flag |= _BORN_HOST_V6 if len(born.address) == 16 else 0
-    sys_flag |= _STORE_HOST_V6 if len(store.address) == 16 else 0
-    layout = _BEFORE_BODY[len(born.address), len(store.address)]
-    behind = (
-        record.body,
-        bytes((len(topic),)) if v1 else _I16.pack(len(topic)),
-        topic,
-        _I16.pack(len(record.properties)),
-        record.properties,
-    )
+    layout, hosts_v6 = _BEFORE_BODY[len(born.address), len(store.address)]
     before = layout.pack(
-        layout.size + sum(map(len, behind)),
-        _V1 if v1 else _V2,
-        body_crc(record.body),
+        layout.size + len(body) + len(topic) + _I16.size + len(properties),
+        magic,
+        zlib.crc32(body) & 0x7FFFFFFF,
         record.queue_id,
         record.flag,
         record.queue_offset,
         record.physical_offset,
-        sys_flag,
+        record.sys_flag & ~_HOSTS_V6 | hosts_v6,
         record.born_timestamp,
         *born,
         record.store_timestamp,
         *store,
         record.reconsume_times,
         record.prepared_transaction_offset,
-        len(record.body),
+        len(body),
     )
-    return bytearray().join((before, *behind))
+    return bytearray().join((before, body, topic, _I16.pack(len(properties)), properties))
+
+
+@lru_cache(maxsize=4096)
+def _topic_field(topic: str) -> tuple[int, bytes]:
+    """The magic, and the topic with its length before it."""
+    data = topic.encode()
+    if len(data) > TOPIC_BYTES_MAX:
+        raise ValueError(f"a topic of {len(data)} bytes, at most {TOPIC_BYTES_MAX}")
+    if len(data) > V1_TOPIC_BYTES_MAX:
+        return _V2, _I16.pack(len(data)) + data
+    return _V1, bytes((len(data),)) + data
 
 
 def place(
@@ -365,8 +368,12 @@ def body_crc(body: Buffer) -> int:
 
 def offset_message_id(store_host: Host, physical_offset: int) -> str:
     """32 hex digits, or 56 where the store's host has an IPv6 address."""
-    place_bytes = _PORT.pack(store_host.port) + _I64.pack(physical_offset)
-    return (store_host.address + place_bytes).hex().upper()
+    return f"{_host_part(store_host)}{physical_offset:016X}"
+
+
+@lru_cache(maxsize=64)
+def _host_part(store_host: Host) -> str:
+    return (store_host.address + _PORT.pack(store_host.port)).hex().upper()
 
 
 def position_of(message_id: str) -> int:
@@ -384,11 +391,8 @@ def decode_properties(text: str | bytes) -> dict[str, str]:
     """Properties by name. An entry without a name or with an empty value is not readable."""
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
-    found = {}
-    for entry in text.split(_PROPERTY):
-        name, _, value = entry.partition(_NAME_VALUE)
-        if name and value:
-            found[name] = value
+    found = dict(_READABLE.findall(text))
+    found.pop("", None)
     return found
 
 

@@ -4,7 +4,6 @@ from mqspec.core.log import GetMessageStatus, PutStatus
 from mqspec.store.config_file import ConfigFile
 from mqspec.store.files import Disk
 from mqspec.store.message_store import (
-    Arrival,
     Boundary,
     GetResult,
     MessageStore,
@@ -15,7 +14,6 @@ from mqspec.store.message_store import (
 )
 
 __all__ = [
-    "Arrival",
     "Boundary",
     "ConfigFile",
     "Disk",

@@ -11,14 +11,14 @@ import mmap
 import time
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from itertools import islice
+from itertools import islice, starmap
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
 from mqrules import UserError
 from mqspec.core import index
-from mqspec.core.index import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexEntry, IndexHeader
+from mqspec.core.index import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexEntry, IndexHeader, Key
 from mqspec.core.log import Dispatch
 from mqspec.core.types import Topic
 from mqspec.store.files import DISK, Disk
@@ -64,28 +64,30 @@ class IndexFile:
         return made
 
     @property
-    def is_full(self) -> bool:
-        return self.header.index_count >= self._size.max_index_num
+    def room(self) -> int:
+        """How many entries it takes yet."""
+        return self._size.max_index_num - self.header.index_count
 
-    def put_key(self, hash_: int, position: int, store_timestamp: int) -> None:
-        """Add an entry to a file that is not full. `write_header` is to follow."""
-        slot_at = self._slot_at(hash_)
-        number = self.header.index_count
-        self.header, entry = index.put_key(
-            self.header, self._slot(slot_at), hash_, position, store_timestamp
-        )
-        at = self._entry_at(number)
-        self._map[at : at + ENTRY_BYTES] = _ENTRY.pack(*entry)
-        self._map[slot_at : slot_at + SLOT_BYTES] = _SLOT.pack(number)
+    def put_keys(self, keys: Iterable[Key]) -> None:
+        """Add entries, for which there is room."""
+        at = self._entry_at(self.header.index_count)
+        added = index.put_keys(self.header, self._size.max_hash_slot_num, self._slot, keys)
+        entries = b"".join(starmap(_ENTRY.pack, added.entries))
+        self._map[at : at + len(entries)] = entries
+        for number, head in added.slots.items():
+            at = HEADER_BYTES + number * SLOT_BYTES
+            self._map[at : at + SLOT_BYTES] = _SLOT.pack(head)
+        self.header = added.header
+        self.write_header()
 
     def write_header(self) -> None:
-        """Write what entries were added."""
+        """Write what entries there are."""
         self._map[:HEADER_BYTES] = _HEADER.pack(*self.header)
 
     def select_phy_offset(self, hash_: int, begin_ms: int, end_ms: int) -> Iterable[int]:
         """Positions of records whose key has the hash and that were stored in a time, the
         newest first. Times are known to the second."""
-        slot = self._slot(self._slot_at(hash_))
+        slot = self._slot(hash_ % self._size.max_hash_slot_num)
         return index.select_phy_offset(self.header, slot, self._entry, hash_, begin_ms, end_ms)
 
     def flush(self) -> None:
@@ -103,16 +105,14 @@ class IndexFile:
     def _map(self) -> mmap.mmap:
         return self._disk.map(self.path, self._size.file_bytes)
 
-    def _slot_at(self, hash_: int) -> int:
-        return HEADER_BYTES + hash_ % self._size.max_hash_slot_num * SLOT_BYTES
-
     def _entry_at(self, number: int) -> int:
         slots_bytes = self._size.max_hash_slot_num * SLOT_BYTES
         return HEADER_BYTES + slots_bytes + number * ENTRY_BYTES
 
-    def _slot(self, at: int) -> int:
-        (number,) = _SLOT.unpack(self._map[at : at + SLOT_BYTES])
-        return int(number)
+    def _slot(self, number: int) -> int:
+        at = HEADER_BYTES + number * SLOT_BYTES
+        head: int = _SLOT.unpack(self._map[at : at + SLOT_BYTES])[0]
+        return head
 
     def _entry(self, number: int) -> IndexEntry:
         at = self._entry_at(number)
@@ -168,19 +168,25 @@ class IndexService:
             else:
                 self._files.append(file)
 
-    def build(self, dispatch: Dispatch) -> None:
-        """Index a record, unless it was indexed."""
-        topic, _ = dispatch.queue
-        position = dispatch.unit.position
-        file = self._last()
-        if index.is_indexed_already(file.header, position):
-            return
-        for key in dispatch.keys:
-            if file.is_full:
-                file.write_header()
-                file = self._last()
-            file.put_key(index.key_hash(topic, key), position, dispatch.store_timestamp)
-        file.write_header()
+    def build(self, dispatches: Iterable[Dispatch]) -> None:
+        """Index records, in the order of the log, but for those that were indexed. Raises
+        OSError where there is no room for another file."""
+        header = self._last().header
+        keys = [
+            Key(
+                index.key_hash(dispatch.queue[0], key),
+                dispatch.unit.position,
+                dispatch.store_timestamp,
+            )
+            for dispatch in dispatches
+            if not index.is_indexed_already(header, dispatch.unit.position)
+            for key in dispatch.keys
+        ]
+        while keys:
+            file = self._last()
+            room = file.room
+            file.put_keys(keys[:room])
+            keys = keys[room:]
 
     def query_offset(
         self, topic: Topic, key: str, max_count: int, begin_ms: int, end_ms: int
@@ -221,7 +227,7 @@ class IndexService:
         """The file that takes the next entry."""
         if not self._files:
             self._begin_file(IndexHeader())
-        elif (last := self._files[-1]).is_full:
+        elif (last := self._files[-1]).room <= 0:
             last.flush()
             self.index_msg_timestamp = last.header.end_timestamp
             self._begin_file(last.header.following())

@@ -106,17 +106,6 @@ class QueryResult(NamedTuple):
     index_last_update_phy_offset: int = 0
 
 
-class Arrival(NamedTuple):
-    """A message became visible."""
-
-    topic: str
-    queue_id: int
-    max_offset: int  # of the queue, with this message
-    tags_code: int
-    store_timestamp: int  # ms
-    properties: bytes
-
-
 class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
@@ -135,7 +124,7 @@ class MessageStore:
     ) -> None:
         self.root = root
         self._disk = disk
-        self.on_arrival: Callable[[Arrival], None] = lambda _: None
+        self.on_arrival: Callable[[Dispatch], None] = lambda _: None
         self.on_step: Callable[[Step, object], None] | None = None
         self.settle: Callable[[], PutStatus] = self._settle
         self._config = config
@@ -155,7 +144,8 @@ class MessageStore:
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
         self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
-        self._pending: deque[tuple[Dispatch, bytes]] = deque()  # not yet dispatched; properties
+        self._pending: deque[Dispatch] = deque()  # not yet dispatched
+        self._to_index: list[Dispatch] = []  # dispatched, and not yet in the index
         self._is_dispatch_stuck = False
         self._is_disk_full = False
         self._checkpoint = Checkpoint()
@@ -213,12 +203,7 @@ class MessageStore:
         if self._is_dispatch_stuck or self._is_disk_full:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
         for message in messages:
-            status = log.check_message(
-                len(message.topic.encode()),
-                message.topic.startswith(log.RETRY_TOPIC_PREFIX),
-                len(message.body),
-                len(message.properties),
-            )
+            status = log.check_message(message)
             if status is not PutStatus.PUT_OK:
                 return PutResult(status)
         encoded = [encode_record(message) for message in messages]
@@ -238,7 +223,7 @@ class MessageStore:
             offset = queue_offset + i if indexed else 0
             place(data, offset, position, now)
             dispatch = log.dispatch_at(message, offset, position, len(data), now, self.delay_levels)
-            dispatches.append((dispatch, message.properties))
+            dispatches.append(dispatch)
             message_ids.append(offset_message_id(message.store_host, position))
             position += len(data)
         try:
@@ -253,35 +238,20 @@ class MessageStore:
 
     def reput(self) -> None:
         """Dispatch what may be dispatched (ReputMessageService)."""
-        while self._pending:
-            dispatch, properties = self._pending[0]
-            if not log.may_dispatch(self._state, dispatch, self._config.sync_flush):
-                return
-            step = log.dispatch(self._state, dispatch)
-            try:
-                self._write_unit(dispatch, step.result)
-                if self._index_from is None:
-                    self._index.build(dispatch)
-            except OSError as error:
-                _log.error("a message is stored and cannot be dispatched yet: %s", error)
-                self._is_dispatch_stuck = True
-                return
+        try:
+            while self._pending and log.may_dispatch(
+                self._state, self._pending[0], self._config.sync_flush
+            ):
+                self._dispatch(self._pending[0])
+                self._pending.popleft()
+            if self._to_index:
+                self._index.build(self._to_index)
+                self._to_index.clear()
+        except OSError as error:
+            _log.error("a message is stored and cannot be dispatched yet: %s", error)
+            self._is_dispatch_stuck = True
+        else:
             self._is_dispatch_stuck = False
-            self._pending.popleft()
-            self._carry(step, dispatch)
-            self._dispatched_at = dispatch.store_timestamp
-            if step.result:
-                topic, queue_id = dispatch.queue
-                self.on_arrival(
-                    Arrival(
-                        topic,
-                        queue_id,
-                        dispatch.queue_offset + 1,
-                        dispatch.unit.tags_code,
-                        dispatch.store_timestamp,
-                        properties,
-                    )
-                )
 
     def catch_up_index(self, count: int | None = None) -> None:
         """Index `count` records that an abnormal start left to be indexed, all of them without
@@ -294,7 +264,7 @@ class MessageStore:
                 if position > end:
                     break
                 if record:
-                    self._index.build(self._commit_log.dispatch_of(record))
+                    self._index.build([self._commit_log.dispatch_of(record)])
                 self._index_from = position
                 walked += 1
         if walked != count:
@@ -318,7 +288,7 @@ class MessageStore:
     @property
     def undispatched_since(self) -> int | None:
         """When the first message was stored, ms, that is not visible yet; None: all are."""
-        return self._pending[0][0].store_timestamp if self._pending else None
+        return self._pending[0].store_timestamp if self._pending else None
 
     @property
     def unflushed(self) -> Span:
@@ -538,7 +508,7 @@ class MessageStore:
             self._write_unit(dispatch, unit)
             redispatched += 1
             if not abort:
-                self._index.build(dispatch)
+                self._index.build([dispatch])
         self._written_at = self._dispatched_at = state.store_timestamp
         if abort:
             self._index_from = state.scan_from
@@ -581,6 +551,16 @@ class MessageStore:
 
     def _consume_queue(self, directory: Path) -> ConsumeQueue:
         return ConsumeQueue(directory, self._config.consume_queue_units, self._disk)
+
+    def _dispatch(self, dispatch: Dispatch) -> None:
+        step = log.dispatch(self._state, dispatch)
+        self._write_unit(dispatch, step.result)
+        self._carry(step, dispatch)
+        self._dispatched_at = dispatch.store_timestamp
+        if self._index_from is None:
+            self._to_index.append(dispatch)
+        if step.result:
+            self.on_arrival(dispatch)
 
     def _write_unit(self, dispatch: Dispatch, unit: Unit | None) -> None:
         if unit is None:
