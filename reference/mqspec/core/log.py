@@ -30,7 +30,7 @@ from mqspec.core.record import (
     V1_TOPIC_BYTES_MAX,
     Record,
     SysFlag,
-    decode_properties,
+    find_property,
     tags_code,
 )
 from mqspec.core.step import REMOVED, Change, Step
@@ -50,11 +50,13 @@ RETRY_TOPIC_BYTES_MAX = 255
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
+_new_tuple = tuple.__new__  # as Unit(...) and Span(...), at half their price
 _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DELAY = re.compile(r"(\d+)([smhd])")
 
-
 TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
+_DISPATCHED = ("TAGS", "UNIQ_KEY", "KEYS")  # the properties that a dispatch looks at
+_DISPATCHED_LATER = (*_DISPATCHED, "DELAY")  # of messages that wait for their time
 _NOT_INDEXED = (int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
 
 
@@ -259,7 +261,7 @@ def unit_tags_code(
 ) -> int:
     """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
     schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
-    level = int(properties.get("DELAY", "0")) if topic == SCHEDULE_TOPIC else 0
+    level = int(properties.get("DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
     if level > 0:
         return store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
     return tags_code(properties.get("TAGS"))
@@ -274,13 +276,15 @@ def dispatch_at(
     delay_levels: Sequence[int] = DELAY_LEVELS_MS,
 ) -> Dispatch:
     """The dispatch of a record that got a place."""
-    properties = decode_properties(record.properties)
+    text = record.properties.decode(errors="replace")
+    names = _DISPATCHED_LATER if record.topic == SCHEDULE_TOPIC else _DISPATCHED
+    properties = {name: find_property(text, name) for name in names}
     code = unit_tags_code(record.topic, properties, store_timestamp, delay_levels)
     return Dispatch(
         (record.topic, record.queue_id),
         queue_offset,
         is_indexed(record.sys_flag),
-        Unit(position, size, code),
+        _new_tuple(Unit, (position, size, code)),
         store_timestamp,
         index_keys(record.sys_flag, properties),
         record.properties,

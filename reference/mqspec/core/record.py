@@ -15,7 +15,6 @@ A message is encoded before its place is known, and placed at append: `encode_re
 
 from __future__ import annotations
 
-import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -100,7 +99,6 @@ _new_tuple = tuple.__new__
 
 _NAME_VALUE = "\x01"
 _PROPERTY = "\x02"
-_READABLE = re.compile("([^\x01\x02]*)\x01([^\x02]+)")  # a name, which may be empty, and a value
 
 
 class Host(NamedTuple):
@@ -391,21 +389,21 @@ def decode_properties(text: str | bytes) -> dict[str, str]:
     """Properties by name. An entry without a name or with an empty value is not readable."""
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
-    found = dict(_READABLE.findall(text))
-    found.pop("", None)
-    return found
+    entries = [entry.partition(_NAME_VALUE) for entry in text.split(_PROPERTY)]
+    return {name: value for name, _, value in entries if name and value}
 
 
 def find_property(text: str, name: str) -> str:
     """The value of one property, as `decode_properties` gives it, without reading the others;
     empty where it is not there."""
-    head, end = f"{name}{_NAME_VALUE}", len(text)
-    while (at := text.rfind(head, 0, end)) >= 0:
+    head = name + _NAME_VALUE
+    at = text.rfind(head)
+    while at >= 0:
         begin = at + len(head)
-        value, _, _ = text[begin:].partition(_PROPERTY)
-        if value and (at == 0 or text[at - 1] == _PROPERTY):
-            return value
-        end = at
+        end = text.find(_PROPERTY, begin)
+        if end != begin < len(text) and (at == 0 or text[at - 1] == _PROPERTY):
+            return text[begin:end] if end >= 0 else text[begin:]
+        at = text.rfind(head, 0, at)
     return ""
 
 
