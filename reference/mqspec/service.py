@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
+from time import monotonic, time_ns
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from mqrules import UserError
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 def clock_ms() -> int:
     """The time, in ms since the epoch."""
-    return time.time_ns() // 1_000_000
+    return time_ns() // 1_000_000
 
 
 class _Waiting(NamedTuple):
@@ -52,7 +52,7 @@ class _Waiting(NamedTuple):
 
 
 class Dispatcher(Generic[S]):
-    """A server's handler: it serves each request by its processor, at once or in its turn.
+    """Has each request served by its processor, at once or in its turn.
 
     `pool_of` says for what a request code waits with its like; `is_rejecting` whether a pool
     takes nothing now; `authenticate` who is refused. `is_shutting_down` sends clients away.
@@ -63,7 +63,7 @@ class Dispatcher(Generic[S]):
         service: S,
         processors: Mapping[int, Processor[S]],
         pool_of: Callable[[int], Pool],
-        is_rejecting: Callable[[Pool], bool] = lambda _: False,
+        is_rejecting: Callable[[Pool], bool] | None = None,
         authenticate: Callable[[RemotingCommand], Refusal | None] = lambda _: None,
         clock: Callable[[], int] = clock_ms,
     ) -> None:
@@ -73,22 +73,22 @@ class Dispatcher(Generic[S]):
         self._authenticate = authenticate
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._turn_ends = 0.0  # by the loop's clock; 0: none has begun
+        self._turn_ends = 0.0  # 0: none has begun
         self._waiting: deque[_Waiting] = deque()
         self._waiting_of: Counter[Pool] = Counter()
         self._waiting_bytes = 0
 
-    def __call__(self, connection: Connection, request: RemotingCommand) -> Served:
+    def serve(self, connection: Connection, request: RemotingCommand) -> Served:
+        """The server's handler."""
         if request.code not in self._processors:
             return refuse(connection, request)
         if self.is_shutting_down and (refusal := flow_control.go_away(request.version)):
             return refused(request, refusal)
-        pool = self._pool_of(request.code)
-        if self._is_rejecting(pool):
+        if self._is_rejecting and self._is_rejecting(self._pool_of(request.code)):
             return refused(request, flow_control.reject_request())
         if self._has_time():
             return self._process(connection, request)
-        return self._wait(pool, connection, request)
+        return self._wait(connection, request)
 
     def waiting(self, pool: Pool) -> tuple[int, int]:
         """How many requests wait in a pool, and for how long, ms, the first of them has."""
@@ -97,12 +97,13 @@ class Dispatcher(Generic[S]):
 
     def _has_time(self) -> bool:
         if not self._turn_ends:
-            self._turn_ends = self._loop.time() + TURN_S
+            self._turn_ends = monotonic() + TURN_S
             self._loop.call_soon(self._next_turn)
             return True
-        return not self._waiting and self._loop.time() < self._turn_ends
+        return not self._waiting and monotonic() < self._turn_ends
 
-    def _wait(self, pool: Pool, connection: Connection, request: RemotingCommand) -> Answer:
+    def _wait(self, connection: Connection, request: RemotingCommand) -> Answer:
+        pool = self._pool_of(request.code)
         refusal = flow_control.submit(pool, self._waiting_of[pool], self._waiting_bytes)
         if refusal:
             return refused(request, refusal)
@@ -117,10 +118,10 @@ class Dispatcher(Generic[S]):
         self._turn_ends = 0.0
         if not self._waiting:
             return
-        self._turn_ends = self._loop.time() + TURN_S
+        self._turn_ends = monotonic() + TURN_S
         self._loop.call_soon(self._next_turn)
         self._serve_next()
-        while self._waiting and self._loop.time() < self._turn_ends:
+        while self._waiting and monotonic() < self._turn_ends:
             self._serve_next()
 
     def _serve_next(self) -> None:

@@ -10,18 +10,22 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from ssl import SSLContext
+from time import monotonic
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from mqspec.tls import FirstByte, Tls
-from mqspec.wire.codec import Decoder, Flag, FrameError, RemotingCommand, encode
+from mqspec.wire.codec import Decoder, Flag, FrameError, RemotingCommand, encode_into
 from mqspec.wire.codes import ResponseCode
 
 CLOSE_MS: Final = 2_000  # how long a server that ends waits for peers to take their answers
 IDLE_MS: Final = 120_000  # a server closes a connection that is silent both ways for so long
 READ_AHEAD: Final = 64  # requests of a connection that may wait before no more of it is read
-ANSWERS_AT_ONCE: Final = 32  # frames that a write is put together of: fewer calls, no long waits
+WRITE_BYTES: Final = 8 * 1024  # frames go out together up to that: fewer calls, no long waits
+
+# As plain integers: operators of IntFlag cost more than the rest of a command.
+_RESPONSE, _ONEWAY = int(Flag.RESPONSE), int(Flag.ONEWAY)
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +75,7 @@ class Connection(asyncio.Protocol):
         self._closed = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
-        self._outgoing: list[bytes] = []  # frames that go out together
+        self._outgoing = bytearray()  # frames that go out together
         self._backlog = 0  # requests that wait for their turn
         self._is_full = False  # until half of them had it
 
@@ -89,7 +93,10 @@ class Connection(asyncio.Protocol):
     def send(self, command: RemotingCommand) -> None:
         """Send a command and wait for nothing; it goes out with what else is sent within this
         turn of the loop. On a closed connection it is dropped."""
-        self._send_soon(encode(command))
+        is_first = not self._outgoing
+        self._put(command)
+        if is_first:
+            self._loop.call_soon(self._flush)
 
     def hold(self) -> None:
         """A request of it waits for its turn."""
@@ -105,9 +112,10 @@ class Connection(asyncio.Protocol):
 
     def serve(self, request: RemotingCommand, handler: Handler) -> None:
         """Serve a request that came before and had to wait."""
-        frame = self._serve(request, handler)
-        if frame is not None:
-            self._send_soon(frame)
+        is_first = not self._outgoing
+        self._serve(request, handler)
+        if is_first and self._outgoing:
+            self._loop.call_soon(self._flush)
 
     def oneway(self, request: RemotingCommand) -> None:
         """Send a request that is not answered."""
@@ -157,39 +165,31 @@ class Connection(asyncio.Protocol):
         self._transport = transport
         host, port = transport.get_extra_info("peername")[:2]
         self.peer = f"{host}:{port}"
-        self._active = self._loop.time()
+        self._active = monotonic()
         if self._idle_s and not self._idle_watch:
             self._watch_idleness()
 
     def data_received(self, data: bytes) -> None:
-        self._active = self._loop.time()
+        self._active = monotonic()
         self._take(data)
 
     def _take(self, data: bytes) -> None:
         """Serve the requests that `data` completes, as many as may wait; the others stay bytes."""
-        answers: list[bytes] = []
-        bad: FrameError | None = None
+        commands = self._decoder.feed(data)
         try:
-            commands = self._decoder.feed(data)
             for command in commands:
-                if command.is_response:
+                if command.flag & _RESPONSE:
                     self._resolve(command)
-                elif (frame := self._serve(command, self._handler)) is not None:
-                    answers.append(frame)
-                    if len(answers) == ANSWERS_AT_ONCE:
-                        self._write(b"".join(answers))
-                        answers.clear()
+                else:
+                    self._serve(command, self._handler)
                 if self._backlog >= READ_AHEAD:
                     commands.close()
                     self._is_full = True
                     self._read_or_not()
         except FrameError as error:
-            bad = error
-        if answers:
-            self._write(b"".join(answers))
-        if bad:
-            log.warning("%s: %s; the connection is closed", self.peer, bad)
+            log.warning("%s: %s; the connection is closed", self.peer, error)
             self.close()
+        self._flush()
 
     def eof_received(self) -> None:
         if self._decoder.torn:
@@ -224,41 +224,35 @@ class Connection(asyncio.Protocol):
             reads = self._writable.is_set() and not self._is_full
             (self._transport.resume_reading if reads else self._transport.pause_reading)()
 
-    def _send_soon(self, frame: bytes) -> None:
-        self._outgoing.append(frame)
-        if len(self._outgoing) >= ANSWERS_AT_ONCE:
+    def _put(self, command: RemotingCommand) -> None:
+        encode_into(command, self._outgoing)
+        if len(self._outgoing) >= WRITE_BYTES:
             self._flush()
-        elif len(self._outgoing) == 1:
-            self._loop.call_soon(self._flush)
-
-    def _write(self, frames: bytes) -> None:
-        self._outgoing.append(frames)
-        self._flush()
 
     def _flush(self) -> None:
-        if self._outgoing and not self.is_closed:
-            self._active = self._loop.time()
-            self._transport.write(b"".join(self._outgoing))
-        self._outgoing.clear()
+        if self._outgoing:
+            if not self._transport.is_closing():
+                self._active = monotonic()
+                self._transport.write(self._outgoing)
+            self._outgoing = bytearray()
 
     def _resolve(self, response: RemotingCommand) -> None:
         answer = self._pending.get(response.opaque)
         if answer is not None and not answer.done():
             answer.set_result(response)
 
-    def _serve(self, request: RemotingCommand, handler: Handler) -> bytes | None:
+    def _serve(self, request: RemotingCommand, handler: Handler) -> None:
         try:
             answer = handler(self, request)
         except Exception as error:
             answer = _failure(request, error)
-        if answer is None:
-            return None
         if isinstance(answer, RemotingCommand):
-            return None if request.is_oneway else encode(answer)
-        task = self._loop.create_task(self._answer(request, answer))
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
-        return None
+            if not request.flag & _ONEWAY:
+                self._put(answer)
+        elif answer is not None:
+            task = self._loop.create_task(self._answer(request, answer))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
 
     async def _answer(self, request: RemotingCommand, later: Awaitable[Answer]) -> None:
         try:
@@ -269,7 +263,7 @@ class Connection(asyncio.Protocol):
             self.send(answer)
 
     def _watch_idleness(self) -> None:
-        left = self._active + self._idle_s - self._loop.time()
+        left = self._active + self._idle_s - monotonic()
         if left <= 0:
             self.close()
         elif not self.is_closed:

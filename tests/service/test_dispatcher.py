@@ -69,7 +69,7 @@ def run(
             refuse_strangers,
             service.clock,
         )
-        server = await serve("127.0.0.1", 0, dispatcher)
+        server = await serve("127.0.0.1", 0, dispatcher.serve)
         client = await connect("127.0.0.1", server.port)
         try:
             async with asyncio.timeout(10):

@@ -141,9 +141,13 @@ class Broker:
             undo.callback(self.store.close)
             self._load()
             self._dispatcher = Dispatcher(
-                self, PROCESSORS, pool_of, self._rejects, self._authenticate
+                self,
+                PROCESSORS,
+                pool_of,
+                self._rejects if self.store_config.transient_store_pool_enable else None,
+                self._authenticate,
             )
-            self._server, self._fast_server = await self._listen(self._dispatcher)
+            self._server, self._fast_server = await self._listen(self._dispatcher.serve)
             undo.push_async_callback(self._server.close)
             undo.push_async_callback(self._fast_server.close)
             self.store_host = Host.parse(self.config.host, self._server.port)

@@ -13,7 +13,7 @@ from mqspec.service import clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire import bodies
 from mqspec.wire.bodies import BodyError, ConsumerData, HeartbeatData, dumps, from_body
-from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codec import Language, RemotingCommand
 from mqspec.wire.headers import text
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
         raise BodyError("the heartbeat has no body")
     heartbeat = from_body(HeartbeatData, request.body)
     now_ms = clock_ms()
-    language = request.language.name if request.language is not None else "OTHER"
+    language = request.language or Language.OTHER
     info = group.ClientChannelInfo(heartbeat.client_id, language, request.version, now_ms)
     for consumer in heartbeat.consumer_data_set:
         found = broker.carry_metadata(

@@ -53,7 +53,7 @@ class NameServer:
     async def start(self) -> None:
         """Listen. Raises UserError where that is not possible."""
         self._load()
-        handler = Dispatcher(self, PROCESSORS, pool_of)
+        handler = Dispatcher(self, PROCESSORS, pool_of).serve
         self._server = await listen(self._host, self._port, handler, self._forget, self._tls)
         self._note(whole(self.state))
         self._scan = asyncio.create_task(

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Generator, Mapping
-from enum import IntEnum, IntFlag
+from collections.abc import Callable, Generator, Mapping, Sequence
+from enum import IntEnum, IntFlag, StrEnum
 from struct import Struct
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -22,11 +22,18 @@ import msgspec
 from mqspec.wire.codes import ResponseCode
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024  # with its length prefix
+_LENGTH_MAX: Final = FRAME_BYTES_MAX - 4
 VERSION: Final = 479  # MQVersion.V5_3_3
 
 
 class FrameError(ValueError):
     """The bytes are not a frame; the message says what is wrong with them."""
+
+
+_PREFIX: Final = Struct(">iI")  # length, serializer and header length
+_PREFIX_BYTES: Final = _PREFIX.size
+_NO_PREFIX: Final = bytes(_PREFIX_BYTES)  # before it is known
+_I32, _U32 = Struct(">i"), Struct(">I")
 
 
 class Serializer(IntEnum):
@@ -36,23 +43,26 @@ class Serializer(IntEnum):
     ROCKETMQ = 1
 
 
-class Language(IntEnum):
-    """What the peer is written in (LanguageCode.java)."""
+_SERIALIZERS: Final = len(Serializer)
 
-    JAVA = 0
-    CPP = 1
-    DOTNET = 2
-    PYTHON = 3
-    DELPHI = 4
-    ERLANG = 5
-    RUBY = 6
-    OTHER = 7
-    HTTP = 8
-    GO = 9
-    PHP = 10
-    OMS = 11
-    RUST = 12
-    NODE_JS = 13
+
+class Language(StrEnum):
+    """What the peer is written in, in the order of the codes (LanguageCode.java)."""
+
+    JAVA = "JAVA"
+    CPP = "CPP"
+    DOTNET = "DOTNET"
+    PYTHON = "PYTHON"
+    DELPHI = "DELPHI"
+    ERLANG = "ERLANG"
+    RUBY = "RUBY"
+    OTHER = "OTHER"
+    HTTP = "HTTP"
+    GO = "GO"
+    PHP = "PHP"
+    OMS = "OMS"
+    RUST = "RUST"
+    NODE_JS = "NODE_JS"
 
 
 class Flag(IntFlag):
@@ -73,7 +83,7 @@ def next_opaque() -> int:
     return next(_opaques) & 0x7FFFFFFF
 
 
-class RemotingCommand(msgspec.Struct, frozen=True):
+class RemotingCommand(msgspec.Struct, frozen=True, gc=False):
     """A request or a response.
 
     A Struct, since one is made for each frame and a frozen dataclass takes ten times as long;
@@ -117,12 +127,27 @@ def encode(command: RemotingCommand) -> bytes:
     In a binary header the code keeps its low 16 bits only, and an empty value is not
     readable. Raises FrameError where the frame would be longer than a peer reads.
     """
-    header = _ENCODERS[command.serializer](command)
-    length = 4 + len(header) + len(command.body)
-    if 4 + length > FRAME_BYTES_MAX:
-        raise FrameError(f"a frame of {4 + length} bytes, at most {FRAME_BYTES_MAX}")
-    prefix = _PREFIX.pack(length, command.serializer << 24 | len(header))
-    return b"".join((prefix, header, command.body))
+    frame = bytearray()
+    encode_into(command, frame)
+    return bytes(frame)
+
+
+def encode_into(command: RemotingCommand, frames: bytearray) -> None:
+    """Add the command's frame to others, as `encode` makes it; in case of an error, nothing."""
+    at = len(frames)
+    header_at = at + _PREFIX_BYTES
+    try:
+        _ENCODERS[command.serializer](command, frames)
+        header_length = len(frames) - header_at
+        if command.body:
+            frames += command.body
+        length = len(frames) - at
+        if length > FRAME_BYTES_MAX:
+            raise FrameError(f"a frame of {length} bytes, at most {FRAME_BYTES_MAX}")
+    except BaseException:
+        del frames[at:]
+        raise
+    _PREFIX.pack_into(frames, at, length - 4, command.serializer << 24 | header_length)
 
 
 class Decoder:
@@ -146,15 +171,22 @@ class Decoder:
                 return
             data = bytes(self._buffer)
             self._buffer.clear()
-        at = 0
+        at, end = 0, len(data)
         try:
-            while (left := len(data) - at) >= 4:
-                length = _frame_length(data, at)
-                if left < 4 + length:
-                    return
-                command = _decode(data, at + 4, at + 4 + length)
-                at += 4 + length
-                yield command
+            while end - at >= _PREFIX_BYTES:
+                length, word = _PREFIX.unpack_from(data, at)
+                header_at = at + _PREFIX_BYTES
+                body_at = header_at + (word & 0xFFFFFF)
+                following = at + 4 + length
+                if not (
+                    header_at < body_at <= following <= end
+                    and word >> 24 < _SERIALIZERS
+                    and length <= _LENGTH_MAX
+                ):
+                    break
+                at = following
+                yield _DECODERS[word >> 24](data[header_at:body_at], data[body_at:following])
+            _begins_with_a_frame(data, at)
         finally:
             self._buffer += data[at:]
 
@@ -164,67 +196,80 @@ class Decoder:
         return bool(self._buffer)
 
 
-def _begins_with_a_frame(data: bytearray) -> bool:
-    """Whether its first frame is whole; raises FrameError where it cannot be one."""
-    return len(data) >= 4 and len(data) >= 4 + _frame_length(data, 0)
-
-
-def _frame_length(data: bytes | bytearray, at: int) -> int:
-    length: int = _I32.unpack_from(data, at)[0]
-    if not 4 <= length <= FRAME_BYTES_MAX - 4:
+def _begins_with_a_frame(data: bytes | bytearray, at: int = 0) -> bool:
+    """Whether a frame at its beginning is whole; raises FrameError where it cannot be one."""
+    left = len(data) - at
+    if left < 4:
+        return False
+    (length,) = _I32.unpack_from(data, at)
+    if not 4 <= length <= _LENGTH_MAX:
         raise FrameError(f"a frame length of {length}")
-    return length
-
-
-def _decode(data: bytes, at: int, end: int) -> RemotingCommand:
-    (word,) = _U32.unpack_from(data, at)
+    if left < 4 + length:
+        return False
+    (word,) = _U32.unpack_from(data, at + 4)
     kind, header_length = word >> 24, word & 0xFFFFFF
-    if kind not in _DECODERS:
+    if kind >= _SERIALIZERS:
         raise FrameError(f"serializer {kind}, neither JSON (0) nor ROCKETMQ (1)")
-    if not 0 < header_length <= end - at - 4:
-        raise FrameError(f"a header of {header_length} bytes in a frame of {end - at}")
-    body_at = at + 4 + header_length
-    return _DECODERS[kind](data[at + 4 : body_at], data[body_at:end])
+    if not 0 < header_length <= length - 4:
+        raise FrameError(f"a header of {header_length} bytes in a frame of {length}")
+    return True
 
 
 # JSON. The keys in the order in which the real broker writes them. What peers usually send
 # and get takes msgspec's way, ten times as fast; whatever it refuses takes the tolerant way.
 
 _dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_dump_usual = msgspec.json.Encoder().encode
+_dump_usual_into = msgspec.json.Encoder().encode_into
 _Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 
 
-class _UsualHeader(msgspec.Struct, rename="camel"):
+class _UsualHeader(msgspec.Struct, rename="camel", gc=False):
+    """A header as it is read."""
+
     opaque: _Int
     code: _Int = 0
     ext_fields: dict[str, str] = {}
     flag: _Int = 0
-    language: str = Language.JAVA.name
+    language: str = Language.JAVA
     remark: str | None = None
     version: _Int = 0
 
 
+class _Header(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
+    """A header as it is written: without what is None."""
+
+    code: int
+    ext_fields: Mapping[str, str] | None = None
+    flag: int | None = None
+    language: Language | None = None
+    opaque: int | None = None
+    remark: str | None = None
+    serializer: str | None = msgspec.field(name="serializeTypeCurrentRPC", default=None)
+    version: int | None = None
+
+
 _load_usual = msgspec.json.Decoder(_UsualHeader).decode
-_LANGUAGE_OF_NAME = dict(Language.__members__)
+_LANGUAGE_OF_NAME = {str(each): each for each in Language}
+_LANGUAGE_OF_CODE = dict(enumerate(Language))
 
 
-def _encode_json(command: RemotingCommand) -> bytes:
-    header: dict[str, Any] = {"code": int(command.code)}
-    if command.ext_fields:
-        header["extFields"] = command.ext_fields
-    header["flag"] = int(command.flag)
-    if command.language is not None:
-        header["language"] = command.language.name
-    header["opaque"] = command.opaque
-    if command.remark is not None:
-        header["remark"] = command.remark
-    header["serializeTypeCurrentRPC"] = command.serializer.name
-    header["version"] = command.version
+def _encode_json(command: RemotingCommand, frames: bytearray) -> None:
+    header = _Header(
+        command.code,
+        command.ext_fields or None,
+        command.flag,
+        command.language,
+        command.opaque,
+        command.remark,
+        "JSON",
+        command.version,
+    )
+    at = len(frames)
     try:
-        return _dump_usual(header)
+        _dump_usual_into(header, frames, at + _PREFIX_BYTES)
     except UnicodeEncodeError:
-        return _dump(header).encode(errors="replace")
+        text = _dump(msgspec.to_builtins(header))
+        frames[at:] = _NO_PREFIX + text.encode(errors="replace")
 
 
 def _decode_json(data: bytes, body: bytes) -> RemotingCommand:
@@ -289,24 +334,17 @@ def _int(header: Mapping[str, Any], key: str) -> int | None:
 def _language(value: object) -> Language | None:
     if isinstance(value, str):
         return _LANGUAGE_OF_NAME.get(value)
-    return _language_of_code(value) if isinstance(value, int) else None
-
-
-def _language_of_code(code: int) -> Language | None:
-    return Language(code) if code in _LANGUAGES else None
+    return _LANGUAGE_OF_CODE.get(value) if isinstance(value, int) else None
 
 
 # Binary.
 
-_PREFIX = Struct(">iI")
-_U32 = Struct(">I")
-_I32 = Struct(">i")
 _I16 = Struct(">h")
 _FIXED = Struct(">HbHii")  # code, language, version, opaque, flag
-_LANGUAGES = frozenset(Language)
+_CODE_OF_LANGUAGE = {language: code for code, language in _LANGUAGE_OF_CODE.items()}
 
 
-def _encode_binary(command: RemotingCommand) -> bytes:
+def _encode_binary(command: RemotingCommand, frames: bytearray) -> None:
     remark = (command.remark or "").encode(errors="replace")
     entries = bytearray()
     for name, value in command.ext_fields.items():
@@ -314,11 +352,12 @@ def _encode_binary(command: RemotingCommand) -> bytes:
         if len(key) > 0x7FFF:
             raise FrameError(f"a field's name of {len(key)} bytes, at most {0x7FFF}")
         entries += _I16.pack(len(key)) + key + _I32.pack(len(data)) + data
-    language = Language.OTHER if command.language is None else command.language
+    language = _CODE_OF_LANGUAGE[command.language or Language.OTHER]
     fixed = _FIXED.pack(
         command.code & 0xFFFF, language, command.version & 0xFFFF, command.opaque, command.flag
     )
-    return b"".join((fixed, _I32.pack(len(remark)), remark, _I32.pack(len(entries)), entries))
+    sizes = _I32.pack(len(remark)), _I32.pack(len(entries))
+    frames += b"".join((_NO_PREFIX, fixed, sizes[0], remark, sizes[1], entries))
 
 
 def _decode_binary(data: bytes, body: bytes) -> RemotingCommand:
@@ -340,7 +379,7 @@ def _decode_binary(data: bytes, body: bytes) -> RemotingCommand:
         body=body,
         flag=flag,
         opaque=opaque,
-        language=_language_of_code(language),
+        language=_LANGUAGE_OF_CODE.get(language),
         version=_signed16(version),
         remark=remark or None,
         serializer=Serializer.ROCKETMQ,
@@ -380,8 +419,12 @@ class _Reader:
         return text
 
 
-_ENCODERS: Final = {Serializer.JSON: _encode_json, Serializer.ROCKETMQ: _encode_binary}
-_DECODERS: Final[Mapping[int, Callable[[bytes, bytes], RemotingCommand]]] = {
-    Serializer.JSON: _decode_json,
-    Serializer.ROCKETMQ: _decode_binary,
-}
+# By serializer. An encoder leaves room for the prefix.
+_ENCODERS: Final[Sequence[Callable[[RemotingCommand, bytearray], None]]] = (
+    _encode_json,
+    _encode_binary,
+)
+_DECODERS: Final[Sequence[Callable[[bytes, bytes], RemotingCommand]]] = (
+    _decode_json,
+    _decode_binary,
+)
