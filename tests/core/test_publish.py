@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from mqspec.core.metadata import BrokerConfig, MetadataState, Perm, TopicConfig, system_topics
-from mqspec.core.publish import Send, check_send, stamp_properties
+from mqspec.core.publish import Send, check_send, own_properties, stamp_of, stamped, with_unique_key
 from mqspec.core.record import SysFlag, decode_properties
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
@@ -35,7 +36,7 @@ def test_a_send_to_a_new_topic_creates_it() -> None:
 
 
 def test_a_topic_comes_to_be_even_if_its_queue_does_not() -> None:
-    step = check_send(state_with(), CONFIG, SEND._replace(queue_id=4), NOW_MS)
+    step = check_send(state_with(), CONFIG, structs.replace(SEND, queue_id=4), NOW_MS)
     assert refusal_of(step).code == ResponseCode.INVALID_PARAMETER
     assert step.changes
 
@@ -43,20 +44,22 @@ def test_a_topic_comes_to_be_even_if_its_queue_does_not() -> None:
 def test_the_permission_to_write_is_not_checked() -> None:
     state = state_with(TopicConfig("T", 1, 1, perm=0), TopicConfig("R", 1, 1, perm=Perm.READ))
     for topic in ("T", "R"):
-        assert check_send(state, CONFIG, SEND._replace(topic=topic), NOW_MS) == Step(result=0)
+        assert check_send(state, CONFIG, structs.replace(SEND, topic=topic), NOW_MS) == Step(
+            result=0
+        )
 
 
 @pytest.mark.parametrize(("queue_id", "accepted"), [(5, True), (7, True), (8, False)])
 def test_a_queue_may_lie_beyond_the_write_queues(queue_id: int, accepted: bool) -> None:
     state = state_with(TopicConfig("T", read_queue_nums=8, write_queue_nums=2))
-    result = check_send(state, CONFIG, SEND._replace(queue_id=queue_id), NOW_MS).result
+    result = check_send(state, CONFIG, structs.replace(SEND, queue_id=queue_id), NOW_MS).result
     assert (result == queue_id) is accepted
 
 
 def test_the_broker_picks_a_write_queue_where_the_producer_does_not() -> None:
     state = state_with(TopicConfig("T", read_queue_nums=8, write_queue_nums=3))
     picked = {
-        check_send(state, CONFIG, SEND._replace(queue_id=-1, random=r), NOW_MS).result
+        check_send(state, CONFIG, structs.replace(SEND, queue_id=-1, random=r), NOW_MS).result
         for r in range(10)
     }
     assert picked == {0, 1, 2}
@@ -65,46 +68,46 @@ def test_the_broker_picks_a_write_queue_where_the_producer_does_not() -> None:
 @pytest.mark.parametrize(
     ("send", "code", "remark"),
     [
-        (SEND._replace(topic="a b"), ResponseCode.INVALID_PARAMETER, "illegal characters"),
+        (structs.replace(SEND, topic="a b"), ResponseCode.INVALID_PARAMETER, "illegal characters"),
         (
-            SEND._replace(topic="SCHEDULE_TOPIC_XXXX"),
+            structs.replace(SEND, topic="SCHEDULE_TOPIC_XXXX"),
             ResponseCode.NO_PERMISSION,
             "Sending message to topic[SCHEDULE_TOPIC_XXXX] is forbidden.",
         ),
         (
-            SEND._replace(default_topic="nosuch"),
+            structs.replace(SEND, default_topic="nosuch"),
             ResponseCode.TOPIC_NOT_EXIST,
             "topic[T] not exist, apply first please!\nSee ",
         ),
         (
-            SEND._replace(queue_id=4),
+            structs.replace(SEND, queue_id=4),
             ResponseCode.INVALID_PARAMETER,
             "request queueId[4] is illegal, TopicConfig [topicName=T, readQueueNums=4, "
             "writeQueueNums=4, perm=RW-, topicFilterType=SINGLE_TAG, topicSysFlag=0, "
             "order=false, attributes={}] Producer: 127.0.0.1:5000",
         ),
         (
-            SEND._replace(topic="%RETRY%g", is_batch=True),
+            structs.replace(SEND, topic="%RETRY%g", is_batch=True),
             ResponseCode.MESSAGE_ILLEGAL,
             "batch request does not support retry group %RETRY%g",
         ),
         (
-            SEND._replace(properties="DELAY\x013\x02", is_batch=True),
+            structs.replace(SEND, properties="DELAY\x013\x02", is_batch=True),
             ResponseCode.MESSAGE_ILLEGAL,
             "the message is illegal",
         ),
         (
-            SEND._replace(sys_flag=SysFlag.PREPARED, is_batch=True),
+            structs.replace(SEND, sys_flag=SysFlag.PREPARED, is_batch=True),
             ResponseCode.MESSAGE_ILLEGAL,
             "the message is illegal",
         ),
         (
-            SEND._replace(body_bytes=4 * 1024 * 1024 + 1, is_batch=True),
+            structs.replace(SEND, body_bytes=4 * 1024 * 1024 + 1, is_batch=True),
             ResponseCode.SYSTEM_ERROR,
             "message body size exceeded",
         ),
         (
-            SEND._replace(properties="DELAY\x01soon\x02"),
+            structs.replace(SEND, properties="DELAY\x01soon\x02"),
             ResponseCode.SYSTEM_ERROR,
             "DELAY is not a number",
         ),
@@ -118,7 +121,7 @@ def test_a_refused_send(send: Send, code: ResponseCode, remark: str) -> None:
 
 
 def test_a_broker_may_take_no_half_messages() -> None:
-    half = SEND._replace(properties="TRAN_MSG\x01true\x02")
+    half = structs.replace(SEND, properties="TRAN_MSG\x01true\x02")
     assert check_send(state_with(TopicConfig("T")), CONFIG, half, NOW_MS).result == 0
     config = replace(CONFIG, reject_transaction_message=True)
     refusal = refusal_of(check_send(state_with(), config, half, NOW_MS))
@@ -127,7 +130,7 @@ def test_a_broker_may_take_no_half_messages() -> None:
 
 def test_a_retry_topic_belongs_to_a_group() -> None:
     state = state_with()
-    send = SEND._replace(topic="%RETRY%g")
+    send = structs.replace(SEND, topic="%RETRY%g")
     step = check_send(state, CONFIG, send, NOW_MS)
     apply(state, step.changes)
     assert step.result == 0
@@ -139,21 +142,28 @@ def test_a_retry_topic_belongs_to_a_group() -> None:
     assert refusal.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
-def test_a_message_is_stamped() -> None:
-    stamped = stamp_properties("TAGS\x01A\x02POP_CK\x01forged\x02", "C", "made")
-    assert decode_properties(stamped.properties) == {
+@pytest.mark.parametrize("end", ["", "\x02"])
+def test_a_message_is_stamped(end: str) -> None:
+    text = stamped(f"TAGS\x01A\x02POP_CK\x01forged{end}", stamp_of("C"))
+    assert decode_properties(text) == {
         "TAGS": "A",
-        "UNIQ_KEY": "made",
         "MSG_REGION": "DefaultRegion",
         "TRACE_ON": "true",
         "CLUSTER": "C",
     }
-    assert stamped.unique_key == "made"
+    assert decode_properties(stamped(f"TAGS\x01A{end}", stamp_of("C")))["TAGS"] == "A"
 
 
-def test_a_producers_own_key_stays() -> None:
-    assert stamp_properties("UNIQ_KEY\x01own\x02", "C", "made").unique_key == "own"
+def test_a_stamp_counts_more_than_what_the_producer_says() -> None:
+    assert decode_properties(stamped("CLUSTER\x01mine\x02", stamp_of("C")))["CLUSTER"] == "C"
 
 
-def test_a_message_of_a_batch_gets_no_key() -> None:
-    assert "UNIQ_KEY" not in decode_properties(stamp_properties("", "C").properties)
+def test_only_the_broker_makes_checkpoints() -> None:
+    assert own_properties("A\x011\x02POP_CK\x01forged\x02") == "A\x011\x02"
+    assert own_properties("A\x011") == "A\x011"
+
+
+@pytest.mark.parametrize("properties", ["", "TAGS\x01A", "TAGS\x01A\x02"])
+def test_a_key_is_added(properties: str) -> None:
+    text = with_unique_key(properties, "made")
+    assert decode_properties(text) == decode_properties(properties) | {"UNIQ_KEY": "made"}

@@ -247,6 +247,8 @@ class Broker:
 
     def carry_metadata(self, step: Step) -> Step:
         """Apply changes of topics and groups, write them to disk, and tell the nameserver."""
+        if not step.changes:
+            return step
         apply(self.metadata, step.changes)
         topics = [change.key for change in step.changes if change.variable == "topic_config_table"]
         if topics:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from mqspec.broker.relay import TIMEOUT_MS
-from mqspec.broker.sending import V1, V2, FieldNames, born_host, read_send
+from mqspec.broker.sending import SendHeader, SendHeaderV2, born_host, to_send
 from mqspec.core import reply
 from mqspec.core.publish import PUT_CODES, STAMP, Send, check_send
 from mqspec.core.record import Record
@@ -15,7 +17,7 @@ from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
-from mqspec.wire.headers import integer, long
+from mqspec.wire.headers import read
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -25,24 +27,22 @@ _NOT_STORED: Final = {"msgId": "0", "queueOffset": "0"}
 
 def send_reply_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """324."""
-    return _reply(broker, connection, request, V1)
+    return _reply(broker, connection, request, read(request, SendHeader))
 
 
 def send_reply_message_v2(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> Served:
     """325."""
-    return _reply(broker, connection, request, V2)
+    return _reply(broker, connection, request, read(request, SendHeaderV2))
 
 
 def _reply(
-    broker: Broker, connection: Connection, request: RemotingCommand, names: FieldNames
+    broker: Broker, connection: Connection, request: RemotingCommand, header: SendHeader
 ) -> Served:
-    send = read_send(connection, request, names)
-    send = send._replace(properties=reply.stamp_properties(send.properties), is_batch=False)
-    # All is read before anything is done.
-    flag, born_timestamp = integer(request, names.flag), long(request, names.born_timestamp)
-    reconsume_times = integer(request, names.reconsume_times, 0)
+    send = to_send(connection, request, header)
+    properties = reply.stamp_properties(send.properties)
+    send = structs.replace(send, properties=properties, is_batch=False)
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
@@ -52,20 +52,20 @@ def _reply(
         body=request.body,
         properties=send.properties.encode(errors="replace"),
         queue_id=queue_id,
-        flag=flag,
-        born_timestamp=born_timestamp,
+        flag=header.flag,
+        born_timestamp=header.born_timestamp,
         born_host=born_host(connection.peer),
         store_host=broker.store_host,
-        reconsume_times=reconsume_times,
+        reconsume_times=header.reconsume_times,
     )
-    return _push_and_store(broker, record, request, names, send)
+    return _push_and_store(broker, record, request, header, send)
 
 
 async def _push_and_store(
-    broker: Broker, record: Record, request: RemotingCommand, names: FieldNames, send: Send
+    broker: Broker, record: Record, request: RemotingCommand, header: SendHeader, send: Send
 ) -> RemotingCommand:
     try:
-        refusal = await _push(broker, record, request, names, send)
+        refusal = await _push(broker, record, header, send)
     finally:  # also where the replier has gone meanwhile
         put = broker.put_message(record)
     place = _place(put, record) if put.status in PUT_CODES else {}
@@ -78,9 +78,7 @@ async def _push_and_store(
     return answer if isinstance(answer, RemotingCommand) else await answer
 
 
-async def _push(
-    broker: Broker, record: Record, request: RemotingCommand, names: FieldNames, send: Send
-) -> Refusal | None:
+async def _push(broker: Broker, record: Record, header: SendHeader, send: Send) -> Refusal | None:
     """Bring a reply to who asked; None: it was taken."""
     requester = reply.find_requester(broker.groups, send.properties)
     if isinstance(requester, Refusal):
@@ -88,7 +86,7 @@ async def _push(
     assert isinstance(requester, Connection)
     now_ms = clock_ms()
     fields = {
-        "producerGroup": request.ext_fields.get(names.producer_group, ""),
+        "producerGroup": header.producer_group,
         "topic": record.topic,
         "defaultTopic": send.default_topic,
         "defaultTopicQueueNums": str(send.default_topic_queue_nums),
@@ -98,7 +96,7 @@ async def _push(
         "flag": str(record.flag),
         "properties": reply.pushed_properties(send.properties, now_ms),
         "reconsumeTimes": str(record.reconsume_times),
-        "unitMode": request.ext_fields.get(names.unit_mode, "false"),
+        "unitMode": header.unit_mode,
         "bornHost": str(record.born_host),
         "storeHost": str(record.store_host),
         "storeTimestamp": str(now_ms),

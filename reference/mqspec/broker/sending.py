@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, cast
+
+import msgspec
 
 from mqspec.core import transaction
 from mqspec.core.lock import is_lock_all_expired
@@ -15,84 +17,99 @@ from mqspec.core.publish import (
     STAMP,
     Send,
     check_send,
-    stamp_properties,
+    own_properties,
+    stamp_of,
+    stamped,
+    with_unique_key,
 )
-from mqspec.core.record import Host, Record
+from mqspec.core.record import Host, Record, find_property
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.core.timer import recall_handle
 from mqspec.service import Served, clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
-from mqspec.wire.bodies import BatchMessage, decode_batch
+from mqspec.wire.bodies import decode_batch
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import HeaderError, boolean, integer, long, text
+from mqspec.wire.headers import HeaderError, Int, Long, integer, read
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
 
-class FieldNames(NamedTuple):
-    """What the fields of a send are called."""
+class SendHeader(msgspec.Struct, rename="camel"):
+    """The fields of 10 and 324, but for maxReconsumeTimes, which few have."""
 
-    producer_group: str
     topic: str
-    default_topic: str
-    default_topic_queue_nums: str
-    queue_id: str
-    sys_flag: str
-    born_timestamp: str
-    flag: str
-    properties: str
-    reconsume_times: str
-    unit_mode: str
-    max_reconsume_times: str
-    batch: str
+    queue_id: Int
+    sys_flag: Int
+    born_timestamp: Long  # ms
+    flag: Int
+    default_topic: str = ""
+    default_topic_queue_nums: Int = 0
+    properties: str = ""
+    reconsume_times: Int = 0
+    batch: str = "false"
+    unit_mode: str = "false"
+    producer_group: str = ""
 
 
-V1: Final = FieldNames(
-    "producerGroup",
-    "topic",
-    "defaultTopic",
-    "defaultTopicQueueNums",
-    "queueId",
-    "sysFlag",
-    "bornTimestamp",
-    "flag",
-    "properties",
-    "reconsumeTimes",
-    "unitMode",
-    "maxReconsumeTimes",
-    "batch",
+_V2_NAMES = {
+    "producer_group": "a",
+    "topic": "b",
+    "default_topic": "c",
+    "default_topic_queue_nums": "d",
+    "queue_id": "e",
+    "sys_flag": "f",
+    "born_timestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsume_times": "j",
+    "unit_mode": "k",
+    "max_reconsume_times": "l",
+    "batch": "m",
+}
+
+
+SendHeaderV2: Final = cast(
+    "type[SendHeader]",  # an heir would have the names of its parent
+    msgspec.defstruct(
+        "SendHeaderV2",
+        [
+            (one.name, one.type) if one.required else (one.name, one.type, one.default)
+            for one in msgspec.structs.fields(SendHeader)
+        ],
+        rename=_V2_NAMES,
+    ),
 )
-V2: Final = FieldNames(*"abcdefghijklm")
+"""The same in 310, 320 and 325."""
 
 
 def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """10."""
-    return _send(broker, connection, request, V1)
+    return _send(broker, connection, request, read(request, SendHeader), "maxReconsumeTimes")
 
 
 def send_message_v2(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """310, and 320: whether it is a batch is said by a field, not by the code (SEND-014)."""
-    return _send(broker, connection, request, V2)
+    return _send(broker, connection, request, read(request, SendHeaderV2), "l")
 
 
-def read_send(connection: Connection, request: RemotingCommand, names: FieldNames) -> Send:
+def to_send(connection: Connection, request: RemotingCommand, header: SendHeader) -> Send:
     """What is asked for. Raises HeaderError."""
     if not request.body:
         raise HeaderError("the message has no body")
     return Send(
-        topic=text(request, names.topic),
-        default_topic=request.ext_fields.get(names.default_topic, ""),
-        default_topic_queue_nums=integer(request, names.default_topic_queue_nums, 0),
-        queue_id=integer(request, names.queue_id),
-        properties=request.ext_fields.get(names.properties, ""),
-        producer=connection.peer,
-        is_batch=boolean(request, names.batch),
-        sys_flag=integer(request, names.sys_flag),
-        body_bytes=len(request.body),
-        random=random.getrandbits(31),
+        header.topic,
+        header.default_topic,
+        header.default_topic_queue_nums,
+        header.queue_id,
+        header.properties,
+        connection.peer,
+        header.batch.lower() == "true",
+        header.sys_flag,
+        len(request.body),
+        random.getrandbits(31) if header.queue_id < 0 else 0,
     )
 
 
@@ -104,75 +121,78 @@ def born_host(peer: str) -> Host:
 
 
 def _send(
-    broker: Broker, connection: Connection, request: RemotingCommand, names: FieldNames
+    broker: Broker,
+    connection: Connection,
+    request: RemotingCommand,
+    header: SendHeader,
+    maximum_name: str,
 ) -> Served:
-    send = read_send(connection, request, names)
+    send = to_send(connection, request, header)
     # All is read before anything is done: no topic comes to be for what cannot be read.
-    flag = integer(request, names.flag)
-    born_timestamp = long(request, names.born_timestamp)
-    reconsume_times = integer(request, names.reconsume_times, 0)
-    has_maximum = names.max_reconsume_times in request.ext_fields
-    maximum = integer(request, names.max_reconsume_times) if has_maximum else None
-    is_batch = send.is_batch
-    messages = decode_batch(request.body) if is_batch else [BatchMessage(request.body, flag=flag)]
+    has_maximum = maximum_name in request.ext_fields
+    maximum = integer(request, maximum_name) if has_maximum else None
+    batch = decode_batch(request.body) if send.is_batch else None
 
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
         return request.response(queue_id.code, queue_id.remark, STAMP)
 
-    cluster = broker.config.cluster_name
-    unique_key = "" if is_batch else broker.next_unique_key()
-    stamped = [
-        stamp_properties(
-            f"{message.properties.decode(errors='replace')}\x02{send.properties}"
-            if is_batch
-            else send.properties,
-            cluster,
-            unique_key,
-        )
-        for message in messages
-    ]
-    records = [
-        Record(
+    def record(body: bytes, properties: str, flag: int) -> Record:
+        return Record(
             topic=send.topic,
-            body=message.body,
-            properties=stamp.properties.encode(errors="replace"),
+            body=body,
+            properties=properties.encode(errors="replace"),
             queue_id=queue_id,
-            flag=message.flag,
+            flag=flag,
             sys_flag=send.sys_flag,
-            born_timestamp=born_timestamp,
+            born_timestamp=header.born_timestamp,
             born_host=born_host(connection.peer),
             store_host=broker.store_host,
-            reconsume_times=reconsume_times,
+            reconsume_times=header.reconsume_times,
         )
-        for message, stamp in zip(messages, stamped, strict=True)
-    ]
-    if send.topic.startswith(RETRY_TOPIC_PREFIX):
-        records = [_retried(broker, RetrySend(records[0], maximum, request.version))]
-    placed: Record | PutStatus = records[0]
-    if is_batch:
+
+    stamp = stamp_of(broker.config.cluster_name)
+    fields = {**STAMP, "queueId": str(queue_id)}
+    if batch is not None:
+        beside = f"\x02{stamped(send.properties, stamp)}"
+        records = [
+            record(
+                one.body, own_properties(one.properties.decode(errors="replace")) + beside, one.flag
+            )
+            for one in batch
+        ]
         put = broker.store.put_batch(records)
     else:
+        properties = send.properties
+        unique_key = find_property(properties, "UNIQ_KEY")
+        if not unique_key:
+            unique_key = broker.next_unique_key()
+            properties = with_unique_key(properties, unique_key)
+        fields["transactionId"] = unique_key
+        records = [record(request.body, stamped(properties, stamp), header.flag)]
+        if send.topic.startswith(RETRY_TOPIC_PREFIX):
+            records = [_retried(broker, RetrySend(records[0], maximum, request.version))]
         placed = _place(broker, records[0])
-        put = PutResult(placed) if isinstance(placed, PutStatus) else broker.store.put(placed)
+        if isinstance(placed, PutStatus):
+            put = PutResult(placed)
+        else:
+            put = broker.store.put(placed)
+            handle = recall_handle(broker.config.broker_name, placed)
+            fields |= {"recallHandle": handle} if handle else {}
     if put.status in PUT_REFUSALS:
         refusal = PUT_REFUSALS[put.status]
         return request.response(refusal.code, refusal.remark, STAMP)
     broker.stats.put[send.topic].add(len(records), len(request.body))
-    fields = STAMP | {
-        "msgId": ",".join(put.message_ids),
-        "queueId": str(queue_id),
-        "queueOffset": str(put.queue_offset),
-    }
-    if not is_batch:
-        fields["transactionId"] = stamped[0].unique_key
-    if isinstance(placed, Record):
-        handle = recall_handle(broker.config.broker_name, placed)
-        fields |= {"recallHandle": handle} if handle else {}
+    fields["msgId"] = ",".join(put.message_ids)
+    fields["queueOffset"] = str(put.queue_offset)
     return broker.when_stored(
         records[0], put, lambda status: request.response(PUT_CODES[status], ext_fields=fields)
     )
+
+
+def _text(properties: bytes) -> str:
+    return properties.decode(errors="replace")
 
 
 def _place(broker: Broker, message: Record) -> Record | PutStatus:

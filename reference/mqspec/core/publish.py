@@ -11,7 +11,9 @@ Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3),
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from mqspec.core.delay import LEVEL, delay_level
 from mqspec.core.log import (
@@ -29,9 +31,9 @@ from mqspec.core.metadata import (
     create_topic_in_send,
     find_subscription_group,
 )
-from mqspec.core.record import decode_properties, encode_properties, find_property
+from mqspec.core.record import decode_properties, encode_properties
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
-from mqspec.core.step import Step
+from mqspec.core.step import Change, Step
 from mqspec.core.types import Topic
 
 REGION: Final = "DefaultRegion"
@@ -78,7 +80,7 @@ PUT_CODES: Final = {
 """How a put that stored its message is answered: a code that is not 0 is no failure."""
 
 
-class Send(NamedTuple):
+class Send(msgspec.Struct, frozen=True):
     """A producer's message, or batch of messages, for one topic."""
 
     topic: Topic
@@ -110,22 +112,23 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     if event.topic in NOT_ALLOWED_SEND:
         remark = f"Sending message to topic[{event.topic}] is forbidden."
         return Step(result=Refusal(ResponseCode.NO_PERMISSION, remark))
-    made = Step()
+    changes: tuple[Change, ...] = ()
     if topic is None:
         made = create_topic_in_send(
             state, event.topic, event.default_topic, event.default_topic_queue_nums, now_ms
         )
-        topic = made.result
+        topic, changes = made.result, made.changes
     if topic is None:
         remark = f"topic[{event.topic}] not exist, apply first please!{SEE_FAQ}"
         return Step(result=Refusal(ResponseCode.TOPIC_NOT_EXIST, remark))
     queues = max(topic.read_queue_nums, topic.write_queue_nums)
     if event.queue_id >= queues:
         remark = f"request queueId[{event.queue_id}] is illegal, {topic} Producer: {event.producer}"
-        return Step(made.changes, result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
-    retry = _check_retry(state, config, event, now_ms)
-    changes = (*made.changes, *retry.changes)
-    refusal = retry.result or _check_properties(config, event)
+        return Step(changes, result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
+    if event.topic.startswith(RETRY_TOPIC_PREFIX):
+        retry = _check_retry(state, config, event, now_ms)
+        changes, refusal = (*changes, *retry.changes), retry.result
+    refusal = refusal or _check_properties(config, event)
     if refusal or event.queue_id >= 0:
         return Step(changes, result=refusal or event.queue_id)
     if topic.write_queue_nums <= 0:
@@ -136,8 +139,6 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
 
 def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms: int) -> Step:
     """A retry topic is a group's, which must be. Result: a Refusal or None."""
-    if not event.topic.startswith(RETRY_TOPIC_PREFIX):
-        return Step()
     if event.is_batch:
         remark = f"batch request does not support retry group {event.topic}"
         return Step(result=Refusal(ResponseCode.MESSAGE_ILLEGAL, remark))
@@ -165,26 +166,30 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
     return None
 
 
-class Stamped(NamedTuple):
-    """Properties as they are stored."""
+def stamp_of(cluster: str) -> str:
+    """What the broker adds to the properties of each message, at their end: of a property that
+    is there twice, the last one counts."""
+    return f"{_STAMP}CLUSTER\x01{cluster}\x02"
 
-    properties: str
-    unique_key: str
+
+def stamped(properties: str, stamp: str) -> str:
+    """A message's properties as they are stored."""
+    return _ended(own_properties(properties)) + stamp
 
 
-def stamp_properties(properties: str, cluster: str, unique_key: str = "") -> Stamped:
-    """A message's properties with what the broker adds, at their end: of a property that is
-    there twice, the last one counts. A producer's own UNIQ_KEY stays; one that is needed and
-    not there is `unique_key`, if that is given."""
-    if _POP_CK in properties:  # only this broker may make one
-        kept = decode_properties(properties)
-        kept.pop("POP_CK", None)
-        properties = encode_properties(kept)
-    added = f"{_STAMP}CLUSTER\x01{cluster}\x02"
-    if unique_key:
-        if own := find_property(properties, "UNIQ_KEY"):
-            unique_key = own
-        else:
-            added = f"UNIQ_KEY\x01{unique_key}\x02{added}"
-    between = "" if properties.endswith("\x02") or not properties else "\x02"
-    return Stamped(f"{properties}{between}{added}", unique_key)
+def own_properties(properties: str) -> str:
+    """Without what only this broker may say."""
+    if _POP_CK not in properties:
+        return properties
+    kept = decode_properties(properties)
+    kept.pop("POP_CK", None)
+    return encode_properties(kept)
+
+
+def with_unique_key(properties: str, unique_key: str) -> str:
+    """With a key, for a message whose producer gave it none."""
+    return f"{_ended(properties)}UNIQ_KEY\x01{unique_key}\x02"
+
+
+def _ended(properties: str) -> str:
+    return properties if properties.endswith("\x02") or not properties else f"{properties}\x02"
