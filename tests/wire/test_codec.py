@@ -21,6 +21,7 @@ from mqspec.wire.codec import (
     RemotingCommand,
     Serializer,
     encode,
+    encode_into,
 )
 
 i16 = st.integers(-(2**15), 2**15 - 1)
@@ -208,6 +209,18 @@ def test_the_longest_frame_is_awaited_and_a_longer_one_is_refused_at_once() -> N
         decode((FRAME_BYTES_MAX - 3).to_bytes(4, "big"))
     with pytest.raises(FrameError, match="at most 16777216"):
         encode(RemotingCommand(10, body=bytes(FRAME_BYTES_MAX)))
+
+
+@pytest.mark.parametrize("serializer", Serializer)
+def test_a_frame_that_cannot_be_written_leaves_those_before_it(serializer: Serializer) -> None:
+    frames = bytearray()
+    for name in ("a", "\ud800"):
+        encode_into(RemotingCommand(1, {name: "1"}, serializer=serializer), frames)
+    before = bytes(frames)
+    with pytest.raises(FrameError, match="at most 16777216"):
+        encode_into(RemotingCommand(10, body=bytes(FRAME_BYTES_MAX), serializer=serializer), frames)
+    assert frames == before
+    assert [list(command.ext_fields) for command in decode(before)] == [["a"], ["?"]]
 
 
 def test_good_frames_before_a_bad_one_are_given() -> None:

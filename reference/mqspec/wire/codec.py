@@ -186,9 +186,11 @@ class Decoder:
                     break
                 at = following
                 yield _DECODERS[word >> 24](data[header_at:body_at], data[body_at:following])
-            _begins_with_a_frame(data, at)
+            if at < end:
+                _begins_with_a_frame(data, at)
         finally:
-            self._buffer += data[at:]
+            if at < end:
+                self._buffer += data[at:]
 
     @property
     def torn(self) -> bool:
