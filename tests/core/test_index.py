@@ -24,12 +24,12 @@ from mqspec.core.record import SysFlag, string_hash
 @pytest.mark.parametrize(
     ("properties", "keys"),
     [
-        ({}, ()),
-        ({"UNIQ_KEY": "u"}, ("u",)),
-        ({"KEYS": "a  b a", "UNIQ_KEY": "u"}, ("u", "a", "b", "a")),
+        (b"", ()),
+        (b"UNIQ_KEY\x01u\x02", ("u",)),
+        (b"KEYS\x01a  b a\x02UNIQ_KEY\x01u\x02", ("u", "a", "b", "a")),
     ],
 )
-def test_keys(properties: dict[str, str], keys: tuple[str, ...]) -> None:
+def test_keys(properties: bytes, keys: tuple[str, ...]) -> None:
     for flag in (0, SysFlag.PREPARED, SysFlag.COMMIT):
         assert index_keys(flag, properties) == keys
     assert index_keys(SysFlag.ROLLBACK, properties) == ()

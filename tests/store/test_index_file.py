@@ -63,6 +63,7 @@ def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:
     store = opened(tmp_path, config)
     for n in range(25):
         put(store, f"m{n}", f"all k{n}")
+    store.catch_up_index()
     files = sorted((tmp_path / "index").iterdir())
     assert len(files) == 6  # 50 entries, of which a file holds 9
     assert {path.stat().st_size for path in files} == {40 + 4 * 4 + 10 * 20}

@@ -6,19 +6,21 @@ An entry knows the hash of its key and not the key, so that a query by key finds
 other keys too (LOG-024); who asked sorts them out. A record has an entry for its unique key
 and one for each of its keys, in its topic.
 
-The index is a help, not a promise: after a stop that was not clean, files that the checkpoint
-does not cover are removed, and only what recovery dispatches again is in them (LOG-027).
+The index is a help, not a promise: it may be behind the log by what was gathered for it, and
+after a stop that was not clean, files that the checkpoint does not cover are removed, and only
+what recovery dispatches again is in them (LOG-027). A query sees all that is visible, and a
+clean stop leaves all of it indexed.
 
 Facts: store/index/{IndexFile,IndexHeader,IndexService}.java (5.3.3), and the files of 5.3.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from mqspec.core.record import SysFlag, string_hash
+from mqspec.core.record import SysFlag, find_property, string_hash
 from mqspec.core.types import Topic
 
 HEADER_BYTES = 40
@@ -68,11 +70,12 @@ class IndexEntry(NamedTuple):
     prev_index: int  # the next older entry of the chain
 
 
-def index_keys(sys_flag: int, properties: Mapping[str, str]) -> tuple[str, ...]:
+def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     """The keys by which a record can be found: of a rollback record none."""
     if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
         return ()
-    unique_key, keys = properties.get("UNIQ_KEY"), properties.get("KEYS")
+    text = properties.decode(errors="replace")
+    unique_key, keys = find_property(text, "UNIQ_KEY"), find_property(text, "KEYS")
     found = tuple(filter(None, keys.split(" "))) if keys else ()
     return (unique_key, *found) if unique_key else found
 

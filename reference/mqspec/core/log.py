@@ -23,7 +23,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from mqspec.core.index import index_keys
 from mqspec.core.record import (
     BLANK_BYTES_MIN,
     PROPERTIES_BYTES_MAX,
@@ -55,7 +54,7 @@ _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DELAY = re.compile(r"(\d+)([smhd])")
 
 TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
-_DISPATCHED = ("TAGS", "UNIQ_KEY", "KEYS")  # the properties that a dispatch looks at
+_DISPATCHED = ("TAGS",)  # the properties that a dispatch looks at
 _DISPATCHED_LATER = (*_DISPATCHED, "DELAY")  # of messages that wait for their time
 _NOT_INDEXED = (int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
 
@@ -144,8 +143,8 @@ class Dispatch(msgspec.Struct, frozen=True):
     indexed: bool
     unit: Unit
     store_timestamp: int  # ms
-    keys: tuple[str, ...] = ()  # by which the index finds it
-    properties: bytes = b""  # by which consumers filter it
+    sys_flag: int = 0
+    properties: bytes = b""  # by which consumers filter it, and the index finds it
 
 
 def append_message(state: LogState, event: Append) -> Step:
@@ -286,7 +285,7 @@ def dispatch_at(
         is_indexed(record.sys_flag),
         _new_tuple(Unit, (position, size, code)),
         store_timestamp,
-        index_keys(record.sys_flag, properties),
+        record.sys_flag,
         record.properties,
     )
 

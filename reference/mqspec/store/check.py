@@ -423,7 +423,7 @@ class _Check:
         if record is None:
             running = self.running and position >= self._log_end
             return "" if running else f"no record begins at {position}"
-        keys = dispatch_of(record, self._delay_levels).keys
+        keys = index.index_keys(record.sys_flag, record.properties)
         if entry.key_hash in {index.key_hash(record.topic, key) for key in keys}:
             return ""
         return f"the record at {position} has no key of this hash"

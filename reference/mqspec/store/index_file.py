@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice, starmap
 from pathlib import Path
@@ -19,13 +20,13 @@ from typing import NamedTuple
 from mqrules import UserError
 from mqspec.core import index
 from mqspec.core.index import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexEntry, IndexHeader, Key
-from mqspec.core.log import Dispatch
 from mqspec.core.types import Topic
 from mqspec.store.files import DISK, Disk
 
 _HEADER = Struct(">4q2i")
 _SLOT = Struct(">i")
 _ENTRY = Struct(">iqii")
+WAITING_MAX = 512  # records that wait to be indexed
 
 
 class IndexSize(NamedTuple):
@@ -127,8 +128,21 @@ class QueryOffsetResult(NamedTuple):
     index_last_update_phy_offset: int = 0
 
 
+class _Waiting(NamedTuple):
+    """A record that is to be indexed."""
+
+    topic: Topic
+    sys_flag: int
+    position: int
+    store_timestamp: int
+    properties: bytes
+
+
 class IndexService:
-    """The index files of a store, in one directory. `clock_ms` names them."""
+    """The index files of a store, in one directory. `clock_ms` names them.
+
+    Records that are added wait until it is worth while to index them, or somebody asks.
+    """
 
     def __init__(
         self, directory: Path, size: IndexSize, clock_ms: Callable[[], int], disk: Disk = DISK
@@ -138,6 +152,7 @@ class IndexService:
         self._clock_ms = clock_ms
         self._disk = disk
         self._files: list[IndexFile] = []  # ascending
+        self._waiting: list[_Waiting] = []
         self.index_msg_timestamp = 0  # as in the checkpoint: the end of the last full file, ms
 
     def check(self) -> None:
@@ -168,30 +183,42 @@ class IndexService:
             else:
                 self._files.append(file)
 
-    def build(self, dispatches: Iterable[Dispatch]) -> None:
-        """Index records, in the order of the log, but for those that were indexed. Raises
-        OSError where there is no room for another file."""
+    def add(
+        self, topic: Topic, sys_flag: int, position: int, store_timestamp: int, properties: bytes
+    ) -> None:
+        """A record, the next one in the order of the log, is to be indexed.
+
+        Raises OSError where too many wait that cannot be; this one was not added then.
+        """
+        if len(self._waiting) >= WAITING_MAX:
+            self.build()
+        self._waiting.append(_Waiting(topic, sys_flag, position, store_timestamp, properties))
+
+    def build(self) -> None:
+        """Index the records that were added, but for those that were indexed before. Raises
+        OSError where there is no room for another file: the rest goes on waiting."""
+        if not self._waiting:
+            return
         header = self._last().header
         keys = [
-            Key(
-                index.key_hash(dispatch.queue[0], key),
-                dispatch.unit.position,
-                dispatch.store_timestamp,
-            )
-            for dispatch in dispatches
-            if not index.is_indexed_already(header, dispatch.unit.position)
-            for key in dispatch.keys
+            Key(index.key_hash(topic, key), position, store_timestamp)
+            for topic, sys_flag, position, store_timestamp, properties in self._waiting
+            if not index.is_indexed_already(header, position)
+            for key in index.index_keys(sys_flag, properties)
         ]
         while keys:
             file = self._last()
             room = file.room
             file.put_keys(keys[:room])
             keys = keys[room:]
+        self._waiting.clear()
 
     def query_offset(
         self, topic: Topic, key: str, max_count: int, begin_ms: int, end_ms: int
     ) -> QueryOffsetResult:
         """The newest records of a topic whose key has this one's hash."""
+        with suppress(OSError):  # what finds no room is not found
+            self.build()
         if not self._files:
             return QueryOffsetResult()
         hash_ = index.key_hash(topic, key)
@@ -208,6 +235,8 @@ class IndexService:
 
     def delete_expired_file(self, log_min: int) -> None:
         """Remove files all of whose records are gone, but for the last one."""
+        with suppress(OSError):  # or nothing would make room
+            self.build()
         while len(self._files) > 1 and self._files[0].header.end_phy_offset < log_min:
             file = self._files.pop(0)
             file.close()

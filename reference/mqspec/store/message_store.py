@@ -145,7 +145,6 @@ class MessageStore:
         self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
         self._pending: deque[Dispatch] = deque()  # not yet dispatched
-        self._to_index: list[Dispatch] = []  # dispatched, and not yet in the index
         self._is_dispatch_stuck = False
         self._is_disk_full = False
         self._checkpoint = Checkpoint()
@@ -244,9 +243,8 @@ class MessageStore:
             ):
                 self._dispatch(self._pending[0])
                 self._pending.popleft()
-            if self._to_index:
-                self._index.build(self._to_index)
-                self._to_index.clear()
+            if self._is_dispatch_stuck:
+                self._index.build()
         except OSError as error:
             _log.error("a message is stored and cannot be dispatched yet: %s", error)
             self._is_dispatch_stuck = True
@@ -254,17 +252,25 @@ class MessageStore:
             self._is_dispatch_stuck = False
 
     def catch_up_index(self, count: int | None = None) -> None:
-        """Index `count` records that an abnormal start left to be indexed, all of them without
-        a count. The broker calls it each 100 ms: a start does not wait for the index."""
-        if self._index_from is None:
-            return
+        """Index what was dispatched, and `count` records that an abnormal start left to be
+        indexed, all of them without a count. The broker calls it each 100 ms: neither a start
+        nor a put waits for the index."""
+        try:
+            if self._index_from is not None:
+                self._walk_to_index(self._index_from, count)
+            self._index.build()
+        except OSError as error:
+            _log.error("messages are stored and cannot be indexed yet: %s", error)
+            self._is_dispatch_stuck = True
+
+    def _walk_to_index(self, begin: int, count: int | None) -> None:
         walked, end = 0, self._state.reput_from_offset
-        with closing(self._commit_log.scan(self._index_from)) as walk:
+        with closing(self._commit_log.scan(begin)) as walk:
             for position, record in islice(walk, count):
                 if position > end:
                     break
                 if record:
-                    self._index.build([self._commit_log.dispatch_of(record)])
+                    self._add_to_index(self._commit_log.dispatch_of(record))
                 self._index_from = position
                 walked += 1
         if walked != count:
@@ -322,6 +328,7 @@ class MessageStore:
     def flushing(self) -> Callable[[], None]:
         """What brings the ConsumeQueues and the checkpoint to disk, as they are now, once the
         log is there as far as it is now. For any thread."""
+        self.catch_up_index(0)
         dirty = [queue for queue in self._consume_queues.values() if queue.is_dirty]
         checkpoint = self._checkpoint = self._checkpoint._replace(
             physic_msg_timestamp=self._written_at,
@@ -508,7 +515,7 @@ class MessageStore:
             self._write_unit(dispatch, unit)
             redispatched += 1
             if not abort:
-                self._index.build([dispatch])
+                self._add_to_index(dispatch)
         self._written_at = self._dispatched_at = state.store_timestamp
         if abort:
             self._index_from = state.scan_from
@@ -557,10 +564,19 @@ class MessageStore:
         self._write_unit(dispatch, step.result)
         self._carry(step, dispatch)
         self._dispatched_at = dispatch.store_timestamp
-        if self._index_from is None:
-            self._to_index.append(dispatch)
         if step.result:
             self.on_arrival(dispatch)
+        if self._index_from is None:
+            self._add_to_index(dispatch)
+
+    def _add_to_index(self, dispatch: Dispatch) -> None:
+        self._index.add(
+            dispatch.queue[0],
+            dispatch.sys_flag,
+            dispatch.unit.position,
+            dispatch.store_timestamp,
+            dispatch.properties,
+        )
 
     def _write_unit(self, dispatch: Dispatch, unit: Unit | None) -> None:
         if unit is None:
