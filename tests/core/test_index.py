@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mqspec.core.index import (
+    INT_MAX,
     IndexEntry,
     IndexHeader,
     Key,
@@ -18,6 +22,7 @@ from mqspec.core.index import (
     put_keys,
     select_phy_offset,
 )
+from mqspec.core.index_run import SLOT, Run, key_hashes, put_run
 from mqspec.core.record import SysFlag, string_hash
 
 
@@ -110,6 +115,44 @@ def test_a_run_of_keys_adds_what_they_add_one_by_one(keys: list[tuple[int, int]]
     for key in run:
         one_by_one.put_all([key])
     assert vars(together) == vars(one_by_one)
+
+
+TEXT = st.text(st.characters(codec="utf-16"), min_size=1, max_size=40)
+KEYS = st.one_of(TEXT, st.sampled_from(["k", "K7F00000100002A13", "#=&6-;'"]))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["T", "%RETRY%g", "тема"]), KEYS), min_size=1))
+def test_hashes_of_a_run_are_those_of_its_keys(run: list[tuple[str, str]]) -> None:
+    topics, keys = zip(*run, strict=True)
+    assert key_hashes(topics, keys).tolist() == [key_hash(*each) for each in run]
+
+
+SLOTS = 7
+TIMES = st.one_of(st.integers(0, 99_000), st.integers(0, 1 << 60))
+HEADERS = st.builds(
+    IndexHeader, TIMES, TIMES, st.integers(0, 99), st.integers(0, 99), st.integers(0, 7)
+)
+
+
+@given(
+    HEADERS,
+    st.sampled_from([1, 2, 50]),
+    st.lists(st.integers(-1, 70), min_size=SLOTS, max_size=SLOTS),
+    st.lists(st.tuples(st.integers(0, 20) | st.just(INT_MAX), TIMES), min_size=1),
+)
+def test_a_run_in_bulk_is_what_its_keys_are_one_by_one(
+    header: IndexHeader, count: int, held: list[int], keys: list[tuple[int, int]]
+) -> None:
+    """Entry by entry, with slots that are met again, that point behind the entries (of a damaged
+    file), and times that go back."""
+    header = header._replace(index_count=count)
+    run = [Key(hash_, 100 * i, at) for i, (hash_, at) in enumerate(keys)]
+    grown, entries, slots = put_keys(header, SLOTS, held.__getitem__, run)
+    columns = Run(*(np.array(column) for column in zip(*run, strict=True)))
+    added = put_run(header, SLOTS, np.array(held).__getitem__, columns)
+    assert added.header == grown
+    assert added.entries == b"".join(struct.pack(">iqii", *entry) for entry in entries)
+    assert dict(zip(added.slots.tolist(), np.frombuffer(added.heads, SLOT), strict=True)) == slots
 
 
 def test_a_chain_that_leads_to_itself_ends() -> None:

@@ -11,7 +11,8 @@ from store_images import SMALL, Clock, image_of, key_of, message, new_store, wri
 
 from mqrules import UserError
 from mqspec.core.record import Record, decode_record
-from mqspec.store import MessageStore, StoreConfig
+from mqspec.store import MessageStore, StoreConfig, index_file
+from mqspec.store.index_file import IndexService, IndexSize
 
 APACHE = StoreConfig(1 << 20, 300, max_hash_slot_num=500, max_index_num=2000)
 EVER = (1 << 63) - 1
@@ -111,6 +112,29 @@ def test_the_index_is_built_as_apache_builds_it(tmp_path: Path, kind: str) -> No
     store.close()
     (ours,) = (root / "index").iterdir()
     assert ours.read_bytes() == expected
+
+
+@pytest.mark.parametrize("waiting", [1, 3, 512])
+def test_files_are_the_same_however_many_records_are_taken_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: int
+) -> None:
+    """One by one and in bulk, over the ends of files, with keys that come again."""
+
+    def files(root: Path, run_min: int, count: int) -> list[bytes]:
+        monkeypatch.setattr(index_file, "RUN_MIN", run_min)
+        monkeypatch.setattr(index_file, "WAITING_MAX", count)
+        service = IndexService(root, IndexSize(16, 64), Clock())
+        service.load(abnormal=False, index_msg_timestamp=0)
+        for n in range(200):
+            keys = f"KEYS\x01all k{n} \u043a{n % 7}\x02UNIQ_KEY\x01u{n}\x02".encode()
+            service.add(f"T{n % 3}", 12 * (n % 10 == 9), 100 * n, 5_000 + 700 * n, keys)
+        service.build()
+        service.close()
+        return [path.read_bytes() for path in sorted(root.iterdir())]
+
+    one_by_one = files(tmp_path / "a", 1 << 30, 1)
+    assert len(one_by_one) == 12
+    assert files(tmp_path / "b", 1, waiting) == one_by_one
 
 
 def test_messages_of_apache_are_found_by_key(tmp_path: Path) -> None:

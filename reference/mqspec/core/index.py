@@ -31,7 +31,7 @@ FIRST_ENTRY = 1  # entry 0 is never used: in a slot and in an entry, 0 ends the 
 QUERY_COUNT_MAX = 64  # maxMsgsNumBatch
 UNIQUE_KEY_QUERY_COUNT = 32  # defaultQueryMaxNum
 
-_INT_MAX = 0x7FFFFFFF
+INT_MAX = 0x7FFFFFFF
 _new_tuple = tuple.__new__  # as IndexEntry(...), at half its price
 _TRANSACTION_TYPE = _ROLLBACK = int(SysFlag.ROLLBACK)  # the two bits
 
@@ -84,12 +84,13 @@ def key_hash(topic: Topic, key: str) -> int:
     """The hash of a key in a topic, not negative: Java's of "topic#key", as an absolute value
     (the least integer, which has none, counts as 0)."""
     # The unique keys of one client differ in their last characters only.
-    code = abs(string_hash(key[-8:], _hash_before(topic, key[:-8])))
-    return 0 if code > _INT_MAX else code
+    code = abs(string_hash(key[-8:], hash_before(topic, key[:-8])))
+    return 0 if code > INT_MAX else code
 
 
 @lru_cache(maxsize=4096)
-def _hash_before(topic: Topic, head: str) -> int:
+def hash_before(topic: Topic, head: str) -> int:
+    """Java's hash of a topic, "#", and the beginning of a key, signed."""
     return string_hash(f"{topic}#{head}")
 
 
@@ -121,7 +122,7 @@ def put_keys(
         chained = head if 0 < head <= count else 0
         seconds = 0
         if begin_timestamp > 0:
-            seconds = max(0, min((store_timestamp - begin_timestamp) // 1000, _INT_MAX))
+            seconds = max(0, min((store_timestamp - begin_timestamp) // 1000, INT_MAX))
         if count == FIRST_ENTRY:
             begin_timestamp, begin_phy_offset = store_timestamp, position
         end_timestamp, end_phy_offset = store_timestamp, position

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import mmap
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice, starmap
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mqrules import UserError
 from mqspec.core import index
@@ -23,10 +23,17 @@ from mqspec.core.index import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexEntry,
 from mqspec.core.types import Topic
 from mqspec.store.files import DISK, Disk
 
+if TYPE_CHECKING:
+    from mqspec.core.index_run import Numbers, Run
+
 _HEADER = Struct(">4q2i")
 _SLOT = Struct(">i")
 _ENTRY = Struct(">iqii")
 WAITING_MAX = 512  # records that wait to be indexed
+RUN_MIN = 64  # keys that are taken at once: for fewer numpy is not worth while
+
+# A record that is to be indexed: topic, system flag, position, store timestamp, properties.
+_Waiting: TypeAlias = tuple[Topic, int, int, int, bytes]
 
 
 class IndexSize(NamedTuple):
@@ -81,6 +88,21 @@ class IndexFile:
         self.header = added.header
         self.write_header()
 
+    def put_run(self, run: Run) -> None:
+        """Add many entries, for which there is room."""
+        from mqspec.core import index_run
+
+        count = self._size.max_hash_slot_num
+        at = self._entry_at(self.header.index_count)
+        added = index_run.put_run(self.header, count, self._slots, run)
+        written, heads = self._map, added.heads
+        written[at : at + len(added.entries)] = added.entries
+        places = (HEADER_BYTES + SLOT_BYTES * added.slots).tolist()
+        for i, at in zip(range(0, len(heads), SLOT_BYTES), places, strict=True):
+            written[at : at + SLOT_BYTES] = heads[i : i + SLOT_BYTES]
+        self.header = added.header
+        self.write_header()
+
     def write_header(self) -> None:
         """Write what entries there are."""
         self._map[:HEADER_BYTES] = _HEADER.pack(*self.header)
@@ -110,6 +132,13 @@ class IndexFile:
         slots_bytes = self._size.max_hash_slot_num * SLOT_BYTES
         return HEADER_BYTES + slots_bytes + number * ENTRY_BYTES
 
+    def _slots(self, numbers: Numbers) -> Numbers:
+        import numpy as np
+
+        # Nothing may hold on to the map, or it could not be closed.
+        slots = np.frombuffer(self._map, _SLOT.format, self._size.max_hash_slot_num, HEADER_BYTES)
+        return slots[numbers].astype(np.int64)
+
     def _slot(self, number: int) -> int:
         at = HEADER_BYTES + number * SLOT_BYTES
         head: int = _SLOT.unpack(self._map[at : at + SLOT_BYTES])[0]
@@ -126,16 +155,6 @@ class QueryOffsetResult(NamedTuple):
     phy_offsets: tuple[int, ...] = ()  # ascending
     index_last_update_timestamp: int = 0
     index_last_update_phy_offset: int = 0
-
-
-class _Waiting(NamedTuple):
-    """A record that is to be indexed."""
-
-    topic: Topic
-    sys_flag: int
-    position: int
-    store_timestamp: int
-    properties: bytes
 
 
 class IndexService:
@@ -192,7 +211,7 @@ class IndexService:
         """
         if len(self._waiting) >= WAITING_MAX:
             self.build()
-        self._waiting.append(_Waiting(topic, sys_flag, position, store_timestamp, properties))
+        self._waiting.append((topic, sys_flag, position, store_timestamp, properties))
 
     def build(self) -> None:
         """Index the records that were added, but for those that were indexed before. Raises
@@ -201,17 +220,42 @@ class IndexService:
             return
         header = self._last().header
         keys = [
-            Key(index.key_hash(topic, key), position, store_timestamp)
+            (topic, key, position, store_timestamp)
             for topic, sys_flag, position, store_timestamp, properties in self._waiting
             if not index.is_indexed_already(header, position)
             for key in index.index_keys(sys_flag, properties)
         ]
+        if len(keys) < RUN_MIN:
+            self._put_keys([Key(index.key_hash(topic, key), *at) for topic, key, *at in keys])
+        else:
+            self._put_run(*zip(*keys, strict=True))
+        self._waiting.clear()
+
+    def _put_keys(self, keys: list[Key]) -> None:
         while keys:
             file = self._last()
             room = file.room
             file.put_keys(keys[:room])
             keys = keys[room:]
-        self._waiting.clear()
+
+    def _put_run(
+        self,
+        topics: Sequence[Topic],
+        keys: Sequence[str],
+        positions: Sequence[int],
+        store_timestamps: Sequence[int],
+    ) -> None:
+        import numpy as np
+
+        from mqspec.core import index_run
+
+        left = index_run.Run(
+            index_run.key_hashes(topics, keys), np.array(positions), np.array(store_timestamps)
+        )
+        while len(left.key_hashes):
+            file = self._last()
+            run, left = left.cut(file.room)
+            file.put_run(run)
 
     def query_offset(
         self, topic: Topic, key: str, max_count: int, begin_ms: int, end_ms: int
