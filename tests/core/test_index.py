@@ -23,7 +23,7 @@ from mqspec.core.index import (
     select_phy_offset,
 )
 from mqspec.core.index_run import SLOT, Run, key_hashes, put_run
-from mqspec.core.record import SysFlag, string_hash
+from mqspec.core.record import SysFlag, decode_properties, string_hash
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,17 @@ def test_keys(properties: bytes, keys: tuple[str, ...]) -> None:
     for flag in (0, SysFlag.PREPARED, SysFlag.COMMIT):
         assert index_keys(flag, properties) == keys
     assert index_keys(SysFlag.ROLLBACK, properties) == ()
+
+
+PARTS = ("UNIQ_KEY", "KEYS", "XKEYS", "\x01", "\x02", " ", "a", "\u043a")
+
+
+@given(st.lists(st.sampled_from(PARTS)).map("".join), st.sampled_from([b"", b"\xd0", b"\xff\x02"]))
+def test_keys_are_those_of_the_properties(text: str, broken: bytes) -> None:
+    properties = text.encode() + broken
+    known = decode_properties(properties)
+    keys = [known.get("UNIQ_KEY", ""), *known.get("KEYS", "").split(" ")]
+    assert index_keys(0, properties) == tuple(filter(None, keys))
 
 
 @pytest.mark.parametrize("topic", ["T", "a-longer-topic", "%RETRY%g"])
@@ -117,8 +128,11 @@ def test_a_run_of_keys_adds_what_they_add_one_by_one(keys: list[tuple[int, int]]
     assert vars(together) == vars(one_by_one)
 
 
-TEXT = st.text(st.characters(codec="utf-16"), min_size=1, max_size=40)
-KEYS = st.one_of(TEXT, st.sampled_from(["k", "K7F00000100002A13", "#=&6-;'"]))
+KEYS = st.one_of(
+    st.text(st.characters(codec="utf-16"), min_size=1, max_size=40),
+    st.text("ab\0\u043a\uffff", min_size=1, max_size=40),
+    st.sampled_from(["k", "K7F00000100002A13", "#=&6-;'", "long" * 100]),
+)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["T", "%RETRY%g", "тема"]), KEYS), min_size=1))

@@ -8,13 +8,12 @@ a broker that has few messages at a time does without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mqspec.core.index import FIRST_ENTRY, INT_MAX, IndexHeader, hash_before
+from mqspec.core.index import FIRST_ENTRY, INT_MAX, IndexHeader, hash_before, key_hash
 from mqspec.core.types import Topic
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -23,6 +22,7 @@ ENTRY = np.dtype(
     [("key_hash", ">i4"), ("phy_offset", ">i8"), ("time_diff", ">i4"), ("prev_index", ">i4")]
 )
 SLOT = np.dtype(">i4")
+WIDTH_MAX = 256  # characters of a key: a run that has a longer one is hashed key by key
 
 
 class Run(NamedTuple):
@@ -48,22 +48,20 @@ class AddedRun(NamedTuple):
 
 def key_hashes(topics: Sequence[Topic], keys: Sequence[str]) -> Numbers:
     """`key_hash` of each key, none of which is empty, in its topic."""
-    text = "".join(keys)
-    if text.isascii():
-        units = np.frombuffer(text.encode(), np.uint8).astype(np.uint32)
-        lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-    else:
-        encoded = [key.encode("utf-16-le", "surrogatepass") for key in keys]
-        units = np.frombuffer(b"".join(encoded), "<u2").astype(np.uint32)
-        lengths = np.fromiter(map(len, encoded), np.int64, len(keys)) // 2
-    powers = np.full(int(lengths.max()) + 1, 31, np.uint32)  # of 31, modulo 2**32
+    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
+    width = int(lengths.max())
+    # NULs in front do not change a hash.
+    text = "".join([key.rjust(width, "\0") for key in keys])
+    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
+    if len(units) > len(text) or width > WIDTH_MAX:  # some characters are of two units
+        return np.array([key_hash(*each) for each in zip(topics, keys, strict=True)])
+    powers = np.full(width + 1, 31, np.uint32)  # of 31, modulo 2**32
     powers[0] = 1
     np.cumprod(powers, dtype=np.uint32, out=powers)
-    ends = np.cumsum(lengths)
-    units *= powers[np.repeat(ends, lengths) - np.arange(1, len(units) + 1)]
-    heads = np.fromiter(map(hash_before, topics, repeat("")), np.int64, len(keys))
-    codes = heads.astype(np.uint32) * powers[lengths]
-    codes += np.add.reduceat(units, ends - lengths, dtype=np.uint32)
+    before = {topic: hash_before(topic, "") & 0xFFFFFFFF for topic in set(topics)}
+    codes = np.fromiter(map(before.__getitem__, topics), np.uint32, len(keys))
+    codes *= powers[lengths]
+    codes += units.astype(np.uint32).reshape(-1, width) @ powers[width - 1 :: -1]
     hashes = np.abs(codes.view(np.int32).astype(np.int64))
     hashes[hashes > INT_MAX] = 0
     return hashes

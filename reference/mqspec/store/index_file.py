@@ -219,10 +219,13 @@ class IndexService:
         if not self._waiting:
             return
         header = self._last().header
+        if index.is_indexed_already(header, self._waiting[0][2]):
+            self._waiting = [
+                each for each in self._waiting if not index.is_indexed_already(header, each[2])
+            ]
         keys = [
             (topic, key, position, store_timestamp)
             for topic, sys_flag, position, store_timestamp, properties in self._waiting
-            if not index.is_indexed_already(header, position)
             for key in index.index_keys(sys_flag, properties)
         ]
         if len(keys) < RUN_MIN:
