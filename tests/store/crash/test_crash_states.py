@@ -28,7 +28,7 @@ from mqrules import UserError
 from mqspec.store import ConfigFile, MessageStore, PutStatus, StoreConfig
 
 QUEUES = 2
-ACTIONS = 16  # of a life
+ACTIONS = 19  # of a life
 OFFSETS = Path("config", "consumerOffset.json")
 MEMORY = Path("/dev/shm")
 
@@ -107,7 +107,7 @@ class Life:
         self._open()
         offsets = ConfigFile(self.root / OFFSETS, self.disk)
         for _ in range(actions):
-            match self.random.choices("pbgfaocrd", (50, 10, 10, 5, 10, 8, 3, 4, 4))[0]:
+            match self.random.choices("pbgfaiocrd", (50, 10, 10, 5, 10, 20, 8, 3, 4, 4))[0]:
                 case "p":
                     self._put(1)
                 case "b":
@@ -121,6 +121,8 @@ class Life:
                     self.store.commit_commit_log()
                     self.store.flush_commit_log()
                     self._acknowledge()
+                case "i":
+                    self.store.catch_up_index()
                 case "o":
                     self.wanted.persisting += 1
                     offsets.persist({"offsetTable": {"T@G": {0: self.wanted.persisting}}})
@@ -264,13 +266,13 @@ def go_on_with_sync_flush(
     explored, random = Explored(), Random(0)
     for image, wanted in random.sample(before.consume_queue_ahead, lives):
         life = Life(scratch / "life", image, wanted, config_of(sync_flush=True), random)
-        life.run(actions=2, lies=lies)
+        life.run(actions=3, lies=lies)
         explored.check_all(scratch, life, "synchronous flush after asynchronous")
     return explored
 
 
 # Distinct states at least: with synchronous flush 5,000 in the tests together.
-SEEDS, SYNC_STATES = (range(5), range(10, 15), range(20, 25)), 1_220
+SEEDS, SYNC_STATES = (range(7), range(10, 17), range(20, 27)), 1_220
 ASYNC_STATES = 700
 
 
@@ -286,11 +288,11 @@ def test_a_consume_queue_ahead_of_the_log_is_cut_back(scratch: Path) -> None:
     """A broker with asynchronous flush, where what was flushed counts as acknowledged, leaves
     ConsumeQueues ahead of the log. One with synchronous flush goes on there, and crashes again:
     while it recovers, and later. By itself it dispatches what is on disk already."""
-    before = explore(scratch, range(100, 103), sync_flush=False)
+    before = explore(scratch, range(100, 104), sync_flush=False)
     assert not before.failures
     assert len(before.states) >= ASYNC_STATES
     assert len(before.consume_queue_ahead) >= 50
-    explored = go_on_with_sync_flush(scratch, before, 32)
+    explored = go_on_with_sync_flush(scratch, before, 48)
     assert not explored.failures
     assert len(explored.consume_queue_ahead) >= 150
     assert explored.in_recovery > 0
