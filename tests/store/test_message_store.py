@@ -154,7 +154,8 @@ def test_arrivals_are_told(store: MessageStore) -> None:
     store.put(Record("T", b"x", b"TAGS\x01a\x02", queue_id=3))
     (arrival,) = arrivals
     assert (arrival.queue, arrival.queue_offset) == (("T", 3), 0)
-    assert (arrival.unit.tags_code, arrival.properties) == (tags_code("a"), b"TAGS\x01a\x02")
+    ((max_offset, unit, properties),) = arrival.arrivals()
+    assert (max_offset, unit.tags_code, properties) == (1, tags_code("a"), b"TAGS\x01a\x02")
 
 
 def test_with_sync_flush_nothing_is_visible_that_is_not_on_disk(

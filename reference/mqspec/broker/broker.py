@@ -468,16 +468,17 @@ class Broker:
         self.pops.arrived(dispatch)
         self.notifications.arrived(dispatch)
         if dispatch.queue in self.long_polling.pull_request_table:
-            self._wake(
-                long_polling.notify_message_arriving(
-                    self.long_polling,
-                    dispatch.queue,
-                    dispatch.queue_offset + 1,
-                    dispatch.unit.tags_code,
-                    clock_ms(),
-                    dispatch.properties,
+            for max_offset, unit, properties in dispatch.arrivals():
+                self._wake(
+                    long_polling.notify_message_arriving(
+                        self.long_polling,
+                        dispatch.queue,
+                        max_offset,
+                        unit.tags_code,
+                        clock_ms(),
+                        properties,
+                    )
                 )
-            )
 
     def _check_hold_request(self) -> None:
         self._wake(

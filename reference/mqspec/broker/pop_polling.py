@@ -63,22 +63,18 @@ class PopLongPolling:
         return len(self._state.polling_map.get(key, ()))
 
     def arrived(self, dispatch: Dispatch) -> None:
-        """A message became visible."""
+        """Messages became visible."""
         if not self._state.groups:
             return
         name, queue_id = dispatch.queue
         topic = notified_topic(name)
         if topic in self._state.groups:
-            self._wake(
-                pop_polling.notify_message_arriving(
-                    self._state,
-                    topic,
-                    queue_id,
-                    dispatch.queue_offset + 1,
-                    dispatch.unit.tags_code,
-                    dispatch.properties,
+            for max_offset, unit, properties in dispatch.arrivals():
+                self._wake(
+                    pop_polling.notify_message_arriving(
+                        self._state, topic, queue_id, max_offset, unit.tags_code, properties
+                    )
                 )
-            )
 
     def notify(self, key: PollingKey) -> None:
         """There may be something for one that waits there."""

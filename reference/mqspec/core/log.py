@@ -15,8 +15,9 @@ their ends. Positions are in bytes of the whole log, queue offsets in messages.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
@@ -54,8 +55,6 @@ _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DELAY = re.compile(r"(\d+)([smhd])")
 
 TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
-_DISPATCHED = ("TAGS",)  # the properties that a dispatch looks at
-_DISPATCHED_LATER = (*_DISPATCHED, "DELAY")  # of messages that wait for their time
 _NOT_INDEXED = (int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
 
 
@@ -136,15 +135,26 @@ class Appended(NamedTuple):
 
 
 class Dispatch(msgspec.Struct, frozen=True):
-    """The next record of the log, as the dispatcher sees it."""
+    """The next records of the log, as the dispatcher sees them: those of one put."""
 
     queue: TopicQueue
-    queue_offset: int
+    queue_offset: int  # of the first
     indexed: bool
-    unit: Unit
+    units: tuple[Unit, ...]  # one a record; they follow each other
     store_timestamp: int  # ms
     sys_flag: int = 0
-    properties: bytes = b""  # by which consumers filter it, and the index finds it
+    properties: tuple[bytes, ...] = ()  # by which consumers filter, and the index finds, each
+
+    @property
+    def end(self) -> int:
+        """The position behind the last."""
+        position, size, _ = self.units[-1]
+        return position + size
+
+    def arrivals(self) -> Iterator[tuple[int, Unit, bytes]]:
+        """Of each message, when it becomes visible: the max offset of its queue then, its unit
+        and its properties."""
+        return zip(itertools.count(self.queue_offset + 1), self.units, self.properties)
 
 
 def append_message(state: LogState, event: Append) -> Step:
@@ -193,24 +203,24 @@ def may_dispatch(state: LogState, event: Dispatch, sync_flush: bool) -> bool:
     """The guard of Log!Dispatch. With synchronous flush nothing is visible that a crash
     could still take away (LOG-007); with asynchronous flush it may be (LOG-008). What is in a
     transient store pool is not visible yet."""
-    end = event.unit.position + event.unit.size
-    return end <= (state.flushed_where if sync_flush else state.committed_where)
+    return event.end <= (state.flushed_where if sync_flush else state.committed_where)
 
 
 def dispatch(state: LogState, event: Dispatch) -> Step:
-    """Log!Dispatch. The record's unit goes to its ConsumeQueue and makes it visible.
+    """Log!Dispatch, of a batch once a record. A record's unit goes to its ConsumeQueue and makes
+    it visible.
 
-    The result is the Unit to write at the event's queue offset, or None: of a record that
-    enters no ConsumeQueue, or that has its unit already (LOG-003).
+    The result is the Units to write from the event's queue offset on, or None: of a record
+    that enters no ConsumeQueue, or that has its unit already (LOG-003).
     """
-    reput = Change("reput_from_offset", None, event.unit.position + event.unit.size)
+    reput = Change("reput_from_offset", None, event.end)
     span = state.consume_queue.get(event.queue, EMPTY)
     if not event.indexed or has_unit(span, event.queue_offset):
         return Step((reput,))
     follows = span.min < span.max == event.queue_offset
     first = span.min if follows else event.queue_offset
-    grown = Change("consume_queue", event.queue, Span(first, event.queue_offset + 1))
-    return Step((reput, grown), result=event.unit)
+    grown = Span(first, event.queue_offset + len(event.units))
+    return Step((reput, Change("consume_queue", event.queue, grown)), result=event.units)
 
 
 def has_unit(span: Span, queue_offset: int) -> bool:
@@ -254,52 +264,48 @@ DELAY_LEVELS_MS: Final = parse_delay_levels(DELAY_LEVELS)
 
 def unit_tags_code(
     topic: Topic,
-    properties: Mapping[str, str],
+    properties: str,
     store_timestamp: int,
     delay_levels: Sequence[int] = DELAY_LEVELS_MS,
 ) -> int:
     """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
     schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
-    level = int(properties.get("DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
+    level = int(find_property(properties, "DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
     if level > 0:
         return store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
-    return tags_code(properties.get("TAGS"))
+    return tags_code(find_property(properties, "TAGS"))
 
 
 def dispatch_at(
-    record: Record,
-    queue_offset: int,
-    position: int,
-    size: int,
+    messages: Sequence[Record],
+    sizes: Sequence[int],
+    place: Appended,
     store_timestamp: int,
     delay_levels: Sequence[int] = DELAY_LEVELS_MS,
 ) -> Dispatch:
-    """The dispatch of a record that got a place."""
-    text = record.properties.decode(errors="replace")
-    names = _DISPATCHED_LATER if record.topic == SCHEDULE_TOPIC else _DISPATCHED
-    properties = {name: find_property(text, name) for name in names}
-    code = unit_tags_code(record.topic, properties, store_timestamp, delay_levels)
+    """The dispatch of records that got a place."""
+    units, position = [], place.position
+    for message, size in zip(messages, sizes, strict=True):
+        text = message.properties.decode(errors="replace")
+        code = unit_tags_code(message.topic, text, store_timestamp, delay_levels)
+        units.append(_new_tuple(Unit, (position, size, code)))
+        position += size
+    first = messages[0]
     return Dispatch(
-        (record.topic, record.queue_id),
-        queue_offset,
-        is_indexed(record.sys_flag),
-        _new_tuple(Unit, (position, size, code)),
+        (first.topic, first.queue_id),
+        place.queue_offset,
+        is_indexed(first.sys_flag),
+        tuple(units),
         store_timestamp,
-        record.sys_flag,
-        record.properties,
+        first.sys_flag,
+        tuple([message.properties for message in messages]),
     )
 
 
 def dispatch_of(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
     """The dispatch of a record as it lies in the log."""
-    return dispatch_at(
-        record,
-        record.queue_offset,
-        record.physical_offset,
-        record.size,
-        record.store_timestamp,
-        delay_levels,
-    )
+    place = Appended(record.physical_offset, record.queue_offset)
+    return dispatch_at((record,), (record.size,), place, record.store_timestamp, delay_levels)
 
 
 def check_offset(span: Span | None, offset: int) -> tuple[GetMessageStatus, int] | None:

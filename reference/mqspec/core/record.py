@@ -431,6 +431,6 @@ def string_hash(text: str, before: int = 0) -> int:
 
 
 @lru_cache(maxsize=1024)
-def tags_code(tags: str | None) -> int:
+def tags_code(tags: str) -> int:
     """What a ConsumeQueue keeps of a message's TAGS: their hash, 0 without tags."""
     return string_hash(tags) if tags else 0

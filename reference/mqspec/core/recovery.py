@@ -25,7 +25,7 @@ Where Apache 5.3.3 breaks a promise the reference keeps it:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -117,7 +117,7 @@ class _Rescan:
 RESCAN: Final = _Rescan()  # the result of a redispatch that sends the walk back
 
 
-def recover(files: Files, state: RecoveryState) -> Iterator[tuple[Dispatch, Unit]]:
+def recover(files: Files, state: RecoveryState) -> Iterator[tuple[Dispatch, Sequence[Unit]]]:
     """All of it: a function of what the files hold, and of nothing else. What is yielded are
     the units to be written; `state`, a new one, becomes what was recovered.
 
@@ -178,7 +178,7 @@ def load(files: Files) -> Step:
 
 
 def redispatch(state: RecoveryState, event: Scanned, log_min: int) -> Step:
-    """Recovery!Redispatch. The result is the Unit to write, None, or RESCAN: the record is
+    """Recovery!Redispatch. The result is the Units to write, None, or RESCAN: the record is
     ahead of its queue, whose units before it were lost, so that the walk starts again from
     `log_min`, where the log begins."""
     advanced = Change("process_offset", None, event.end)

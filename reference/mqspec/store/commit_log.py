@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mqspec.core.log import DELAY_LEVELS_MS, Appended, Dispatch, Span, dispatch_of
 from mqspec.core.record import (
+    BLANK_BYTES_MIN,
     Bad,
     Blank,
     Outline,
@@ -38,7 +39,7 @@ class CommitLog:
         self._files = MappedFileQueue(directory, segment_size, disk)
         self._transient_store_pool = transient_store_pool
         self._delay_levels = delay_levels
-        self._uncommitted: list[tuple[int, bytes]] = []  # positions and what to write there
+        self._uncommitted: list[tuple[int, bytes | bytearray]] = []  # at positions
 
     def check(self) -> None:
         """Raise UserError where the files are not those of a CommitLog."""
@@ -57,18 +58,16 @@ class CommitLog:
         """The record of `size` bytes at a position."""
         return decode_record(self._files.read(position, size))
 
-    def append(self, encoded: bytes, place: Appended) -> None:
+    def append(self, encoded: Sequence[bytes | bytearray], place: Appended) -> None:
         """Write records at the place that core.log.append_message gave them. Raises OSError
         where the disk has no room for them, and writes nothing then."""
-        writes = [(place.position, encoded)]
+        data = encoded[0] if len(encoded) == 1 else b"".join(encoded)
         if place.blank:
-            room = place.blank.max - place.blank.min
-            writes.insert(0, (place.blank.min, encode_blank(room)))
-        for position, data in writes:
-            self._files.reserve(position, len(data))
-        self._uncommitted += writes
-        if not self._transient_store_pool:
-            self.commit()
+            self._files.reserve(place.blank.min, BLANK_BYTES_MIN)
+        self._files.reserve(place.position, len(data))
+        if place.blank:
+            self._write(place.blank.min, encode_blank(place.blank.max - place.blank.min))
+        self._write(place.position, data)
 
     def commit(self) -> None:
         """Write to the files what was appended."""
@@ -123,6 +122,12 @@ class CommitLog:
     def close(self) -> None:
         """Unmap the segments."""
         self._files.close()
+
+    def _write(self, position: int, data: bytes | bytearray) -> None:
+        if self._transient_store_pool:
+            self._uncommitted.append((position, data))
+        else:
+            self._files.write(position, data)
 
     def _first_timestamp(self, start: int) -> int | None:
         _, first = next(self.scan(start), (start, None))

@@ -6,7 +6,8 @@ A unit is the record's position in the CommitLog (i64), its size (i32) and its t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import starmap
 from pathlib import Path
 from struct import Struct
 
@@ -56,19 +57,24 @@ class ConsumeQueue:
         data = self._files.read(queue_offset * UNIT_BYTES, count * UNIT_BYTES)
         return map(Unit._make, _UNIT.iter_unpack(data))
 
-    def put(self, queue_offset: int, unit: Unit) -> None:
-        """Write a unit. What is left out, at the head of the first file or where units of
-        expired records were lost, is filled with blank units: readers take a unit with size 0
-        for the end."""
+    def put(self, queue_offset: int, units: Sequence[Unit]) -> None:
+        """Write units that follow each other. What is left out before them, at the head of the
+        first file or where units of expired records were lost, is filled with blank units:
+        readers take a unit with size 0 for the end."""
         at = queue_offset * UNIT_BYTES
         begin = end = self._files.start_of(at) if self._end is None else self._end
         while end < at:
             following = min(at, self._files.start_of(end) + self._files.file_size)
             self._files.write(end, _BLANK * ((following - end) // UNIT_BYTES))
             end = following
-        self._files.write(at, _UNIT.pack(*unit))
-        self._end = at + UNIT_BYTES
-        self._dirty = Span(self._dirty.min if self._dirty else min(begin, at), self._end)
+        data = b"".join(starmap(_UNIT.pack, units))
+        self._dirty = Span(self._dirty.min if self._dirty else min(begin, at), at + len(data))
+        while data:
+            room = self._files.start_of(at) + self._files.file_size - at
+            self._files.write(at, data[:room])
+            at += len(data[:room])
+            data = data[room:]
+        self._end = at
 
     def delete_before(self, queue_offset: int) -> None:
         """Remove the files of units before a queue offset."""

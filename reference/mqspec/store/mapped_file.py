@@ -83,10 +83,10 @@ class MappedFileQueue:
         at = position % self.file_size
         return file[at : at + length] if file else b""
 
-    def write(self, position: int, data: bytes) -> None:
+    def write(self, position: int, data: bytes | bytearray) -> None:
         """Write within one file, which is made where it is missing."""
-        file = self.file_at(position) or self._create(self.start_of(position))
         at = position % self.file_size
+        file = self._files.get(position - at) or self._create(position - at)
         file[at : at + len(data)] = data
 
     def reserve(self, position: int, length: int) -> None:

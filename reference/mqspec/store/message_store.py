@@ -201,39 +201,42 @@ class MessageStore:
             self.reput()
         if self._is_dispatch_stuck or self._is_disk_full:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
+        encoded = []
         for message in messages:
             status = log.check_message(message)
             if status is not PutStatus.PUT_OK:
                 return PutResult(status)
-        encoded = [encode_record(message) for message in messages]
-        queue = (messages[0].topic, messages[0].queue_id)
-        indexed = log.is_indexed(messages[0].sys_flag)
+            encoded.append(encode_record(message))
+        first, config = messages[0], self._config
+        indexed = log.is_indexed(first.sys_flag)
         sizes = tuple(map(len, encoded))
-        pool = self._config.transient_store_pool_enable
-        step = log.append_message(
-            self._state, log.Append(queue, sizes, indexed, self._config.segment_size, pool)
+        append = log.Append(
+            (first.topic, first.queue_id),
+            sizes,
+            indexed,
+            config.segment_size,
+            config.transient_store_pool_enable,
         )
+        step = log.append_message(self._state, append)
         if step.result is None:
             return PutResult(PutStatus.MESSAGE_ILLEGAL)
         now = max(self._clock_ms(), self._written_at)
         position, queue_offset, _ = step.result
-        message_ids, dispatches = [], []
-        for i, (message, data) in enumerate(zip(messages, encoded, strict=True)):
-            offset = queue_offset + i if indexed else 0
-            place(data, offset, position, now)
-            dispatch = log.dispatch_at(message, offset, position, len(data), now, self.delay_levels)
-            dispatches.append(dispatch)
-            message_ids.append(offset_message_id(message.store_host, position))
+        message_ids = []
+        for data in encoded:
+            place(data, queue_offset, position, now)
+            message_ids.append(offset_message_id(first.store_host, position))
             position += len(data)
+            queue_offset += indexed
         try:
-            self._commit_log.append(b"".join(encoded), step.result)
+            self._commit_log.append(encoded, step.result)
         except OSError as error:
             _log.error("the log cannot grow: %s", error)
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
         self._carry(step)
-        self._pending.extend(dispatches)
+        self._pending.append(log.dispatch_at(messages, sizes, step.result, now, self.delay_levels))
         self._written_at = now
-        return PutResult(self.settle(), queue_offset, position, tuple(message_ids), now)
+        return PutResult(self.settle(), step.result.queue_offset, position, tuple(message_ids), now)
 
     def reput(self) -> None:
         """Dispatch what may be dispatched (ReputMessageService)."""
@@ -511,8 +514,8 @@ class MessageStore:
         )
         state = RecoveryState()
         redispatched = 0
-        for dispatch, unit in recovery.recover(files, state):
-            self._write_unit(dispatch, unit)
+        for dispatch, units in recovery.recover(files, state):
+            self._write_units(dispatch, units)
             redispatched += 1
             if not abort:
                 self._add_to_index(dispatch)
@@ -561,7 +564,8 @@ class MessageStore:
 
     def _dispatch(self, dispatch: Dispatch) -> None:
         step = log.dispatch(self._state, dispatch)
-        self._write_unit(dispatch, step.result)
+        if step.result:
+            self._write_units(dispatch, step.result)
         self._carry(step, dispatch)
         self._dispatched_at = dispatch.store_timestamp
         if step.result:
@@ -570,23 +574,19 @@ class MessageStore:
             self._add_to_index(dispatch)
 
     def _add_to_index(self, dispatch: Dispatch) -> None:
-        self._index.add(
-            dispatch.queue[0],
-            dispatch.sys_flag,
-            dispatch.unit.position,
-            dispatch.store_timestamp,
-            dispatch.properties,
-        )
+        topic, _ = dispatch.queue
+        for unit, properties in zip(dispatch.units, dispatch.properties, strict=True):
+            self._index.add(
+                topic, dispatch.sys_flag, unit.position, dispatch.store_timestamp, properties
+            )
 
-    def _write_unit(self, dispatch: Dispatch, unit: Unit | None) -> None:
-        if unit is None:
-            return
-        queue = dispatch.queue
-        if queue not in self._consume_queues:
-            topic, queue_id = queue
+    def _write_units(self, dispatch: Dispatch, units: Sequence[Unit]) -> None:
+        consume_queue = self._consume_queues.get(dispatch.queue)
+        if consume_queue is None:
+            topic, queue_id = dispatch.queue
             directory = self.root / "consumequeue" / topic / str(queue_id)
-            self._consume_queues[queue] = self._consume_queue(directory)
-        self._consume_queues[queue].put(dispatch.queue_offset, unit)
+            consume_queue = self._consume_queues[dispatch.queue] = self._consume_queue(directory)
+        consume_queue.put(dispatch.queue_offset, units)
 
     def _unit(self, queue: TopicQueue, offset: int) -> Unit:
         return self._consume_queues[queue].unit(offset)

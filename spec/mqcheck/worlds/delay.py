@@ -12,7 +12,7 @@ from mqcheck.worlds.terms import TOPIC
 from mqspec.core import delay, log
 from mqspec.core.delay import DelayState, TimeUp
 from mqspec.core.log import Span
-from mqspec.core.record import Record, decode_properties, encode_properties
+from mqspec.core.record import Record, encode_properties
 from mqspec.core.step import Step, apply
 
 
@@ -107,6 +107,5 @@ class DelayWorld(World):
 
     def _due(self, message: Record) -> int:
         """What the ConsumeQueue keeps of it."""
-        properties = decode_properties(message.properties)
-        stored = message.store_timestamp
+        properties, stored = message.properties.decode(), message.store_timestamp
         return log.unit_tags_code(message.topic, properties, stored, self.delays_ms)

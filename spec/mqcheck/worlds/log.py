@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from mqcheck.replay import World, require
@@ -134,12 +134,12 @@ class LogWorld(World):
         is_blank = entry.queue == BLANK
         queue = NO_QUEUE if is_blank else self.queues[entry.queue]
         unit = Unit(entry.position, entry.size, 0)
-        return Dispatch(queue, entry.queue_offset, not is_blank, unit, 0)
+        return Dispatch(queue, entry.queue_offset, not is_blank, (unit,), 0)
 
-    def _write(self, entry: Entry, unit: Unit | None) -> None:
+    def _write(self, entry: Entry, units: Sequence[Unit] | None) -> None:
         """What a dispatch gave goes to the ConsumeQueue, at the entry's offset."""
-        if unit is not None:
-            self.units[entry.queue] = (*self.units[entry.queue][: entry.queue_offset], unit)
+        if units is not None:
+            self.units[entry.queue] = (*self.units[entry.queue][: entry.queue_offset], *units)
 
     def _entries(self, entries: Iterable[Entry]) -> tuple[FrozenDict, ...]:
         return tuple(map(self._entry, entries))

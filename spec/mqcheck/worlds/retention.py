@@ -83,7 +83,7 @@ class RetentionWorld(World):
         apply(self.broker, step.changes)
         unit = Unit(step.result.position, RECORD_BYTES, 0)
         self.records += ((queue, step.result.queue_offset, unit),)
-        event = Dispatch(place, step.result.queue_offset, True, unit, 0)
+        event = Dispatch(place, step.result.queue_offset, True, (unit,), 0)
         apply(self.broker, log.dispatch(self.broker, event).changes)
 
     def grow_old(self, segment: int) -> None:
