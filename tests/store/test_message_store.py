@@ -67,6 +67,23 @@ def test_a_batch_lies_together_or_not_at_all(store: MessageStore) -> None:
     assert store.max_offset("T", 0) == 5
 
 
+def test_the_units_of_a_batch_may_lie_in_several_files(tmp_path: Path) -> None:
+    config = StoreConfig(segment_size=1 << 16, consume_queue_units=20)
+    store = new_store(tmp_path, config)
+    store.open()
+    sent = [f"k{i}" for i in range(50)]
+    for some in (sent[:7], sent[7:]):
+        assert store.put_batch([message(key) for key in some]).status is PutStatus.PUT_OK
+    assert keys(store) == sent
+    files = sorted((tmp_path / "consumequeue" / "T" / "0").iterdir())
+    assert [int(path.name) for path in files] == [0, 400, 800]
+    store.close()
+    again = new_store(tmp_path, config)
+    assert again.open().redispatched == 0
+    assert keys(again) == sent
+    again.close()
+
+
 def test_limits(tmp_path: Path) -> None:
     store = new_store(tmp_path, StoreConfig(segment_size=1 << 24))
     store.open()

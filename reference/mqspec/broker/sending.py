@@ -191,10 +191,6 @@ def _send(
     )
 
 
-def _text(properties: bytes) -> str:
-    return properties.decode(errors="replace")
-
-
 def _place(broker: Broker, message: Record) -> Record | PutStatus:
     """The message as it is stored: a half message, or one that waits for its time, elsewhere."""
     if transaction.is_prepared(message):
