@@ -22,12 +22,16 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(_asyncio|argparse|asyncio|collections|contextlib|enum|logging|mmap|pathlib|ssl|struct"
-        r"|typing)\..*",
+        r"(_asyncio|argparse|asyncio|collections|contextlib|enum|logging|mmap|numpy|pathlib|ssl"
+        r"|struct|typing)\..*",
     ),
     (r"py:.*", r"(Callable|DataclassInstance|Mapping|Path|SSLContext|Sequence|optional)"),
-    # Aliases of plain types, described in mqspec.core.types, and type variables.
-    (r"py:class", r"(Topic|Group|TopicQueue|mqrules\.schema\.T|mqspec\.options\.C)"),
+    # Aliases of plain types, which their modules describe, and type variables.
+    (
+        r"py:class",
+        r"(Topic|Group|TopicQueue|Numbers|mqrules\.schema\.T|mqspec\.options\.C"
+        r"|mqspec\.wire\.headers\.H)",
+    ),
 ]
 
 autodoc_member_order = "bysource"
