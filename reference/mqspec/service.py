@@ -63,7 +63,7 @@ class Dispatcher(Generic[S]):
         service: S,
         processors: Mapping[int, Processor[S]],
         pool_of: Callable[[int], Pool],
-        is_rejecting: Callable[[Pool], bool] | None = None,
+        is_rejecting: Callable[[Pool], bool] = lambda _: False,
         authenticate: Callable[[RemotingCommand], Refusal | None] = lambda _: None,
         clock: Callable[[], int] = clock_ms,
     ) -> None:
@@ -84,11 +84,12 @@ class Dispatcher(Generic[S]):
             return refuse(connection, request)
         if self.is_shutting_down and (refusal := flow_control.go_away(request.version)):
             return refused(request, refusal)
-        if self._is_rejecting and self._is_rejecting(self._pool_of(request.code)):
+        pool = self._pool_of(request.code)
+        if self._is_rejecting(pool):
             return refused(request, flow_control.reject_request())
         if self._has_time():
             return self._process(connection, request)
-        return self._wait(connection, request)
+        return self._wait(pool, connection, request)
 
     def waiting(self, pool: Pool) -> tuple[int, int]:
         """How many requests wait in a pool, and for how long, ms, the first of them has."""
@@ -102,8 +103,7 @@ class Dispatcher(Generic[S]):
             return True
         return not self._waiting and monotonic() < self._turn_ends
 
-    def _wait(self, connection: Connection, request: RemotingCommand) -> Answer:
-        pool = self._pool_of(request.code)
+    def _wait(self, pool: Pool, connection: Connection, request: RemotingCommand) -> Answer:
         refusal = flow_control.submit(pool, self._waiting_of[pool], self._waiting_bytes)
         if refusal:
             return refused(request, refusal)

@@ -24,9 +24,6 @@ IDLE_MS: Final = 120_000  # a server closes a connection that is silent both way
 READ_AHEAD: Final = 64  # requests of a connection that may wait before no more of it is read
 WRITE_BYTES: Final = 8 * 1024  # frames go out together up to that: fewer calls, no long waits
 
-# As plain integers: operators of IntFlag cost more than the rest of a command.
-_RESPONSE, _ONEWAY = int(Flag.RESPONSE), int(Flag.ONEWAY)
-
 log = logging.getLogger(__name__)
 
 Answer: TypeAlias = RemotingCommand | None
@@ -178,7 +175,7 @@ class Connection(asyncio.Protocol):
         commands = self._decoder.feed(data)
         try:
             for command in commands:
-                if command.flag & _RESPONSE:
+                if command.is_response:
                     self._resolve(command)
                 else:
                     self._serve(command, self._handler)
@@ -247,7 +244,7 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             answer = _failure(request, error)
         if isinstance(answer, RemotingCommand):
-            if not request.flag & _ONEWAY:
+            if not request.is_oneway:
                 self._put(answer)
         elif answer is not None:
             task = self._loop.create_task(self._answer(request, answer))

@@ -165,5 +165,11 @@ def test_only_the_broker_makes_checkpoints() -> None:
 
 @pytest.mark.parametrize("properties", ["", "TAGS\x01A", "TAGS\x01A\x02"])
 def test_a_key_is_added(properties: str) -> None:
-    text = with_unique_key(properties, "made")
+    text, key = with_unique_key(properties, lambda: "made")
+    assert key == "made"
     assert decode_properties(text) == decode_properties(properties) | {"UNIQ_KEY": "made"}
+
+
+def test_a_producers_own_key_stays() -> None:
+    own = "TAGS\x01A\x02UNIQ_KEY\x01own"
+    assert with_unique_key(own, lambda: "made") == (own, "own")

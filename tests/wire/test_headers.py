@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mqspec.wire import headers
-from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import HeaderError, Int, Long
+from mqspec.wire.codec import Int, RemotingCommand
+from mqspec.wire.headers import HeaderError, Long
 
 
 class Wanted(msgspec.Struct, frozen=True):

@@ -141,11 +141,7 @@ class Broker:
             undo.callback(self.store.close)
             self._load()
             self._dispatcher = Dispatcher(
-                self,
-                PROCESSORS,
-                pool_of,
-                self._rejects if self.store_config.transient_store_pool_enable else None,
-                self._authenticate,
+                self, PROCESSORS, pool_of, self._rejects, self._authenticate
             )
             self._server, self._fast_server = await self._listen(self._dispatcher.serve)
             undo.push_async_callback(self._server.close)

@@ -22,7 +22,7 @@ from mqspec.core.publish import (
     stamped,
     with_unique_key,
 )
-from mqspec.core.record import Host, Record, find_property
+from mqspec.core.record import Host, Record
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.core.timer import recall_handle
@@ -30,8 +30,8 @@ from mqspec.service import Served, clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
 from mqspec.wire.bodies import decode_batch
-from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import HeaderError, Int, Long, integer, read
+from mqspec.wire.codec import Int, RemotingCommand
+from mqspec.wire.headers import HeaderError, Long, integer, read
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -66,7 +66,6 @@ _V2_NAMES = {
     "properties": "i",
     "reconsume_times": "j",
     "unit_mode": "k",
-    "max_reconsume_times": "l",
     "batch": "m",
 }
 
@@ -100,16 +99,16 @@ def to_send(connection: Connection, request: RemotingCommand, header: SendHeader
     if not request.body:
         raise HeaderError("the message has no body")
     return Send(
-        header.topic,
-        header.default_topic,
-        header.default_topic_queue_nums,
-        header.queue_id,
-        header.properties,
-        connection.peer,
-        header.batch.lower() == "true",
-        header.sys_flag,
-        len(request.body),
-        random.getrandbits(31) if header.queue_id < 0 else 0,
+        topic=header.topic,
+        default_topic=header.default_topic,
+        default_topic_queue_nums=header.default_topic_queue_nums,
+        queue_id=header.queue_id,
+        properties=header.properties,
+        producer=connection.peer,
+        is_batch=header.batch.lower() == "true",
+        sys_flag=header.sys_flag,
+        body_bytes=len(request.body),
+        random=random.getrandbits(31) if header.queue_id < 0 else 0,
     )
 
 
@@ -164,12 +163,9 @@ def _send(
         ]
         put = broker.store.put_batch(records)
     else:
-        properties = send.properties
-        unique_key = find_property(properties, "UNIQ_KEY")
-        if not unique_key:
-            unique_key = broker.next_unique_key()
-            properties = with_unique_key(properties, unique_key)
-        fields["transactionId"] = unique_key
+        properties, fields["transactionId"] = with_unique_key(
+            send.properties, broker.next_unique_key
+        )
         records = [record(request.body, stamped(properties, stamp), header.flag)]
         if send.topic.startswith(RETRY_TOPIC_PREFIX):
             records = [_retried(broker, RetrySend(records[0], maximum, request.version))]

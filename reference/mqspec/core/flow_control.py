@@ -19,7 +19,7 @@ WAITING_BYTES_MAX: Final = 64 * 1024 * 1024  # of the bodies of requests in all 
 GO_AWAY_ABOVE: Final = 475  # MQVersion.V5_3_1: clients up to it do not know the answer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pool:
     """Requests of a kind: how many may wait, and how long."""
 

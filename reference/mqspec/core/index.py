@@ -32,8 +32,6 @@ QUERY_COUNT_MAX = 64  # maxMsgsNumBatch
 UNIQUE_KEY_QUERY_COUNT = 32  # defaultQueryMaxNum
 
 INT_MAX = 0x7FFFFFFF
-_UNIQUE_KEY, _KEYS, _PROPERTY = b"UNIQ_KEY\x01", b"KEYS\x01", 2  # the last ends each property
-_new_tuple = tuple.__new__  # as IndexEntry(...), at half its price
 _TRANSACTION_TYPE = _ROLLBACK = int(SysFlag.ROLLBACK)  # the two bits
 
 
@@ -75,22 +73,9 @@ def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     """The keys by which a record can be found: of a rollback record none."""
     if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
         return ()
-    unique_key, keys = _property(properties, _UNIQUE_KEY), _property(properties, _KEYS)
-    if not keys:
-        return (unique_key,) if unique_key else ()
-    return tuple(filter(None, (unique_key, *keys.split(" "))))
-
-
-def _property(properties: bytes, head: bytes) -> str:
-    """As `find_property`, without reading all as text where the head of one is there once."""
-    at = properties.rfind(head)
-    if at < 0:
-        return ""
-    begin = at + len(head)
-    end = properties.find(_PROPERTY, begin)
-    if end > begin and (at == 0 or properties[at - 1] == _PROPERTY):
-        return properties[begin:end].decode("utf-8", "replace")
-    return find_property(properties.decode("utf-8", "replace"), head[:-1].decode())
+    text = properties.decode(errors="replace")
+    keys = (find_property(text, "UNIQ_KEY"), *find_property(text, "KEYS").split(" "))
+    return tuple(filter(None, keys))
 
 
 def key_hash(topic: Topic, key: str) -> int:
@@ -140,7 +125,7 @@ def put_keys(
             begin_timestamp, begin_phy_offset = store_timestamp, position
         end_timestamp, end_phy_offset = store_timestamp, position
         used += not chained
-        entries.append(_new_tuple(IndexEntry, (hash_, position, seconds, chained)))
+        entries.append(IndexEntry(hash_, position, seconds, chained))
         slots[number] = count
         count += 1
     grown = IndexHeader(

@@ -50,7 +50,6 @@ RETRY_TOPIC_BYTES_MAX = 255
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
-_new_tuple = tuple.__new__  # as Unit(...) and Span(...), at half their price
 _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DELAY = re.compile(r"(\d+)([smhd])")
 
@@ -288,7 +287,7 @@ def dispatch_at(
     for message, size in zip(messages, sizes, strict=True):
         text = message.properties.decode(errors="replace")
         code = unit_tags_code(message.topic, text, store_timestamp, delay_levels)
-        units.append(_new_tuple(Unit, (position, size, code)))
+        units.append(Unit(position, size, code))
         position += size
     first = messages[0]
     return Dispatch(

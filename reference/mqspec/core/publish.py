@@ -11,6 +11,7 @@ Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3),
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -31,7 +32,7 @@ from mqspec.core.metadata import (
     create_topic_in_send,
     find_subscription_group,
 )
-from mqspec.core.record import decode_properties, encode_properties
+from mqspec.core.record import decode_properties, encode_properties, find_property
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.step import Change, Step
 from mqspec.core.types import Topic
@@ -186,9 +187,12 @@ def own_properties(properties: str) -> str:
     return encode_properties(kept)
 
 
-def with_unique_key(properties: str, unique_key: str) -> str:
-    """With a key, for a message whose producer gave it none."""
-    return f"{_ended(properties)}UNIQ_KEY\x01{unique_key}\x02"
+def with_unique_key(properties: str, made: Callable[[], str]) -> tuple[str, str]:
+    """With a key, which is one `made` for it where its producer gave it none; and the key."""
+    if own := find_property(properties, "UNIQ_KEY"):
+        return properties, own
+    key = made()
+    return f"{_ended(properties)}UNIQ_KEY\x01{key}\x02", key
 
 
 def _ended(properties: str) -> str:

@@ -187,7 +187,7 @@ def encode_record(record: Record) -> bytearray:
     before = layout.pack(
         layout.size + len(body) + len(topic) + _I16.size + len(properties),
         magic,
-        zlib.crc32(body) & 0x7FFFFFFF,
+        body_crc(body),
         record.queue_id,
         record.flag,
         record.queue_offset,

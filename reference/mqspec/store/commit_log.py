@@ -39,7 +39,7 @@ class CommitLog:
         self._files = MappedFileQueue(directory, segment_size, disk)
         self._transient_store_pool = transient_store_pool
         self._delay_levels = delay_levels
-        self._uncommitted: list[tuple[int, bytes | bytearray]] = []  # at positions
+        self._uncommitted: list[tuple[int, bytes]] = []  # positions and what to write there
 
     def check(self) -> None:
         """Raise UserError where the files are not those of a CommitLog."""
@@ -58,16 +58,15 @@ class CommitLog:
         """The record of `size` bytes at a position."""
         return decode_record(self._files.read(position, size))
 
-    def append(self, encoded: Sequence[bytes | bytearray], place: Appended) -> None:
+    def append(self, encoded: bytes, place: Appended) -> None:
         """Write records at the place that core.log.append_message gave them. Raises OSError
         where the disk has no room for them, and writes nothing then."""
-        data = encoded[0] if len(encoded) == 1 else b"".join(encoded)
         if place.blank:
             self._files.reserve(place.blank.min, BLANK_BYTES_MIN)
-        self._files.reserve(place.position, len(data))
+        self._files.reserve(place.position, len(encoded))
         if place.blank:
             self._write(place.blank.min, encode_blank(place.blank.max - place.blank.min))
-        self._write(place.position, data)
+        self._write(place.position, encoded)
 
     def commit(self) -> None:
         """Write to the files what was appended."""
@@ -123,7 +122,7 @@ class CommitLog:
         """Unmap the segments."""
         self._files.close()
 
-    def _write(self, position: int, data: bytes | bytearray) -> None:
+    def _write(self, position: int, data: bytes) -> None:
         if self._transient_store_pool:
             self._uncommitted.append((position, data))
         else:

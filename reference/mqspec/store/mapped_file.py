@@ -83,7 +83,7 @@ class MappedFileQueue:
         at = position % self.file_size
         return file[at : at + length] if file else b""
 
-    def write(self, position: int, data: bytes | bytearray) -> None:
+    def write(self, position: int, data: bytes) -> None:
         """Write within one file, which is made where it is missing."""
         at = position % self.file_size
         file = self._files.get(position - at) or self._create(position - at)

@@ -229,7 +229,7 @@ class MessageStore:
             position += len(data)
             queue_offset += indexed
         try:
-            self._commit_log.append(encoded, step.result)
+            self._commit_log.append(b"".join(encoded), step.result)
         except OSError as error:
             _log.error("the log cannot grow: %s", error)
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
@@ -331,7 +331,7 @@ class MessageStore:
     def flushing(self) -> Callable[[], None]:
         """What brings the ConsumeQueues and the checkpoint to disk, as they are now, once the
         log is there as far as it is now. For any thread."""
-        self.catch_up_index(0)
+        self.catch_up_index(0)  # the checkpoint says how far the index is
         dirty = [queue for queue in self._consume_queues.values() if queue.is_dirty]
         checkpoint = self._checkpoint = self._checkpoint._replace(
             physic_msg_timestamp=self._written_at,

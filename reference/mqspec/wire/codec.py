@@ -36,6 +36,10 @@ _NO_PREFIX: Final = bytes(_PREFIX_BYTES)  # before it is known
 _I32, _U32 = Struct(">i"), Struct(">I")
 
 
+Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+"""What fits into a Java int."""
+
+
 class Serializer(IntEnum):
     """How the header is written."""
 
@@ -222,19 +226,18 @@ def _begins_with_a_frame(data: bytes | bytearray, at: int = 0) -> bool:
 
 _dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _dump_usual_into = msgspec.json.Encoder().encode_into
-_Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 
 
 class _UsualHeader(msgspec.Struct, rename="camel", gc=False):
     """A header as it is read."""
 
-    opaque: _Int
-    code: _Int = 0
+    opaque: Int
+    code: Int = 0
     ext_fields: dict[str, str] = {}
-    flag: _Int = 0
+    flag: Int = 0
     language: str = Language.JAVA
     remark: str | None = None
-    version: _Int = 0
+    version: Int = 0
 
 
 class _Header(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):

@@ -13,9 +13,8 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codec import Int, RemotingCommand
 
-Int: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 H = TypeVar("H", bound=msgspec.Struct)
