@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
         is_first = not self._outgoing
         self._put(command)
         if is_first:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
 
     def hold(self) -> None:
         """A request of it waits for its turn."""
@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         is_first = not self._outgoing
         self._serve(request, handler)
         if is_first and self._outgoing:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
 
     def oneway(self, request: RemotingCommand) -> None:
         """Send a request that is not answered."""
@@ -143,7 +143,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it once what was sent is out."""
-        self._flush()
+        self.flush()
         self._transport.close()
 
     def abort(self) -> None:
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             log.warning("%s: %s; the connection is closed", self.peer, error)
             self.close()
-        self._flush()
+        self.flush()
 
     def eof_received(self) -> None:
         if self._decoder.torn:
@@ -224,9 +224,10 @@ class Connection(asyncio.Protocol):
     def _put(self, command: RemotingCommand) -> None:
         encode_into(command, self._outgoing)
         if len(self._outgoing) >= WRITE_BYTES:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Let go out what was sent, at once."""
         if self._outgoing:
             if not self._transport.is_closing():
                 self._active = monotonic()

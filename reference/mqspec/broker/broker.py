@@ -20,6 +20,7 @@ from mqspec.broker.pop_polling import PopLongPolling
 from mqspec.broker.processors import MAIN_PORT_ONLY, PROCESSORS, pool_of
 from mqspec.broker.pulling import HeldPull, wake
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
+from mqspec.broker.sends import TOGETHER_MAX, Sends
 from mqspec.broker.stats import BrokerStats
 from mqspec.core import authentication, consumer_filter, delay, group, long_polling, timer
 from mqspec.core.assignment import AssignmentState
@@ -107,6 +108,8 @@ class Broker:
         self.store.settle = self._settle_soon
         if trace:
             self.store.on_step = partial(trace.step, self.config.broker_name, "Log")
+        # A trace has a step for each message.
+        self.sends = Sends(self.store, together=1 if trace else TOGETHER_MAX)
         self._group_commit = GroupCommit(self.store)
         self._reputs = False  # whether a reput is about to be done
         self.store_host: Host

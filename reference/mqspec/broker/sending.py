@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
+from mqspec.broker.sends import Checked
 from mqspec.core import transaction
 from mqspec.core.lock import is_lock_all_expired
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
@@ -161,30 +162,37 @@ def _send(
             )
             for one in batch
         ]
-        put = broker.store.put_batch(records)
     else:
         properties, fields["transactionId"] = with_unique_key(
             send.properties, broker.next_unique_key
         )
-        records = [record(request.body, stamped(properties, stamp), header.flag)]
+        message = record(request.body, stamped(properties, stamp), header.flag)
         if send.topic.startswith(RETRY_TOPIC_PREFIX):
-            records = [_retried(broker, RetrySend(records[0], maximum, request.version))]
-        placed = _place(broker, records[0])
+            message = _retried(broker, RetrySend(message, maximum, request.version))
+        placed = _place(broker, message)
         if isinstance(placed, PutStatus):
-            put = PutResult(placed)
-        else:
-            put = broker.store.put(placed)
-            handle = recall_handle(broker.config.broker_name, placed)
-            fields |= {"recallHandle": handle} if handle else {}
-    if put.status in PUT_REFUSALS:
-        refusal = PUT_REFUSALS[put.status]
-        return request.response(refusal.code, refusal.remark, STAMP)
-    broker.stats.put[send.topic].add(len(records), len(request.body))
-    fields["msgId"] = ",".join(put.message_ids)
-    fields["queueOffset"] = str(put.queue_offset)
-    return broker.when_stored(
-        records[0], put, lambda status: request.response(PUT_CODES[status], ext_fields=fields)
-    )
+            return _refused(request, placed)
+        if handle := recall_handle(broker.config.broker_name, placed):
+            fields["recallHandle"] = handle
+        records = [placed]
+
+    def answer(put: PutResult) -> Served:
+        if put.status in PUT_REFUSALS:
+            return _refused(request, put.status)
+        broker.stats.put[send.topic].add(len(records), len(request.body))
+        fields["msgId"] = ",".join(put.message_ids)
+        fields["queueOffset"] = str(put.queue_offset)
+        return broker.when_stored(
+            records[0], put, lambda status: request.response(PUT_CODES[status], ext_fields=fields)
+        )
+
+    broker.sends.add(Checked(connection, request, records, answer))
+    return None
+
+
+def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:
+    refusal = PUT_REFUSALS[status]
+    return request.response(refusal.code, refusal.remark, STAMP)
 
 
 def _place(broker: Broker, message: Record) -> Record | PutStatus:

@@ -12,11 +12,11 @@ import os
 import time
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -195,6 +195,18 @@ class MessageStore:
         """Store one message; its offsets and its store timestamp are given here."""
         return self.put_batch((message,))
 
+    def put_together(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
+        """Store what arrived together, each put a message or a batch: those of one queue next
+        to each other, in their order."""
+        together: dict[Hashable, list[int]] = {}
+        for number, (first, *_) in enumerate(puts):
+            alike = (first.topic, first.queue_id, first.sys_flag)
+            together.setdefault(alike, []).append(number)
+        results: dict[int, PutResult] = {}
+        for numbers in together.values():
+            results.update(zip(numbers, self._put_alike([puts[n] for n in numbers]), strict=True))
+        return [results[number] for number in range(len(puts))]
+
     def put_batch(self, messages: Sequence[Record]) -> PutResult:
         """Store messages of one queue next to each other, all or none."""
         if self._is_dispatch_stuck:
@@ -237,6 +249,25 @@ class MessageStore:
         self._pending.append(log.dispatch_at(messages, sizes, step.result, now, self.delay_levels))
         self._written_at = now
         return PutResult(self.settle(), step.result.queue_offset, position, tuple(message_ids), now)
+
+    def _put_alike(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
+        whole = self.put_batch(tuple(chain.from_iterable(puts)))
+        if len(puts) == 1:
+            return [whole]
+        if not whole.message_ids:  # one of them may be the reason: the others are stored
+            return [self.put_batch(messages) for messages in puts]
+        parts, begin = [], 0
+        step = log.is_indexed(puts[0][0].sys_flag)
+        for messages in puts:
+            end = begin + len(messages)
+            parts.append(
+                whole._replace(
+                    queue_offset=whole.queue_offset + begin * step,
+                    message_ids=whole.message_ids[begin:end],
+                )
+            )
+            begin = end
+        return parts
 
     def reput(self) -> None:
         """Dispatch what may be dispatched (ReputMessageService)."""

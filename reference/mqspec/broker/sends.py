@@ -1,0 +1,63 @@
+"""Sends that arrive together are stored together: what a put costs beside its messages, the
+step of the log and its dispatch, is paid once for all of a queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from mqspec.core.record import Record
+from mqspec.service import Served
+from mqspec.store.message_store import MessageStore, PutResult
+from mqspec.transport import Connection
+from mqspec.wire.codec import RemotingCommand
+
+TOGETHER_MAX: Final = 64  # sends
+TOGETHER_BYTES_MAX: Final = 256 * 1024  # of their bodies; the last one may go beyond
+
+
+class Checked(NamedTuple):
+    """A send that may be stored, and how it is answered then."""
+
+    connection: Connection
+    request: RemotingCommand
+    records: Sequence[Record]  # one, or a batch
+    answer: Callable[[PutResult], Served]
+
+
+class Sends:
+    """Gathers the sends of one turn of the loop, at most `together`, and has them stored."""
+
+    def __init__(self, store: MessageStore, together: int = TOGETHER_MAX) -> None:
+        self._store = store
+        self._together = together
+        self._checked: list[Checked] = []
+        self._bytes = 0
+
+    def add(self, send: Checked) -> None:
+        """Store a send, and answer it, before the next turn of the loop ends."""
+        if not self._checked:
+            asyncio.get_running_loop().call_soon(self._put)
+        self._checked.append(send)
+        self._bytes += len(send.request.body)
+        if len(self._checked) >= self._together or self._bytes >= TOGETHER_BYTES_MAX:
+            self._put()
+
+    def _put(self) -> None:
+        sends, self._checked, self._bytes = self._checked, [], 0
+        try:
+            puts = self._store.put_together([send.records for send in sends])
+        except Exception as error:
+            for send in sends:
+                send.connection.serve(send.request, partial(_fail, error))
+        else:
+            for send, put in zip(sends, puts, strict=True):
+                send.connection.serve(send.request, lambda *_: send.answer(put))  # noqa: B023
+        for connection in {send.connection for send in sends}:
+            connection.flush()
+
+
+def _fail(error: Exception, *_: object) -> Served:
+    raise error
