@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from mqrules import UserError
-from mqspec.broker import events, pop, pop_revive, timers, transactions
+from mqspec.broker import events, pop, pop_revive, sending, timers, transactions
 from mqspec.broker.config_files import ConfigFiles
 from mqspec.broker.delay import deliver_delayed
 from mqspec.broker.group_commit import GroupCommit
@@ -109,7 +109,9 @@ class Broker:
         if trace:
             self.store.on_step = partial(trace.step, self.config.broker_name, "Log")
         # A trace has a step for each message.
-        self.sends = Sends(self.store, together=1 if trace else TOGETHER_MAX)
+        self.sends = Sends(
+            self.store, partial(sending.answer, self), together=1 if trace else TOGETHER_MAX
+        )
         self._group_commit = GroupCommit(self.store)
         self._reputs = False  # whether a reput is about to be done
         self.store_host: Host
@@ -219,12 +221,12 @@ class Broker:
     def put_message(self, message: Record) -> PutResult:
         """Store a message; one that asks for a delay waits first. All messages that are not
         the broker's own come in here."""
-        placed = self.schedule(message)
+        placed = self.schedule(message, clock_ms())
         return PutResult(placed) if isinstance(placed, PutStatus) else self.store.put(placed)
 
-    def schedule(self, message: Record) -> Record | PutStatus:
+    def schedule(self, message: Record, now_ms: int) -> Record | PutStatus:
         """The message as it is stored: where it waits, if it asks for that; or why it is not."""
-        timed = timer.schedule_timer(self.config, message, clock_ms())
+        timed = timer.schedule_timer(self.config, message, now_ms)
         if isinstance(timed, PutStatus):
             return timed
         return delay.schedule_message(self.store.delay_levels, timed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
@@ -30,7 +31,7 @@ from mqspec.core.timer import recall_handle
 from mqspec.service import Served, clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
-from mqspec.wire.bodies import decode_batch
+from mqspec.wire.bodies import BatchMessage, decode_batch
 from mqspec.wire.codec import Int, RemotingCommand
 from mqspec.wire.headers import HeaderError, Long, integer, read
 
@@ -133,61 +134,56 @@ def _send(
     maximum = integer(request, maximum_name) if has_maximum else None
     batch = decode_batch(request.body) if send.is_batch else None
 
-    step = check_send(broker.metadata, broker.config, send, clock_ms())
+    now_ms = clock_ms()
+    step = check_send(broker.metadata, broker.config, send, now_ms)
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
         return request.response(queue_id.code, queue_id.remark, STAMP)
-
-    def record(body: bytes, properties: str, flag: int) -> Record:
-        return Record(
-            topic=send.topic,
-            body=body,
-            properties=properties.encode(errors="replace"),
-            queue_id=queue_id,
-            flag=flag,
-            sys_flag=send.sys_flag,
-            born_timestamp=header.born_timestamp,
-            born_host=born_host(connection.peer),
-            store_host=broker.store_host,
-            reconsume_times=header.reconsume_times,
-        )
-
-    stamp = stamp_of(broker.config.cluster_name)
+    properties = send.properties
     fields = {**STAMP, "queueId": str(queue_id)}
+    if batch is None:
+        properties, fields["transactionId"] = with_unique_key(properties, broker.next_unique_key)
+    properties = stamped(properties, stamp_of(broker.config.cluster_name))
+    message = Record(
+        topic=send.topic,
+        body=request.body,
+        properties=properties.encode(errors="replace"),
+        queue_id=queue_id,
+        flag=header.flag,
+        sys_flag=send.sys_flag,
+        born_timestamp=header.born_timestamp,
+        born_host=born_host(connection.peer),
+        store_host=broker.store_host,
+        reconsume_times=header.reconsume_times,
+    )
+    records: Sequence[Record]
     if batch is not None:
-        beside = f"\x02{stamped(send.properties, stamp)}"
-        records = [
-            record(
-                one.body, own_properties(one.properties.decode(errors="replace")) + beside, one.flag
-            )
-            for one in batch
-        ]
+        records = [_of_batch(message, one) for one in batch]
     else:
-        properties, fields["transactionId"] = with_unique_key(
-            send.properties, broker.next_unique_key
-        )
-        message = record(request.body, stamped(properties, stamp), header.flag)
         if send.topic.startswith(RETRY_TOPIC_PREFIX):
             message = _retried(broker, RetrySend(message, maximum, request.version))
-        placed = _place(broker, message)
+        placed = _place(broker, message, now_ms)
         if isinstance(placed, PutStatus):
             return _refused(request, placed)
         if handle := recall_handle(broker.config.broker_name, placed):
             fields["recallHandle"] = handle
-        records = [placed]
-
-    def answer(put: PutResult) -> Served:
-        if put.status in PUT_REFUSALS:
-            return _refused(request, put.status)
-        broker.stats.put[send.topic].add(len(records), len(request.body))
-        fields["msgId"] = ",".join(put.message_ids)
-        fields["queueOffset"] = str(put.queue_offset)
-        return broker.when_stored(
-            records[0], put, lambda status: request.response(PUT_CODES[status], ext_fields=fields)
-        )
-
-    broker.sends.add(Checked(connection, request, records, answer))
+        records = (placed,)
+    broker.sends.add(Checked(connection, request, send.topic, records, fields))
     return None
+
+
+def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
+    """The answer to a send whose put is done."""
+    if put.status in PUT_REFUSALS:
+        return _refused(send.request, put.status)
+    broker.stats.put[send.topic].add(len(send.records), len(send.request.body))
+    send.fields["msgId"] = ",".join(put.message_ids)
+    send.fields["queueOffset"] = str(put.queue_offset)
+    return broker.when_stored(
+        send.records[0],
+        put,
+        lambda status: send.request.response(PUT_CODES[status], ext_fields=send.fields),
+    )
 
 
 def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:
@@ -195,11 +191,18 @@ def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:
     return request.response(refusal.code, refusal.remark, STAMP)
 
 
-def _place(broker: Broker, message: Record) -> Record | PutStatus:
+def _place(broker: Broker, message: Record, now_ms: int) -> Record | PutStatus:
     """The message as it is stored: a half message, or one that waits for its time, elsewhere."""
     if transaction.is_prepared(message):
         return transaction.prepare(message)
-    return broker.schedule(message)
+    return broker.schedule(message, now_ms)
+
+
+def _of_batch(batch: Record, one: BatchMessage) -> Record:
+    """A message of a batch: with its own properties, and then those beside it."""
+    own = own_properties(one.properties.decode(errors="replace")).encode(errors="replace")
+    properties = b"%b\x02%b" % (own, batch.properties)
+    return msgspec.structs.replace(batch, body=one.body, properties=properties, flag=one.flag)
 
 
 def _retried(broker: Broker, event: RetrySend) -> Record:

@@ -6,9 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from mqspec.core.record import Record
+from mqspec.core.types import Topic
 from mqspec.service import Served
 from mqspec.store.message_store import MessageStore, PutResult
 from mqspec.transport import Connection
@@ -18,20 +21,27 @@ TOGETHER_MAX: Final = 64  # sends
 TOGETHER_BYTES_MAX: Final = 256 * 1024  # of their bodies; the last one may go beyond
 
 
-class Checked(NamedTuple):
-    """A send that may be stored, and how it is answered then."""
+class Checked(msgspec.Struct, frozen=True):
+    """A send that may be stored."""
 
     connection: Connection
     request: RemotingCommand
+    topic: Topic  # as asked for: the records may be on their way to it
     records: Sequence[Record]  # one, or a batch
-    answer: Callable[[PutResult], Served]
+    fields: dict[str, str]  # of the answer, but for those that the put gives
 
 
 class Sends:
-    """Gathers the sends of one turn of the loop, at most `together`, and has them stored."""
+    """Gathers the sends of one turn of the loop, at most `together`, and has them stored.
+    `answer` makes of what became of it the answer to each."""
 
-    def __init__(self, store: MessageStore, together: int = TOGETHER_MAX) -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: MessageStore,
+        answer: Callable[[Checked, PutResult], Served],
+        together: int = TOGETHER_MAX,
+    ) -> None:
+        self._store, self._answer = store, answer
         self._together = together
         self._checked: list[Checked] = []
         self._bytes = 0
@@ -54,9 +64,12 @@ class Sends:
                 send.connection.serve(send.request, partial(_fail, error))
         else:
             for send, put in zip(sends, puts, strict=True):
-                send.connection.serve(send.request, lambda *_: send.answer(put))  # noqa: B023
+                send.connection.serve(send.request, partial(self._answered, send, put))
         for connection in {send.connection for send in sends}:
             connection.flush()
+
+    def _answered(self, send: Checked, put: PutResult, *_: object) -> Served:
+        return self._answer(send, put)
 
 
 def _fail(error: Exception, *_: object) -> Served:

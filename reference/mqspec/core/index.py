@@ -74,8 +74,8 @@ def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
         return ()
     text = properties.decode(errors="replace")
-    keys = (find_property(text, "UNIQ_KEY"), *find_property(text, "KEYS").split(" "))
-    return tuple(filter(None, keys))
+    unique, keys = find_property(text, "UNIQ_KEY"), find_property(text, "KEYS")
+    return tuple(filter(None, (unique, *keys.split(" "))))
 
 
 def key_hash(topic: Topic, key: str) -> int:

@@ -15,11 +15,12 @@ from functools import cached_property
 from itertools import islice, starmap
 from pathlib import Path
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from mqrules import UserError
 from mqspec.core import index
 from mqspec.core.index import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexEntry, IndexHeader, Key
+from mqspec.core.log import Dispatch
 from mqspec.core.types import Topic
 from mqspec.store.files import DISK, Disk
 
@@ -31,9 +32,6 @@ _SLOT = Struct(">i")
 _ENTRY = Struct(">iqii")
 WAITING_MAX = 512  # records that wait to be indexed
 RUN_MIN = 64  # keys that are taken at once: for fewer numpy is not worth while
-
-# A record that is to be indexed: topic, system flag, position, store timestamp, properties.
-_Waiting: TypeAlias = tuple[Topic, int, int, int, bytes]
 
 
 class IndexSize(NamedTuple):
@@ -171,7 +169,8 @@ class IndexService:
         self._clock_ms = clock_ms
         self._disk = disk
         self._files: list[IndexFile] = []  # ascending
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[Dispatch] = []
+        self._waiting_count = 0  # of their records
         self.index_msg_timestamp = 0  # as in the checkpoint: the end of the last full file, ms
 
     def check(self) -> None:
@@ -202,16 +201,15 @@ class IndexService:
             else:
                 self._files.append(file)
 
-    def add(
-        self, topic: Topic, sys_flag: int, position: int, store_timestamp: int, properties: bytes
-    ) -> None:
-        """A record, the next one in the order of the log, is to be indexed.
+    def add(self, dispatch: Dispatch) -> None:
+        """Records, the next ones in the order of the log, are to be indexed.
 
-        Raises OSError where too many wait that cannot be; this one was not added then.
+        Raises OSError where too many wait that cannot be; these were not added then.
         """
-        if len(self._waiting) >= WAITING_MAX:
+        if self._waiting_count >= WAITING_MAX:
             self.build()
-        self._waiting.append((topic, sys_flag, position, store_timestamp, properties))
+        self._waiting.append(dispatch)
+        self._waiting_count += len(dispatch.units)
 
     def build(self) -> None:
         """Index the records that were added, but for those that were indexed before. Raises
@@ -219,20 +217,21 @@ class IndexService:
         if not self._waiting:
             return
         header = self._last().header
-        if index.is_indexed_already(header, self._waiting[0][2]):
-            self._waiting = [
-                each for each in self._waiting if not index.is_indexed_already(header, each[2])
-            ]
         keys = [
-            (topic, key, position, store_timestamp)
-            for topic, sys_flag, position, store_timestamp, properties in self._waiting
-            for key in index.index_keys(sys_flag, properties)
+            (dispatch.queue[0], key, position, dispatch.store_timestamp)
+            for dispatch in self._waiting
+            for (position, _, _), properties in zip(
+                dispatch.units, dispatch.properties, strict=True
+            )
+            if not index.is_indexed_already(header, position)
+            for key in index.index_keys(dispatch.sys_flag, properties)
         ]
         if len(keys) < RUN_MIN:
             self._put_keys([Key(index.key_hash(topic, key), *at) for topic, key, *at in keys])
         else:
             self._put_run(*zip(*keys, strict=True))
         self._waiting.clear()
+        self._waiting_count = 0
 
     def _put_keys(self, keys: list[Key]) -> None:
         while keys:

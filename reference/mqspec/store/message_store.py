@@ -304,7 +304,7 @@ class MessageStore:
                 if position > end:
                     break
                 if record:
-                    self._add_to_index(self._commit_log.dispatch_of(record))
+                    self._index.add(self._commit_log.dispatch_of(record))
                 self._index_from = position
                 walked += 1
         if walked != count:
@@ -549,7 +549,7 @@ class MessageStore:
             self._write_units(dispatch, units)
             redispatched += 1
             if not abort:
-                self._add_to_index(dispatch)
+                self._index.add(dispatch)
         self._written_at = self._dispatched_at = state.store_timestamp
         if abort:
             self._index_from = state.scan_from
@@ -602,14 +602,7 @@ class MessageStore:
         if step.result:
             self.on_arrival(dispatch)
         if self._index_from is None:
-            self._add_to_index(dispatch)
-
-    def _add_to_index(self, dispatch: Dispatch) -> None:
-        topic, _ = dispatch.queue
-        for unit, properties in zip(dispatch.units, dispatch.properties, strict=True):
-            self._index.add(
-                topic, dispatch.sys_flag, unit.position, dispatch.store_timestamp, properties
-            )
+            self._index.add(dispatch)
 
     def _write_units(self, dispatch: Dispatch, units: Sequence[Unit]) -> None:
         consume_queue = self._consume_queues.get(dispatch.queue)
