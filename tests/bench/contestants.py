@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -43,7 +44,8 @@ class Contestant(NamedTuple):
 
     @property
     def cpu_s(self) -> float:
-        """What its processes took so far, in user and system mode; to 10 ms."""
+        """What its processes took so far, in user and system mode: to the nanosecond on Linux,
+        elsewhere to 10 ms."""
         return sum(map(_cpu_s, self.pids))
 
 
@@ -92,9 +94,8 @@ def _ps(what: str, pid: int) -> str:
 
 
 def _cpu_s(pid: int) -> float:
-    stat = Path(f"/proc/{pid}/stat")  # ps of Linux rounds to seconds
-    if stat.exists():
-        user, system = stat.read_text().rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    if sys.platform == "linux":
+        # The clock that clock_getcpuclockid(3) names: its threads, also those that have ended.
+        return time.clock_gettime(~pid << 3 | 2)
     minutes, _, seconds = _ps("time", pid).rpartition(":")
     return 60 * int(minutes) + float(seconds)

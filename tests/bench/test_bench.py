@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count, islice
 from pathlib import Path
 
+import flat
 import pytest
+from contestants import Contestant
 from figures import Figure
 from fill import QUEUES, fill, topics
-from load import Load, pull, pulled, send
+from load import PULLED, Load, pull, pulled, send
 
 from mqspec.service import clock_ms
 from mqspec.store.message_store import MessageStore, StoreConfig
@@ -72,3 +79,56 @@ def test_a_load_takes_only_answers_that_say_yes(server: str) -> None:
         assert pulled(request, answer) == 2
         with pytest.raises(AssertionError, match="code=17"):
             load.ask([send("T", 0, 0, b"17")])
+
+
+def test_stores_are_measured_in_turn_each_by_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    class Remembered(Load):
+        def __init__(self, address: str) -> None:
+            self._address = address
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def ask(self, requests: Sequence[RemotingCommand]) -> list[RemotingCommand]:
+            asked.append((self._address, len(requests)))
+            return [request.response() for request in requests]
+
+    class Priced(Contestant):
+        """Takes for each request as many seconds as its name says, and a hundred to start."""
+
+        @property
+        def cpu_s(self) -> float:
+            requests = sum(how_many for who, how_many in asked if who == self.broker)
+            return 100 + requests * int(self.name)
+
+    monkeypatch.setattr(flat, "Load", Remembered)
+    servers = [Priced("2", "", "few", [], 0.0), Priced("3", "", "many", [], 0.0)]
+    works = [flat.sends(flat.Size(10, 1), count()) for _ in servers]
+    assert flat.costs(servers, works, 2) == [2e6, 3e6]
+    assert [who for who, _ in asked] == ["few", "many"] * 3  # the first of them to warm up
+    assert [how_many for _, how_many in asked[2:]] == [flat.TURN] * 4
+
+
+def test_all_queues_are_used_alike_and_only_what_was_there_is_pulled() -> None:
+    size = flat.Size(1_000, 5)
+    queues = 5 * QUEUES
+    for requests in (flat.sends(size, count()), flat.pulls(size, 0.8)):
+        some = [each.ext_fields for each in islice(requests, 3 * queues)]
+        topic, queue_id = ("b", "e") if "b" in some[0] else ("topic", "queueId")
+        used = Counter((fields[topic], fields[queue_id]) for fields in some)
+        assert set(used.values()) == {3}
+        assert len(used) == queues
+    offsets = {int(fields["queueOffset"]) for fields in some}
+    assert len(offsets) == 3
+    assert max(offsets) + PULLED <= 1_000 // queues
+
+
+def test_processor_time_is_known_as_it_is_taken() -> None:
+    this = Contestant("this", "", "", [os.getpid()], 0.0)
+    begin, begin_s = this.cpu_s, time.process_time()
+    while time.process_time() < begin_s + 0.05:
+        pass
+    resolution = 0.002 if sys.platform == "linux" else 0.02
+    assert this.cpu_s - begin == pytest.approx(time.process_time() - begin_s, abs=resolution)

@@ -508,7 +508,7 @@ class Broker:
         self.carry_groups(group.scan_not_active_channel(self.groups, clock_ms()))
 
     async def _persist_offsets(self) -> None:
-        offsets = deepcopy(self.offsets)
+        offsets = OffsetState(dict(self.offsets.offset_table))  # all that the file holds
         self.note_told("OffsetCommit", "offset_table", None, offsets.offset_table)
         if await self.is_log_on_disk():  # no offset is, before its checkpoint (POP-002)
             # Also when nothing changed: what is written twice is in the .bak too.

@@ -516,13 +516,12 @@ def query_min_offset_in_all_group(
 def persist(state: OffsetState) -> dict[str, Any]:
     """OffsetCommit!Persist. What consumerOffset.json holds: `topic@group` to queue id to offset."""
     table: dict[str, dict[str, int]] = {}
-    topics: dict[Group, list[Topic]] = {}
+    topics: dict[Group, dict[Topic, None]] = {}  # in order, each once
     for (topic, group, queue_id), offset in state.offset_table.items():
         table.setdefault(f"{topic}@{group}", {})[str(queue_id)] = offset
-        of_group = topics.setdefault(group, [])
-        if topic not in of_group:
-            of_group.append(topic)
-    return {"offsetTable": table, "groupTopicMap": topics}
+        topics.setdefault(group, {})[topic] = None
+    of_groups = {group: list(of_group) for group, of_group in topics.items()}
+    return {"offsetTable": table, "groupTopicMap": of_groups}
 
 
 def load(data: Mapping[str, Any]) -> OffsetState:
