@@ -16,7 +16,9 @@ import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic, time_ns
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
+
+import msgspec
 
 from mqrules import UserError
 from mqspec.core import flow_control
@@ -42,7 +44,7 @@ def clock_ms() -> int:
     return time_ns() // 1_000_000
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True):
     """A request that could not be worked on when it came."""
 
     arrived_ms: int
@@ -120,19 +122,21 @@ class Dispatcher(Generic[S]):
             return
         self._turn_ends = monotonic() + TURN_S
         self._loop.call_soon(self._next_turn)
-        self._serve_next()
+        now_ms = self._clock()
+        self._serve_next(now_ms)
         while self._waiting and monotonic() < self._turn_ends:
-            self._serve_next()
+            self._serve_next(now_ms)
 
-    def _serve_next(self) -> None:
-        arrived_ms, pool, connection, request = self._waiting.popleft()
+    def _serve_next(self, now_ms: int) -> None:
+        waiting = self._waiting.popleft()
+        pool, connection, request = waiting.pool, waiting.connection, waiting.request
         connection.release()
         self._waiting_of[pool] -= 1
         self._waiting_bytes -= len(request.body)
         if connection.is_closed and not request.is_oneway:
             return
         refusal = flow_control.clean_expired_request(
-            pool, self._waiting_of[pool], arrived_ms, self._clock()
+            pool, self._waiting_of[pool], waiting.arrived_ms, now_ms
         )
         if refusal:
             busy = refused(request, refusal)

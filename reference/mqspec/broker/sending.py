@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from mqspec.broker.sends import Checked
-from mqspec.core import transaction
+from mqspec.core import delay, timer, transaction
 from mqspec.core.lock import is_lock_all_expired
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
 from mqspec.core.publish import (
@@ -27,7 +27,6 @@ from mqspec.core.publish import (
 from mqspec.core.record import Host, Record
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
-from mqspec.core.timer import recall_handle
 from mqspec.service import Served, clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
@@ -84,6 +83,9 @@ SendHeaderV2: Final = cast(
     ),
 )
 """The same in 310, 320 and 325."""
+
+
+_MARKS: Final = (transaction.MARK, delay.MARK, timer.MARK)  # most messages have none of them
 
 
 def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
@@ -165,7 +167,9 @@ def _send(
         placed = _place(broker, message, now_ms)
         if isinstance(placed, PutStatus):
             return _refused(request, placed)
-        if handle := recall_handle(broker.config.broker_name, placed):
+        if placed is not message and (
+            handle := timer.recall_handle(broker.config.broker_name, placed)
+        ):
             fields["recallHandle"] = handle
         records = (placed,)
     broker.sends.add(Checked(connection, request, send.topic, records, fields))
@@ -193,6 +197,11 @@ def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:
 
 def _place(broker: Broker, message: Record, now_ms: int) -> Record | PutStatus:
     """The message as it is stored: a half message, or one that waits for its time, elsewhere."""
+    for mark in _MARKS:
+        if mark in message.properties:
+            break
+    else:
+        return message
     if transaction.is_prepared(message):
         return transaction.prepare(message)
     return broker.schedule(message, now_ms)

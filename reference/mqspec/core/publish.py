@@ -12,6 +12,7 @@ Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3),
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -167,6 +168,7 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
     return None
 
 
+@lru_cache
 def stamp_of(cluster: str) -> str:
     """What the broker adds to the properties of each message, at their end: of a property that
     is there twice, the last one counts."""

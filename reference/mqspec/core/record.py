@@ -182,8 +182,8 @@ def encode_record(record: Record) -> bytearray:
     if len(properties) > PROPERTIES_BYTES_MAX:
         raise ValueError(f"properties of {len(properties)} bytes, at most {PROPERTIES_BYTES_MAX}")
     magic, topic = _topic_field(record.topic)
-    born, store = record.born_host, record.store_host
-    layout, hosts_v6 = _BEFORE_BODY[len(born.address), len(store.address)]
+    (born, born_port), (store, store_port) = record.born_host, record.store_host
+    layout, hosts_v6 = _BEFORE_BODY[len(born), len(store)]
     before = layout.pack(
         layout.size + len(body) + len(topic) + _I16.size + len(properties),
         magic,
@@ -194,9 +194,11 @@ def encode_record(record: Record) -> bytearray:
         record.physical_offset,
         record.sys_flag & ~_HOSTS_V6 | hosts_v6,
         record.born_timestamp,
-        *born,
+        born,
+        born_port,
         record.store_timestamp,
-        *store,
+        store,
+        store_port,
         record.reconsume_times,
         record.prepared_transaction_offset,
         len(body),

@@ -20,6 +20,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from mqrules import UserError
 from mqspec.core import log, recovery, retention
 from mqspec.core.log import (
@@ -77,7 +79,7 @@ class RecoveryReport(NamedTuple):
     redispatched: int  # units written to ConsumeQueues
 
 
-class PutResult(NamedTuple):
+class PutResult(msgspec.Struct, frozen=True, gc=False):
     """Where a message, or a batch, is stored. Its consumers will see it where the status is
     PUT_OK or FLUSH_DISK_TIMEOUT."""
 
@@ -199,7 +201,8 @@ class MessageStore:
         """Store what arrived together, each put a message or a batch: those of one queue next
         to each other, in their order."""
         together: dict[Hashable, list[int]] = {}
-        for number, (first, *_) in enumerate(puts):
+        for number, messages in enumerate(puts):
+            first = messages[0]
             alike = (first.topic, first.queue_id, first.sys_flag)
             together.setdefault(alike, []).append(number)
         results: dict[int, PutResult] = {}
@@ -260,10 +263,14 @@ class MessageStore:
         step = log.is_indexed(puts[0][0].sys_flag)
         for messages in puts:
             end = begin + len(messages)
+            queue_offset, message_ids = whole.queue_offset + begin * step, whole.message_ids
             parts.append(
-                whole._replace(
-                    queue_offset=whole.queue_offset + begin * step,
-                    message_ids=whole.message_ids[begin:end],
+                PutResult(
+                    whole.status,
+                    queue_offset,
+                    whole.end,
+                    message_ids[begin:end],
+                    whole.store_timestamp,
                 )
             )
             begin = end

@@ -20,6 +20,8 @@ from functools import cache
 from struct import Struct
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from mqspec.core.group import ConsumeFromWhere, ConsumeType, MessageModel
 from mqspec.core.record import Bad, Blank, Record, decode_record
 from mqspec.core.types import MessageQueue
@@ -309,8 +311,7 @@ def decode_messages(body: bytes) -> list[Record]:
     return records
 
 
-@dataclass(frozen=True, slots=True)
-class BatchMessage:
+class BatchMessage(msgspec.Struct, frozen=True, gc=False):
     """One message of the body of request 320."""
 
     body: bytes
