@@ -108,11 +108,11 @@ def test_what_is_dispatched_before_it_is_flushed(sync: bool, before: bool, after
     state = LogState()
     appended(state, 40)
     event = Dispatch(QUEUE, 0, True, (Unit(0, 40, 0),), 0)
-    assert may_dispatch(state, event, sync) is before
+    assert may_dispatch(state, event.end, sync) is before
     apply(state, flush(state, 39).changes)
-    assert may_dispatch(state, event, sync) is before
+    assert may_dispatch(state, event.end, sync) is before
     apply(state, flush(state, 40).changes)
-    assert may_dispatch(state, event, sync) is after
+    assert may_dispatch(state, event.end, sync) is after
 
 
 def test_what_is_in_the_transient_store_pool_is_not_visible() -> None:
@@ -121,10 +121,10 @@ def test_what_is_in_the_transient_store_pool_is_not_visible() -> None:
         apply(state, append_message(state, Append(QUEUE, (40,), True, 100, True)).changes)
     event = Dispatch(QUEUE, 0, True, (Unit(0, 40, 0),), 0)
     assert (state.commit_log, state.committed_where) == ((0, 80), 0)
-    assert not may_dispatch(state, event, sync_flush=False)
+    assert not may_dispatch(state, event.end, sync_flush=False)
     apply(state, commit(state).changes)
     assert state.committed_where == 80
-    assert may_dispatch(state, event, sync_flush=False)
+    assert may_dispatch(state, event.end, sync_flush=False)
 
 
 def test_the_flushed_position_never_goes_back() -> None:

@@ -52,7 +52,8 @@ class Sends:
             asyncio.get_running_loop().call_soon(self._put)
         self._checked.append(send)
         self._bytes += len(send.request.body)
-        if len(self._checked) >= self._together or self._bytes >= TOGETHER_BYTES_MAX:
+        is_enough = len(self._checked) >= self._together or self._bytes >= TOGETHER_BYTES_MAX
+        if is_enough or len(send.records) > 1:  # a batch saves nothing by waiting
             self._put()
 
     def _put(self) -> None:

@@ -198,11 +198,11 @@ def flush(state: LogState, position: int) -> Step:
     return Step((Change("flushed_where", None, max(position, state.flushed_where)),))
 
 
-def may_dispatch(state: LogState, event: Dispatch, sync_flush: bool) -> bool:
-    """The guard of Log!Dispatch. With synchronous flush nothing is visible that a crash
-    could still take away (LOG-007); with asynchronous flush it may be (LOG-008). What is in a
-    transient store pool is not visible yet."""
-    return event.end <= (state.flushed_where if sync_flush else state.committed_where)
+def may_dispatch(state: LogState, end: int, sync_flush: bool) -> bool:
+    """The guard of Log!Dispatch, of records up to the position `end`. With synchronous flush
+    nothing is visible that a crash could still take away (LOG-007); with asynchronous flush it
+    may be (LOG-008). What is in a transient store pool is not visible yet."""
+    return end <= (state.flushed_where if sync_flush else state.committed_where)
 
 
 def dispatch(state: LogState, event: Dispatch) -> Step:

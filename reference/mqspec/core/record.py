@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from functools import lru_cache
@@ -367,7 +367,13 @@ def body_crc(body: Buffer) -> int:
 
 def offset_message_id(store_host: Host, physical_offset: int) -> str:
     """32 hex digits, or 56 where the store's host has an IPv6 address."""
-    return f"{_host_part(store_host)}{physical_offset:016X}"
+    return offset_message_ids(store_host, (physical_offset,))[0]
+
+
+def offset_message_ids(store_host: Host, physical_offsets: Iterable[int]) -> tuple[str, ...]:
+    """Those of several records."""
+    host = _host_part(store_host)
+    return tuple([f"{host}{position:016X}" for position in physical_offsets])
 
 
 @lru_cache(maxsize=64)

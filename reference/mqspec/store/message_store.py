@@ -26,6 +26,7 @@ from mqrules import UserError
 from mqspec.core import log, recovery, retention
 from mqspec.core.log import (
     UNIT_BYTES,
+    Appended,
     Dispatch,
     GetMessageStatus,
     LogState,
@@ -34,7 +35,7 @@ from mqspec.core.log import (
     TopicQueue,
     Unit,
 )
-from mqspec.core.record import Record, encode_record, offset_message_id, place
+from mqspec.core.record import Record, encode_record, offset_message_ids, place
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
 from mqspec.core.step import Step, apply, whole
@@ -88,6 +89,16 @@ class PutResult(msgspec.Struct, frozen=True, gc=False):
     end: int = 0  # position behind the last message
     message_ids: tuple[str, ...] = ()  # the offset message ids, one a message
     store_timestamp: int = 0  # ms
+
+
+class _Stored(NamedTuple):
+    """A put that is not yet dispatched."""
+
+    messages: Sequence[Record]
+    sizes: Sequence[int]  # of their records, bytes
+    place: Appended
+    store_timestamp: int  # ms
+    end: int  # position behind the last record
 
 
 class GetResult(NamedTuple):
@@ -146,7 +157,7 @@ class MessageStore:
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
         self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
-        self._pending: deque[Dispatch] = deque()  # not yet dispatched
+        self._pending: deque[_Stored] = deque()
         self._is_dispatch_stuck = False
         self._is_disk_full = False
         self._checkpoint = Checkpoint()
@@ -237,10 +248,10 @@ class MessageStore:
             return PutResult(PutStatus.MESSAGE_ILLEGAL)
         now = max(self._clock_ms(), self._written_at)
         position, queue_offset, _ = step.result
-        message_ids = []
+        positions = []
         for data in encoded:
             place(data, queue_offset, position, now)
-            message_ids.append(offset_message_id(first.store_host, position))
+            positions.append(position)
             position += len(data)
             queue_offset += indexed
         try:
@@ -249,9 +260,10 @@ class MessageStore:
             _log.error("the log cannot grow: %s", error)
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
         self._carry(step)
-        self._pending.append(log.dispatch_at(messages, sizes, step.result, now, self.delay_levels))
+        self._pending.append(_Stored(messages, sizes, step.result, now, position))
         self._written_at = now
-        return PutResult(self.settle(), step.result.queue_offset, position, tuple(message_ids), now)
+        message_ids = offset_message_ids(first.store_host, positions)
+        return PutResult(self.settle(), step.result.queue_offset, position, message_ids, now)
 
     def _put_alike(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
         whole = self.put_batch(tuple(chain.from_iterable(puts)))
@@ -280,9 +292,12 @@ class MessageStore:
         """Dispatch what may be dispatched (ReputMessageService)."""
         try:
             while self._pending and log.may_dispatch(
-                self._state, self._pending[0], self._config.sync_flush
+                self._state, self._pending[0].end, self._config.sync_flush
             ):
-                self._dispatch(self._pending[0])
+                messages, sizes, place, stored_at, _ = self._pending[0]
+                self._dispatch(
+                    log.dispatch_at(messages, sizes, place, stored_at, self.delay_levels)
+                )
                 self._pending.popleft()
             if self._is_dispatch_stuck:
                 self._index.build()

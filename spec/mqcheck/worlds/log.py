@@ -118,7 +118,7 @@ class LogWorld(World):
         at = [entry for entry in self.log if entry.position == self.broker.reput_from_offset]
         require(bool(at))
         event = self._dispatch(at[0])
-        require(log.may_dispatch(self.broker, event, self.sync_flush))
+        require(log.may_dispatch(self.broker, event.end, self.sync_flush))
         step = log.dispatch(self.broker, event)
         apply(self.broker, step.changes)
         self._write(at[0], step.result)
