@@ -218,9 +218,9 @@ def test_a_backlog_waits_at_the_peers_end(
     async def scene(dispatcher: Dispatcher[Service], client: Connection) -> None:
         serve_next = dispatcher._serve_next
 
-        def counted() -> None:
+        def counted(now_ms: int) -> None:
             waited.append(len(dispatcher._waiting))
-            serve_next()
+            serve_next(now_ms)
 
         monkeypatch.setattr(dispatcher, "_serve_next", counted)
         answers = await burst(client, *bodies)
