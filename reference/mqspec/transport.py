@@ -75,6 +75,8 @@ class Connection(asyncio.Protocol):
         self._outgoing = bytearray()  # frames that go out together
         self._backlog = 0  # requests that wait for their turn
         self._is_full = False  # until half of them had it
+        self._is_reading = False
+        self._after_read: Callable[[], None] | None = None
 
     @property
     def local_host(self) -> str:
@@ -113,6 +115,14 @@ class Connection(asyncio.Protocol):
         self._serve(request, handler)
         if is_first and self._outgoing:
             self._loop.call_soon(self.flush)
+
+    def after_read(self, action: Callable[[], None]) -> None:
+        """Have something done once all requests that were read together are served; where none
+        is being read, in the next turn of the loop."""
+        if self._is_reading:
+            self._after_read = action
+        else:
+            self._loop.call_soon(action)
 
     def oneway(self, request: RemotingCommand) -> None:
         """Send a request that is not answered."""
@@ -173,6 +183,7 @@ class Connection(asyncio.Protocol):
     def _take(self, data: bytes) -> None:
         """Serve the requests that `data` completes, as many as may wait; the others stay bytes."""
         commands = self._decoder.feed(data)
+        self._is_reading = True
         try:
             for command in commands:
                 if command.is_response:
@@ -186,6 +197,11 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             log.warning("%s: %s; the connection is closed", self.peer, error)
             self.close()
+        finally:
+            self._is_reading = False
+        if action := self._after_read:
+            self._after_read = None
+            action()
         self.flush()
 
     def eof_received(self) -> None:

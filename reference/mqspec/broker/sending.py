@@ -210,7 +210,7 @@ def _place(broker: Broker, message: Record, now_ms: int) -> Record | PutStatus:
 def _of_batch(batch: Record, one: BatchMessage) -> Record:
     """A message of a batch: with its own properties, and then those beside it."""
     own = own_properties(one.properties.decode(errors="replace")).encode(errors="replace")
-    properties = b"%b\x02%b" % (own, batch.properties)
+    properties = b"\x02".join((own, batch.properties))
     return msgspec.structs.replace(batch, body=one.body, properties=properties, flag=one.flag)
 
 

@@ -3,7 +3,6 @@ step of the log and its dispatch, is paid once for all of a queue."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -32,7 +31,7 @@ class Checked(msgspec.Struct, frozen=True):
 
 
 class Sends:
-    """Gathers the sends of one turn of the loop, at most `together`, and has them stored.
+    """Has sends stored that were read together, or have waited together: at most `together`.
     `answer` makes of what became of it the answer to each."""
 
     def __init__(
@@ -47,9 +46,9 @@ class Sends:
         self._bytes = 0
 
     def add(self, send: Checked) -> None:
-        """Store a send, and answer it, before the next turn of the loop ends."""
+        """Store a send, and answer it, soon."""
         if not self._checked:
-            asyncio.get_running_loop().call_soon(self._put)
+            send.connection.after_read(self._put)
         self._checked.append(send)
         self._bytes += len(send.request.body)
         is_enough = len(self._checked) >= self._together or self._bytes >= TOGETHER_BYTES_MAX
