@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import random
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from store_images import (
     SMALL,
     Clock,
@@ -20,7 +22,14 @@ from store_images import (
 )
 
 from mqspec.core.log import MAX_MESSAGE_SIZE, Dispatch
-from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, SysFlag, decode_record, tags_code
+from mqspec.core.record import (
+    PROPERTIES_BYTES_MAX,
+    Record,
+    SysFlag,
+    decode_record,
+    position_of,
+    tags_code,
+)
 from mqspec.store import GetMessageStatus, MessageStore, PutStatus, StoreConfig
 from mqspec.store.files import DISK
 from mqspec.store.message_store import Boundary
@@ -65,6 +74,50 @@ def test_a_batch_lies_together_or_not_at_all(store: MessageStore) -> None:
     too_long = Record("T", b"", b"p" * (PROPERTIES_BYTES_MAX + 1))
     assert store.put_batch([message("x"), too_long]).status is PutStatus.PROPERTIES_SIZE_EXCEEDED
     assert store.max_offset("T", 0) == 5
+
+
+def test_what_arrives_together_is_stored_as_if_it_came_one_by_one(tmp_path: Path) -> None:
+    """But for its order in the log: what is of one queue lies together."""
+    chance = random.Random(7)
+    one, together = new_store(tmp_path / "one"), new_store(tmp_path / "together")
+    for store in (one, together):
+        store.open()
+    sent = [
+        [
+            structs.replace(
+                message(f"k{number}-{i}", queue_id, pad=chance.randrange(90)), sys_flag=sys_flag
+            )
+            for i in range(chance.choice((1, 1, 1, 3)))
+        ]
+        for number in range(120)
+        for queue_id, sys_flag in [
+            (chance.randrange(3), chance.choice((0, 0, 0, SysFlag.PREPARED)))
+        ]
+    ]
+    for begin in range(0, len(sent), 8):
+        some = sent[begin : begin + 8]
+        expected = [one.put_batch(messages) for messages in some]
+        results = together.put_together(some)
+        for messages, result, alone in zip(some, results, expected, strict=True):
+            assert result.status is alone.status is PutStatus.PUT_OK
+            assert result.queue_offset == alone.queue_offset
+            for stored, message_id in zip(messages, result.message_ids, strict=True):
+                record = together.look_message_by_offset(position_of(message_id))
+                assert record
+                assert (record.body, record.message_id) == (stored.body, message_id)
+    for queue_id in range(3):
+        assert keys(together, queue_id) == keys(one, queue_id)
+
+
+def test_what_cannot_be_stored_keeps_nothing_else_from_it(store: MessageStore) -> None:
+    too_long = Record("T", b"", b"p" * (PROPERTIES_BYTES_MAX + 1))
+    huge = message("huge", pad=SMALL.segment_size)
+    puts = [[message("a")], [too_long], [message("b")], [huge], [message("c")]]
+    results = store.put_together(puts)
+    ok, refused, illegal = "PUT_OK", "PROPERTIES_SIZE_EXCEEDED", "MESSAGE_ILLEGAL"
+    assert [result.status for result in results] == [ok, refused, ok, illegal, ok]
+    assert [result.queue_offset for result in results if result.message_ids] == [0, 1, 2]
+    assert keys(store) == ["a", "b", "c"]
 
 
 def test_the_units_of_a_batch_may_lie_in_several_files(tmp_path: Path) -> None:

@@ -120,6 +120,32 @@ def test_a_oneway_request_is_not_answered() -> None:
     run(scene)
 
 
+def test_something_is_done_once_all_is_served_that_was_read() -> None:
+    done: list[int | str] = []
+
+    def serve_all(connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        if not done:
+            connection.after_read(lambda: done.append("read"))
+            assert done == []
+        done.append(request.code)
+        return request.response()
+
+    async def scene() -> None:
+        server = await serve(HOST, 0, serve_all)
+        connection = await connect(HOST, server.port)
+        await asyncio.gather(*(connection.request(RemotingCommand(n), 1000) for n in (1, 2, 3)))
+        assert done == [1, 2, 3, "read"]
+        (accepted,) = server.connections
+        turn = asyncio.get_running_loop().create_future()
+        accepted.after_read(lambda: turn.set_result(None))
+        assert not turn.done()  # nothing is being read: it comes with the next turn
+        await turn
+        connection.close()
+        await server.close()
+
+    run(scene)
+
+
 def test_a_request_without_answer_times_out_and_the_connection_stays() -> None:
     async def scene() -> None:
         async with served() as server:

@@ -47,13 +47,13 @@ class Sends:
 
     def add(self, send: Checked) -> None:
         """Store a send, and answer it, soon."""
-        if not self._checked:
-            send.connection.after_read(self._put)
         self._checked.append(send)
         self._bytes += len(send.request.body)
         is_enough = len(self._checked) >= self._together or self._bytes >= TOGETHER_BYTES_MAX
         if is_enough or len(send.records) > 1:  # a batch saves nothing by waiting
             self._put()
+        elif len(self._checked) == 1:
+            send.connection.after_read(self._put)
 
     def _put(self) -> None:
         sends, self._checked, self._bytes = self._checked, [], 0

@@ -1,0 +1,131 @@
+"""Sends that arrive together: each is answered for itself, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import pytest
+from peer import Peer, broker_peer
+
+from mqspec.broker.sends import TOGETHER_MAX
+from mqspec.core.record import PROPERTIES_BYTES_MAX, Record
+from mqspec.store.message_store import MessageStore, PutResult
+from mqspec.trace import Trace
+from mqspec.wire.bodies import BatchMessage, decode_messages, encode_batch
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import ResponseCode
+
+QUEUES = 4
+MANY = 3 * TOGETHER_MAX
+
+
+async def burst(peer: Peer, *sends: tuple[bytes, dict[str, object]]) -> list[RemotingCommand]:
+    """All go out at once; the answers, in the order of the sends."""
+    return list(await asyncio.gather(*(peer.send("T", body, **fields) for body, fields in sends)))
+
+
+async def stored(peer: Peer, answer: RemotingCommand) -> Sequence[Record]:
+    """What lies where an answer says, up to the end of what one pull gives."""
+    fields = answer.ext_fields
+    queue_id, offset = int(fields["queueId"]), int(fields["queueOffset"])
+    return decode_messages((await peer.pull("T", offset, queueId=queue_id)).body)
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many sends each put had."""
+    together: list[int] = []
+    put = MessageStore.put_together
+
+    def watched(store: MessageStore, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
+        together.append(len(puts))
+        return put(store, puts)
+
+    monkeypatch.setattr(MessageStore, "put_together", watched)
+    return together
+
+
+def play(store: Path, scene: Callable[[Peer], Awaitable[None]], **options: object) -> None:
+    async def played() -> None:
+        async with broker_peer(store, **options) as peer, asyncio.timeout(20):
+            await scene(peer)
+
+    asyncio.run(played())
+
+
+def test_each_send_is_answered_with_its_own_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = watch(monkeypatch)
+
+    async def scene(peer: Peer) -> None:
+        batch = encode_batch([BatchMessage(b"b0"), BatchMessage(b"b1"), BatchMessage(b"b2")])
+        sends: list[tuple[bytes, dict[str, object]]] = [
+            (batch, {"e": n % QUEUES, "m": "true"})
+            if n % 50 == 49
+            else (b"%d" % n, {"e": n % QUEUES})
+            for n in range(MANY)
+        ]
+        answers = await burst(peer, *sends)
+        last_offsets = dict.fromkeys(range(QUEUES), -1)
+        for (body, fields), answer in zip(sends, answers, strict=True):
+            assert answer.code == ResponseCode.SUCCESS
+            found = await stored(peer, answer)
+            bodies = [b"b0", b"b1", b"b2"] if "m" in fields else [body]
+            mine = found[: len(bodies)]
+            assert [record.body for record in mine] == bodies
+            assert ",".join(r.message_id for r in mine) == answer.ext_fields["msgId"]
+            # What one connection sends to a queue stays in its order.
+            assert mine[0].queue_offset == last_offsets[mine[0].queue_id] + 1
+            last_offsets[mine[0].queue_id] = mine[-1].queue_offset
+        assert sum(offset + 1 for offset in last_offsets.values()) == MANY + 2 * (MANY // 50)
+
+    play(tmp_path, scene)
+    assert 1 < max(together) <= TOGETHER_MAX
+
+
+def test_one_that_is_refused_does_not_take_others_with_it(tmp_path: Path) -> None:
+    async def scene(peer: Peer) -> None:
+        too_long = {"i": "p" * (PROPERTIES_BYTES_MAX + 1)}
+        answers = await burst(peer, (b"a", {}), (b"b", too_long), (b"c", {}))
+        ok, illegal = ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL
+        assert [answer.code for answer in answers] == [ok, illegal, ok]
+        assert [record.body for record in await stored(peer, answers[0])] == [b"a", b"c"]
+
+    play(tmp_path, scene)
+
+
+def test_a_failure_is_told_to_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("on purpose")
+
+    async def scene(peer: Peer) -> None:
+        with monkeypatch.context() as broken:
+            broken.setattr(MessageStore, "put_together", fail)
+            answers = await burst(peer, (b"a", {}), (b"b", {}))
+            assert [answer.code for answer in answers] == [ResponseCode.SYSTEM_ERROR] * 2
+            assert "on purpose" in (answers[0].remark or "")
+        (answer,) = await burst(peer, (b"c", {}))
+        assert [record.body for record in await stored(peer, answer)] == [b"c"]
+
+    play(tmp_path, scene)
+
+
+def test_a_trace_has_a_step_for_each_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, file = watch(monkeypatch), tmp_path / "trace"
+
+    async def scene(peer: Peer) -> None:
+        await burst(peer, *((b"x", {"e": n % QUEUES}) for n in range(MANY)))
+
+    play(tmp_path / "store", scene, trace=Trace(file))
+    assert set(together) == {1}
+    rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+    steps = (row["changes"] for row in rows if row["module"] == "Log" and "changes" in row)
+    changes = itertools.chain.from_iterable(steps)
+    offsets = [value for name, key, *value in changes if name == "topic_queue_table" and key]
+    assert offsets == [[n // QUEUES + 1] for n in range(MANY)]
