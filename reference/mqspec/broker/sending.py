@@ -167,9 +167,7 @@ def _send(
         placed = _place(broker, message, now_ms)
         if isinstance(placed, PutStatus):
             return _refused(request, placed)
-        if placed is not message and (
-            handle := timer.recall_handle(broker.config.broker_name, placed)
-        ):
+        if handle := timer.recall_handle(broker.config.broker_name, placed):
             fields["recallHandle"] = handle
         records = (placed,)
     broker.sends.add(Checked(connection, request, send.topic, records, fields))

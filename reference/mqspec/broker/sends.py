@@ -46,7 +46,8 @@ class Sends:
         self._bytes = 0
 
     def add(self, send: Checked) -> None:
-        """Store a send, and answer it, soon."""
+        """Have a send stored and answered, once what was read with it is checked too; at the
+        latest in the next turn of the loop."""
         self._checked.append(send)
         self._bytes += len(send.request.body)
         is_enough = len(self._checked) >= self._together or self._bytes >= TOGETHER_BYTES_MAX
