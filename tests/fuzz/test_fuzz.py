@@ -247,6 +247,8 @@ def test_a_siege_that_does_harm_is_noticed(tmp_path: Path, harm: str) -> None:
         assert time.monotonic() - began < 5
         if harm == "stops":
             target.process.send_signal(18)  # SIGCONT
+        else:
+            target.process.wait(5)  # its connections are closed a moment before it is gone
 
     async def bounded(target: Besieged) -> None:
         async with asyncio.timeout(30):
