@@ -95,7 +95,7 @@ class Connection(asyncio.Protocol):
         is_first = not self._outgoing
         self._put(command)
         if is_first:
-            self._loop.call_soon(self.flush)
+            self._loop.call_soon(self._flush)
 
     def hold(self) -> None:
         """A request of it waits for its turn."""
@@ -113,8 +113,8 @@ class Connection(asyncio.Protocol):
         """Serve a request that came before and had to wait."""
         is_first = not self._outgoing
         self._serve(request, handler)
-        if is_first and self._outgoing:
-            self._loop.call_soon(self.flush)
+        if is_first and self._outgoing and not self._is_reading:
+            self._loop.call_soon(self._flush)
 
     def after_read(self, action: Callable[[], None]) -> None:
         """Have something done once all requests that were read together are served; where none
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it once what was sent is out."""
-        self.flush()
+        self._flush()
         self._transport.close()
 
     def abort(self) -> None:
@@ -198,11 +198,11 @@ class Connection(asyncio.Protocol):
             log.warning("%s: %s; the connection is closed", self.peer, error)
             self.close()
         finally:
+            action, self._after_read = self._after_read, None
+            if action:
+                action()
             self._is_reading = False
-        if action := self._after_read:
-            self._after_read = None
-            action()
-        self.flush()
+            self._flush()
 
     def eof_received(self) -> None:
         if self._decoder.torn:
@@ -240,10 +240,9 @@ class Connection(asyncio.Protocol):
     def _put(self, command: RemotingCommand) -> None:
         encode_into(command, self._outgoing)
         if len(self._outgoing) >= WRITE_BYTES:
-            self.flush()
+            self._flush()
 
-    def flush(self) -> None:
-        """Let go out what was sent, at once."""
+    def _flush(self) -> None:
         if self._outgoing:
             if not self._transport.is_closing():
                 self._active = monotonic()

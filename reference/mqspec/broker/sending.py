@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 import msgspec
 
 from mqspec.broker.sends import Checked
-from mqspec.core import delay, timer, transaction
+from mqspec.core import timer, transaction
 from mqspec.core.lock import is_lock_all_expired
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
 from mqspec.core.publish import (
@@ -83,9 +83,6 @@ SendHeaderV2: Final = cast(
     ),
 )
 """The same in 310, 320 and 325."""
-
-
-_MARKS: Final = (transaction.MARK, delay.MARK, timer.MARK)  # most messages have none of them
 
 
 def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
@@ -195,11 +192,6 @@ def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:
 
 def _place(broker: Broker, message: Record, now_ms: int) -> Record | PutStatus:
     """The message as it is stored: a half message, or one that waits for its time, elsewhere."""
-    for mark in _MARKS:
-        if mark in message.properties:
-            break
-    else:
-        return message
     if transaction.is_prepared(message):
         return transaction.prepare(message)
     return broker.schedule(message, now_ms)

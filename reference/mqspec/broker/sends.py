@@ -66,8 +66,6 @@ class Sends:
         else:
             for send, put in zip(sends, puts, strict=True):
                 send.connection.serve(send.request, partial(self._answered, send, put))
-        for connection in {send.connection for send in sends}:
-            connection.flush()
 
     def _answered(self, send: Checked, put: PutResult, *_: object) -> Served:
         return self._answer(send, put)

@@ -33,7 +33,7 @@ REAL_TOPIC: Final = "REAL_TOPIC"
 REAL_QUEUE_ID: Final = "REAL_QID"
 TIMER_PROPERTIES: Final = ("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
 
-MARK: Final = f"{LEVEL}\x01".encode()  # in the properties of what asks for a level
+_LEVEL_NAME = f"{LEVEL}\x01".encode()
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ def schedule_message(levels: Sequence[int], message: Record) -> Record:
     A level makes the message's timer properties void. Raises ValueError where the level is no
     number.
     """
-    if MARK not in message.properties:
+    if _LEVEL_NAME not in message.properties:
         return message  # most messages: their properties need not be read
     properties = decode_properties(message.properties)
     level = min(delay_level(properties), len(levels))

@@ -90,7 +90,7 @@ _OUTLINES = tuple(
 _BLANK = Struct(">iI")
 _PLACE = Struct(">qq")  # queueOffset, physicalOffset
 _PLACE_AT = 20
-_SYS_FLAG_END = 40
+_SYS_FLAG_LOW_AT = 39  # the lowest of its bytes
 
 _FEW_UNITS = 12  # of a text: so few are hashed faster one by one
 _POWERS_OF_31 = tuple(pow(31, n, 1 << 32) for n in range(256))
@@ -222,7 +222,7 @@ def place(
 ) -> None:
     """Write an encoded record's place into it, as append does under the log's lock."""
     _PLACE.pack_into(encoded, _PLACE_AT, queue_offset, physical_offset)
-    born_host_bytes = 16 if encoded[_SYS_FLAG_END - 1] & _BORN_HOST_V6 else 4
+    born_host_bytes = 16 if encoded[_SYS_FLAG_LOW_AT] & _BORN_HOST_V6 else 4
     _I64.pack_into(encoded, _HEAD.size + born_host_bytes + _PORT.size, store_timestamp)
 
 

@@ -51,7 +51,7 @@ _UNIQUE_KEY = "UNIQ_KEY"
 _HANDLE_VERSION = "v1"
 _RECALL = {"TAGS": "_RECALL_TAG_"}
 _RECALL_BODY = b"0"
-MARK: Final = b"TIMER_D"  # in the names of all properties that ask for a time
+_MARK: Final = b"TIMER_D"  # in the names of all three properties that ask for a time
 
 
 @dataclass(slots=True)
@@ -84,7 +84,7 @@ def schedule_timer(config: BrokerConfig, message: Record, now_ms: int) -> Record
 
     Of several properties the delay in seconds counts first, then the one in ms (TIMER-003).
     """
-    if MARK not in message.properties:
+    if _MARK not in message.properties:
         return message  # most messages: their properties need not be read
     properties = decode_properties(message.properties)
     if OUT_MS in properties or delay_level(properties) > 0:

@@ -48,7 +48,7 @@ _UNIQUE_KEY = "UNIQ_KEY"
 _CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 _IMMUNITY_S = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 _PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"  # of the half that a copy was made of
-MARK: Final = f"{_PREPARED}\x01".encode()  # in the properties of half messages
+_MARKER = f"{_PREPARED}\x01".encode()
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class PutBack(NamedTuple):
 def is_prepared(message: Record) -> bool:
     """Whether a send is a half message. What old clients send back to a retry topic is not,
     though it has the mark."""
-    if MARK not in message.properties:
+    if _MARKER not in message.properties:
         return False
     properties = decode_properties(message.properties)
     sent_back = message.reconsume_times > 0 and delay_level(properties) > 0

@@ -98,7 +98,11 @@ class _Stored(NamedTuple):
     sizes: Sequence[int]  # of their records, bytes
     place: Appended
     store_timestamp: int  # ms
-    end: int  # position behind the last record
+
+    @property
+    def end(self) -> int:
+        """The position behind the last record."""
+        return self.place.position + sum(self.sizes)
 
 
 class GetResult(NamedTuple):
@@ -260,31 +264,23 @@ class MessageStore:
             _log.error("the log cannot grow: %s", error)
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
         self._carry(step)
-        self._pending.append(_Stored(messages, sizes, step.result, now, position))
+        self._pending.append(_Stored(messages, sizes, step.result, now))
         self._written_at = now
         message_ids = offset_message_ids(first.store_host, positions)
         return PutResult(self.settle(), step.result.queue_offset, position, message_ids, now)
 
     def _put_alike(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
-        whole = self.put_batch(tuple(chain.from_iterable(puts)))
         if len(puts) == 1:
-            return [whole]
+            return [self.put_batch(puts[0])]
+        whole = self.put_batch(tuple(chain.from_iterable(puts)))
         if not whole.message_ids:  # one of them may be the reason: the others are stored
             return [self.put_batch(messages) for messages in puts]
         parts, begin = [], 0
         step = log.is_indexed(puts[0][0].sys_flag)
         for messages in puts:
             end = begin + len(messages)
-            queue_offset, message_ids = whole.queue_offset + begin * step, whole.message_ids
-            parts.append(
-                PutResult(
-                    whole.status,
-                    queue_offset,
-                    whole.end,
-                    message_ids[begin:end],
-                    whole.store_timestamp,
-                )
-            )
+            offset, ids = whole.queue_offset + begin * step, whole.message_ids[begin:end]
+            parts.append(msgspec.structs.replace(whole, queue_offset=offset, message_ids=ids))
             begin = end
         return parts
 
@@ -294,10 +290,7 @@ class MessageStore:
             while self._pending and log.may_dispatch(
                 self._state, self._pending[0].end, self._config.sync_flush
             ):
-                messages, sizes, place, stored_at, _ = self._pending[0]
-                self._dispatch(
-                    log.dispatch_at(messages, sizes, place, stored_at, self.delay_levels)
-                )
+                self._dispatch(log.dispatch_at(*self._pending[0], self.delay_levels))
                 self._pending.popleft()
             if self._is_dispatch_stuck:
                 self._index.build()
