@@ -150,7 +150,7 @@ def _read_log(number: int, line: Line, levels: Levels) -> None:
         elif level := _waiting_in(key, line, levels):
             level.appended(number, value[0])
     if (event := line.event) and (level := _waiting_in(event["queue"], line, levels)):
-        due_ms = event["units"][0]["tags_code"]  # a batch waits for no time
+        due_ms = event["tags_code"]
         level.dispatched(event["queue_offset"], due_ms, event["store_timestamp"])
 
 

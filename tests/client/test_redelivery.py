@@ -243,7 +243,7 @@ def test_an_administrator_has_one_message_consumed(
             await until(lambda: MQ in consumer.queues)
             fields = {"consumerGroup": GROUP, "clientId": "c", "brokerName": "broker-a"}
             code = RequestCode.CONSUME_MESSAGE_DIRECTLY
-            request = RemotingCommand(code, fields, bytes(encode_record(message.record)))
+            request = RemotingCommand(code, fields, encode_record(message.record))
             response = await channel(cluster).request(request, 5000)
         body = bodies.loads(response.body)
         assert body["consumeResult"] == told

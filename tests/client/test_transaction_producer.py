@@ -141,9 +141,7 @@ def test_any_member_of_the_group_answers_a_check_back(
         "transactionId": "U",
         "bname": "b",
     }
-    check = RemotingCommand(
-        RequestCode.CHECK_TRANSACTION_STATE, fields, bytes(encode_record(record))
-    )
+    check = RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(record))
 
     async def scene() -> None:
         config = ProducerConfig(PublishConfig(create_topic_key=TOPIC))

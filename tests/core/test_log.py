@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
 
 from mqspec.core.log import (
     DELAY_LEVELS_MS,
     SCHEDULE_TOPIC,
     Append,
-    Appended,
     Dispatch,
     GetMessageStatus,
     LogState,
+    Put,
     PutStatus,
     Span,
     Unit,
     append_message,
-    check_message,
+    check_messages,
     check_offset,
     commit,
     dispatch,
@@ -34,19 +40,21 @@ from mqspec.core.step import apply
 QUEUE = ("T", 0)
 
 
-def appended(state: LogState, *sizes: int, indexed: bool = True) -> Appended | None:
-    step = append_message(state, Append(QUEUE, sizes, indexed, segment_size=100))
+def appended(
+    state: LogState, *sizes: int, indexed: bool = True
+) -> tuple[int, int, Span | None] | None:
+    put = Put(QUEUE, sum(sizes), len(sizes), indexed)
+    step = append_message(state, Append((put,), segment_size=100))
     apply(state, step.changes)
-    result: Appended | None = step.result
-    return result
+    (place,) = step.result
+    return structs.astuple(place) if place else None
 
 
 def dispatched(state: LogState, offset: int, indexed: bool = True) -> Unit | None:
-    event = Dispatch(QUEUE, offset, indexed, (Unit(10 * offset, 10, 0),), 0)
-    step = dispatch(state, event)
+    event = Dispatch(QUEUE, offset, indexed, 10 * offset, 10, 0, 0)
+    step = dispatch(state, (event,))
     apply(state, step.changes)
-    units: tuple[Unit, ...] | None = step.result
-    return units[0] if units else None
+    return event.unit if step.result else None
 
 
 def test_records_follow_each_other() -> None:
@@ -74,6 +82,54 @@ def test_a_batch_rolls_as_one() -> None:
     appended(state, 40)
     assert appended(state, 30, 30) == (100, 1, Span(40, 100))
     assert state.topic_queue_table == {QUEUE: 3}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.lists(st.integers(1, 99), min_size=1), st.booleans()),
+        min_size=1,
+    ),
+    st.booleans(),
+)
+def test_puts_together_are_as_one_by_one(
+    puts: list[tuple[int, list[int], bool]], transient_store_pool: bool
+) -> None:
+    one, together = LogState(), LogState()
+    run = [
+        Put(("T", queue_id), sum(sizes), len(sizes), indexed) for queue_id, sizes, indexed in puts
+    ]
+    places = []
+    for put in run:
+        step = append_message(one, Append((put,), 100, transient_store_pool))
+        apply(one, step.changes)
+        places += step.result
+    step = append_message(together, Append(run, 100, transient_store_pool))
+    apply(together, step.changes)
+    assert step.result == places
+    assert together == one
+
+    dispatches = [
+        Dispatch(put.queue, place.queue_offset + i * put.indexed, put.indexed, *unit, 0)
+        for put, place, (_, sizes, _) in zip(run, places, puts, strict=True)
+        if place
+        for i, unit in enumerate(units_at(place.position, sizes))
+    ]
+    for each in dispatches:
+        apply(one, dispatch(one, (each,)).changes)
+    if dispatches:
+        step = dispatch(together, dispatches)
+        apply(together, step.changes)
+        assert together == one
+        visible = [each for of_queue in step.result.values() for each in of_queue]
+        assert sorted(each.unit for each in visible) == [
+            each.unit for each in dispatches if each.indexed
+        ]
+        assert not dispatch(together, dispatches).result  # of each its unit is there
+
+
+def units_at(position: int, sizes: Sequence[int]) -> list[Unit]:
+    ends = itertools.accumulate(sizes, initial=position)
+    return [Unit(at, size, 0) for at, size in zip(ends, sizes, strict=False)]
 
 
 def test_a_record_without_queue_takes_no_offset() -> None:
@@ -107,7 +163,7 @@ def test_a_queue_begins_where_its_first_record_says() -> None:
 def test_what_is_dispatched_before_it_is_flushed(sync: bool, before: bool, after: bool) -> None:
     state = LogState()
     appended(state, 40)
-    event = Dispatch(QUEUE, 0, True, (Unit(0, 40, 0),), 0)
+    event = Dispatch(QUEUE, 0, True, 0, 40, 0, 0)
     assert may_dispatch(state, event.end, sync) is before
     apply(state, flush(state, 39).changes)
     assert may_dispatch(state, event.end, sync) is before
@@ -118,8 +174,8 @@ def test_what_is_dispatched_before_it_is_flushed(sync: bool, before: bool, after
 def test_what_is_in_the_transient_store_pool_is_not_visible() -> None:
     state = LogState()
     for _ in range(2):
-        apply(state, append_message(state, Append(QUEUE, (40,), True, 100, True)).changes)
-    event = Dispatch(QUEUE, 0, True, (Unit(0, 40, 0),), 0)
+        apply(state, append_message(state, Append((Put(QUEUE, 40),), 100, True)).changes)
+    event = Dispatch(QUEUE, 0, True, 0, 40, 0, 0)
     assert (state.commit_log, state.committed_where) == ((0, 80), 0)
     assert not may_dispatch(state, event.end, sync_flush=False)
     apply(state, commit(state).changes)
@@ -149,7 +205,7 @@ def test_limits_of_a_message(
     topic: int, retry: bool, body: int, properties: int, status: PutStatus
 ) -> None:
     name = ("%RETRY%" if retry else "").ljust(topic, "t")
-    assert check_message(Record(name, bytes(body), bytes(properties))) is status
+    assert check_messages([Record(name, bytes(body), bytes(properties))]) is status
 
 
 @pytest.mark.parametrize(
@@ -177,7 +233,7 @@ def test_which_records_enter_a_queue(sys_flag: int, indexed: bool) -> None:
     ],
 )
 def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int) -> None:
-    assert unit_tags_code(topic, properties.decode(), 5_000) == code
+    assert unit_tags_code(topic, properties, 5_000) == code
 
 
 @pytest.mark.parametrize(
@@ -221,8 +277,8 @@ def test_delays_that_are_none(text: str) -> None:
 
 
 def test_when_a_message_is_due_depends_on_the_delays_of_the_store() -> None:
-    assert unit_tags_code(SCHEDULE_TOPIC, "DELAY\x012\x02", 5_000, (7, 9)) == 5_009
-    assert unit_tags_code(SCHEDULE_TOPIC, "DELAY\x013\x02", 5_000, (7, 9)) == 5_009
+    assert unit_tags_code(SCHEDULE_TOPIC, b"DELAY\x012\x02", 5_000, (7, 9)) == 5_009
+    assert unit_tags_code(SCHEDULE_TOPIC, b"DELAY\x013\x02", 5_000, (7, 9)) == 5_009
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_queue_of_blank_units_sends_the_walk_to_the_first_segment(abort: bool)
 
 
 def scanned(queue: TopicQueue, offset: int, position: int) -> Scanned:
-    return Scanned(position + 10, Dispatch(queue, offset, True, (Unit(position, 10, 0),), 0))
+    return Scanned(position + 10, Dispatch(queue, offset, True, position, 10, 0, 0))
 
 
 def test_what_is_dispatched_again_gets_no_second_unit() -> None:
@@ -112,7 +112,7 @@ def test_what_is_dispatched_again_gets_no_second_unit() -> None:
     apply(state, first.changes)
     second = redispatch(state, scanned(A, 1, 10), 0)
     apply(state, second.changes)
-    assert (first.result, second.result) == (None, (Unit(10, 10, 0),))
+    assert (first.result, second.result) == (None, scanned(A, 1, 10).record)
     assert (state.process_offset, state.consume_queue) == (20, {A: Span(0, 2)})
 
 
@@ -129,7 +129,7 @@ def test_a_record_ahead_of_its_queue_sends_the_walk_back_once() -> None:
     apply(state, step.changes)
     assert (state.scan_from, state.process_offset) == (100, 100)
     again = redispatch(state, scanned(A, 3, 100), 100)
-    assert again.result == (Unit(100, 10, 0),)
+    assert again.result == scanned(A, 3, 100).record
 
 
 def test_units_behind_the_end_are_dropped() -> None:

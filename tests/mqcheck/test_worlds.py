@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 
@@ -146,9 +146,9 @@ def _first(tree: tuple[int, ...], *_: object) -> int | None:
     return tree[0] if tree else None
 
 
-def _unseen(state: log.LogState, event: log.Dispatch) -> Step:
+def _unseen(state: log.LogState, events: Sequence[log.Dispatch]) -> Step:
     """The unit is written, and the queue is as long as before."""
-    step = _dispatch(state, event)
+    step = _dispatch(state, events)
     return Step(tuple(c for c in step.changes if c.variable != "consume_queue"), result=step.result)
 
 
@@ -230,7 +230,7 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_Route", route, "expired_brokers", lambda *_: (), "ScanNotActiveBroker"),
         ("MC_TopicRoute", pull, "check_pull", _nothing, "PullMessage"),
         ("MC_TopicRoute", producer, "publish_queues", lambda *_: [], "SendMessage"),
-        ("MC_Log", log, "append_message", _nothing, "AppendMessage"),
+        ("MC_Log", log, "append_message", lambda *_: Step(result=[None]), "AppendMessage"),
         ("MC_Log", log, "dispatch", _unseen, "Dispatch"),
         ("MC_LogSyncFlush", log, "may_dispatch", lambda *_: False, "Dispatch"),
         ("MC_LogTransientStorePool", log, "commit", _nothing, "Commit"),

@@ -10,7 +10,7 @@ import pytest
 from store_images import SMALL, Clock, image_of, key_of, message, new_store, write_image
 
 from mqrules import UserError
-from mqspec.core.log import Dispatch, Unit
+from mqspec.core.log import Dispatch
 from mqspec.core.record import Record, decode_record
 from mqspec.store import MessageStore, StoreConfig, index_file
 from mqspec.store.index_file import IndexService, IndexSize
@@ -129,8 +129,8 @@ def test_files_are_the_same_however_many_records_are_taken_at_once(
         for n in range(200):
             keys = f"KEYS\x01all k{n} \u043a{n % 7}\x02UNIQ_KEY\x01u{n}\x02".encode()
             topic, rollback = f"T{n % 3}", 12 * (n % 10 == 9)
-            unit = Unit(100 * n, 100, 0)
-            service.add(Dispatch((topic, 0), n, True, (unit,), 5_000 + 700 * n, rollback, (keys,)))
+            at = 5_000 + 700 * n
+            service.add((Dispatch((topic, 0), n, True, 100 * n, 100, 0, at, rollback, keys),))
         service.build()
         service.close()
         return [path.read_bytes() for path in sorted(root.iterdir())]

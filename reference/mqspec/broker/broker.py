@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import AsyncExitStack
 from copy import deepcopy
 from functools import partial
@@ -107,8 +107,8 @@ class Broker:
         self.store.on_arrival = self._arrived
         self.store.settle = self._settle_soon
         if trace:
-            self.store.on_step = partial(trace.step, self.config.broker_name, "Log")
-        # A trace has a step for each message.
+            self.store.on_step = self._note_log
+        # A trace has a step for each message: modules do not know batches.
         self.sends = Sends(
             self.store, partial(sending.answer, self), together=1 if trace else TOGETHER_MAX
         )
@@ -353,6 +353,9 @@ class Broker:
 
     # Inside
 
+    def _note_log(self, step: Step, dispatches: Sequence[Dispatch] | None) -> None:
+        self._note("Log", step, dispatches[0] if dispatches else None)
+
     def _note(self, module: str, step: Step, event: object = None) -> None:
         if self.trace:
             self.trace.step(self.config.broker_name, module, step, event)
@@ -465,19 +468,19 @@ class Broker:
         config = self.metadata.subscription_group_table.get(name)
         return config is None or config.notify_consumer_ids_changed_enable
 
-    def _arrived(self, dispatch: Dispatch) -> None:
-        self.pops.arrived(dispatch)
-        self.notifications.arrived(dispatch)
-        if dispatch.queue in self.long_polling.pull_request_table:
-            for max_offset, unit, properties in dispatch.arrivals():
+    def _arrived(self, queue: TopicQueue, messages: Sequence[Dispatch]) -> None:
+        self.pops.arrived(queue, messages)
+        self.notifications.arrived(queue, messages)
+        if queue in self.long_polling.pull_request_table:
+            for one in messages:
                 self._wake(
                     long_polling.notify_message_arriving(
                         self.long_polling,
-                        dispatch.queue,
-                        max_offset,
-                        unit.tags_code,
+                        queue,
+                        one.queue_offset + 1,
+                        one.tags_code,
                         clock_ms(),
-                        properties,
+                        one.properties,
                     )
                 )
 

@@ -49,7 +49,7 @@ from mqspec.core.pop import (
 )
 from mqspec.core.pop_order import IllegalOffsetError, OrderInfo, OrderKey, is_blocked
 from mqspec.core.pop_polling import ALL_QUEUES, PollingKey, PollingResult
-from mqspec.core.record import Record, decode_record, encode_record, place, queue_offset_of
+from mqspec.core.record import Record, decode_record, encode_record, queue_offset_of
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
 from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue
@@ -287,10 +287,7 @@ class _Reading:
             record.queue_offset,
         )
         actual = config.pop_response_return_actual_retry_topic
-        told = retry_message(record, self.pop.topic, handle, actual)
-        encoded = encode_record(told)
-        place(encoded, told.queue_offset, told.physical_offset, told.store_timestamp)
-        return bytes(encoded)
+        return encode_record(retry_message(record, self.pop.topic, handle, actual))
 
 
 def _span(broker: Broker, topic: Topic, queue_id: int) -> Span:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from mqspec.core import pop_polling
 from mqspec.core.extra_info import notified_topic
 from mqspec.core.group import SubscriptionData
-from mqspec.core.log import Dispatch
+from mqspec.core.log import Dispatch, TopicQueue
 from mqspec.core.pop_polling import (
     EARLY_MS,
     PollingKey,
@@ -62,17 +62,18 @@ class PopLongPolling:
         """How many are held."""
         return len(self._state.polling_map.get(key, ()))
 
-    def arrived(self, dispatch: Dispatch) -> None:
-        """Messages became visible."""
+    def arrived(self, queue: TopicQueue, messages: Iterable[Dispatch]) -> None:
+        """Messages of a queue became visible."""
         if not self._state.groups:
             return
-        name, queue_id = dispatch.queue
+        name, queue_id = queue
         topic = notified_topic(name)
         if topic in self._state.groups:
-            for max_offset, unit, properties in dispatch.arrivals():
+            for one in messages:
+                code, max_offset = one.tags_code, one.queue_offset + 1
                 self._wake(
                     pop_polling.notify_message_arriving(
-                        self._state, topic, queue_id, max_offset, unit.tags_code, properties
+                        self._state, topic, queue_id, max_offset, code, one.properties
                     )
                 )
 

@@ -199,7 +199,9 @@ def _place(broker: Broker, message: Record, now_ms: int) -> Record | PutStatus:
 
 def _of_batch(batch: Record, one: BatchMessage) -> Record:
     """A message of a batch: with its own properties, and then those beside it."""
-    own = own_properties(one.properties.decode(errors="replace")).encode(errors="replace")
+    own = one.properties
+    if b"POP_CK" in own:
+        own = own_properties(own.decode(errors="replace")).encode()
     properties = b"\x02".join((own, batch.properties))
     return msgspec.structs.replace(batch, body=one.body, properties=properties, flag=one.flag)
 

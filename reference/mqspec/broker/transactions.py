@@ -7,13 +7,15 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from mqspec.broker.admin import NOT_SET
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import GetMessageStatus, Span
 from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.publish import PUT_CODES, PUT_REFUSALS
-from mqspec.core.record import Record, SysFlag, encode_record, place, position_of
+from mqspec.core.record import Record, SysFlag, encode_record, position_of
 from mqspec.core.response import Refusal
 from mqspec.core.transaction import (
     CONSUMER_GROUP,
@@ -184,7 +186,11 @@ def _ask_producer(broker: Broker, send: PutBack, put: PutResult) -> None:
         "offsetMsgId": message_id,
         "bname": broker.config.broker_name,
     }
-    body = encode_record(transaction.as_producer_sees_it(send.message))
-    place(body, put.queue_offset, position, put.store_timestamp)
-    request = RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, fields, bytes(body))
+    seen = msgspec.structs.replace(
+        transaction.as_producer_sees_it(send.message),
+        queue_offset=put.queue_offset,
+        physical_offset=position,
+        store_timestamp=put.store_timestamp,
+    )
+    request = RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, fields, encode_record(seen))
     producers[step.result].oneway(request)

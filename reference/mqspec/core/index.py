@@ -74,8 +74,10 @@ def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
         return ()
     text = properties.decode(errors="replace")
-    keys = (find_property(text, "UNIQ_KEY"), *find_property(text, "KEYS").split(" "))
-    return tuple([key for key in keys if key])
+    unique, keys = find_property(text, "UNIQ_KEY"), find_property(text, "KEYS")
+    if unique and not keys:
+        return (unique,)
+    return tuple([key for key in (unique, *keys.split(" ")) if key])
 
 
 def key_hash(topic: Topic, key: str) -> int:

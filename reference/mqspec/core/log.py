@@ -15,11 +15,11 @@ their ends. Positions are in bytes of the whole log, queue offsets in messages.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -115,18 +115,25 @@ class LogState:
     consume_queue: dict[TopicQueue, Span] = field(default_factory=dict)  # queue offsets
 
 
-class Append(NamedTuple):
-    """A message, or a batch of one queue, reaches the broker."""
+class Put(msgspec.Struct, frozen=True):
+    """A message, or a batch, for one queue."""
 
     queue: TopicQueue
-    sizes: tuple[int, ...]  # of the encoded records, bytes
-    indexed: bool  # False: a prepared or rollback record, which enters no ConsumeQueue
+    size: int  # of the encoded records, bytes
+    count: int = 1  # of them
+    indexed: bool = True  # False: a prepared or rollback record, which enters no ConsumeQueue
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Puts reach the broker, together."""
+
+    puts: Sequence[Put]
     segment_size: int
     transient_store_pool: bool = False
 
 
-class Appended(NamedTuple):
-    """The place that an append gave: of a batch, that of its first record."""
+class Appended(msgspec.Struct, frozen=True):
+    """The place that a put got: of a batch, that of its first record."""
 
     position: int
     queue_offset: int
@@ -134,51 +141,66 @@ class Appended(NamedTuple):
 
 
 class Dispatch(msgspec.Struct, frozen=True):
-    """The next records of the log, as the dispatcher sees them: those of one put."""
+    """A record of the log, as the dispatcher sees it."""
 
     queue: TopicQueue
-    queue_offset: int  # of the first
+    queue_offset: int
     indexed: bool
-    units: tuple[Unit, ...]  # one a record; they follow each other
+    position: int
+    size: int
+    tags_code: int
     store_timestamp: int  # ms
     sys_flag: int = 0
-    properties: tuple[bytes, ...] = ()  # by which consumers filter, and the index finds, each
+    properties: bytes = b""  # by which consumers filter, and the index finds
+
+    @property
+    def unit(self) -> Unit:
+        """Its unit."""
+        return Unit(self.position, self.size, self.tags_code)
 
     @property
     def end(self) -> int:
-        """The position behind the last."""
-        position, size, _ = self.units[-1]
-        return position + size
-
-    def arrivals(self) -> Iterator[tuple[int, Unit, bytes]]:
-        """Of each message, when it becomes visible: the max offset of its queue then, its unit
-        and its properties."""
-        return zip(itertools.count(self.queue_offset + 1), self.units, self.properties)
+        """The position behind it."""
+        return self.position + self.size
 
 
 def append_message(state: LogState, event: Append) -> Step:
-    """Log!AppendMessage. A record never spans two segments: where the room left would not hold it
-    and a closing blank, the segment is closed and the record starts the next one (LOG-004).
+    """Log!AppendMessage, once a record. A record never spans two segments, nor does a batch:
+    where the room left would not hold it and a closing blank, the segment is closed and it
+    starts the next one (LOG-004).
 
     The queue offset is taken only here, once all checks are passed, so that a failed put
-    leaves no hole (LOG-005). The result is Appended, or None where no segment is big enough:
-    Apache 5.3.3 answers that one as stored, and does not store it.
+    leaves no hole (LOG-005). The result is an Appended for each put, or None where no segment
+    is big enough: Apache 5.3.3 answers that one as stored, and does not store it.
     """
-    size = sum(event.sizes)
-    if size + BLANK_BYTES_MIN > event.segment_size:
-        return Step()
-    first, end = state.commit_log
-    room = event.segment_size - end % event.segment_size
-    blank = Span(end, end + room) if size + BLANK_BYTES_MIN > room else None
-    position = blank.max if blank else end
-    queue_offset = state.topic_queue_table.get(event.queue, 0) if event.indexed else 0
-    changes = [Change("commit_log", None, Span(first, position + size))]
-    if event.indexed:
-        next_offset = queue_offset + len(event.sizes)
-        changes.append(Change("topic_queue_table", event.queue, next_offset))
+    segment_size = event.segment_size
+    places: list[Appended | None] = []
+    next_offsets: dict[TopicQueue, int] = {}
+    first, before = state.commit_log
+    end = before
+    for put in event.puts:
+        with_blank = put.size + BLANK_BYTES_MIN
+        if with_blank > segment_size:
+            places.append(None)
+            continue
+        room = segment_size - end % segment_size
+        blank = Span(end, end + room) if with_blank > room else None
+        position = blank.max if blank else end
+        queue, queue_offset = put.queue, 0
+        if put.indexed:
+            table = next_offsets if queue in next_offsets else state.topic_queue_table
+            queue_offset = table.get(queue, 0)
+            next_offsets[queue] = queue_offset + put.count
+        places.append(Appended(position, queue_offset, blank))
+        end = position + put.size
+    if end == before:
+        return Step(result=places)
+    changes = [Change("commit_log", None, Span(first, end))]
+    for queue, next_offset in next_offsets.items():
+        changes.append(Change("topic_queue_table", queue, next_offset))
     if not event.transient_store_pool:
-        changes.append(Change("committed_where", None, position + size))
-    return Step(tuple(changes), result=Appended(position, queue_offset, blank))
+        changes.append(Change("committed_where", None, end))
+    return Step(tuple(changes), result=places)
 
 
 def commit(state: LogState) -> Step:
@@ -205,21 +227,30 @@ def may_dispatch(state: LogState, end: int, sync_flush: bool) -> bool:
     return end <= (state.flushed_where if sync_flush else state.committed_where)
 
 
-def dispatch(state: LogState, event: Dispatch) -> Step:
-    """Log!Dispatch, of a batch once a record. A record's unit goes to its ConsumeQueue and makes
-    it visible.
+def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
+    """Log!Dispatch, of the next records in the log. A record's unit goes to its ConsumeQueue and
+    makes it visible.
 
-    The result is the Units to write from the event's queue offset on, or None: of a record
-    that enters no ConsumeQueue, or that has its unit already (LOG-003).
+    The result is by queue those that become visible: they follow each other. The others enter
+    no ConsumeQueue, or have their unit already (LOG-003).
     """
-    reput = Change("reput_from_offset", None, event.end)
-    span = state.consume_queue.get(event.queue, EMPTY)
-    if not event.indexed or has_unit(span, event.queue_offset):
-        return Step((reput,))
-    follows = span.min < span.max == event.queue_offset
-    first = span.min if follows else event.queue_offset
-    grown = Span(first, event.queue_offset + len(event.units))
-    return Step((reput, Change("consume_queue", event.queue, grown)), result=event.units)
+    of_queue: dict[TopicQueue, list[Dispatch]] = {}
+    for event in events:
+        if event.indexed:
+            of_queue.setdefault(event.queue, []).append(event)
+    changes = [Change("reput_from_offset", None, events[-1].end)]
+    for queue, records in list(of_queue.items()):
+        span = state.consume_queue.get(queue, EMPTY)
+        if has_unit(span, records[0].queue_offset):
+            records[:] = [each for each in records if not has_unit(span, each.queue_offset)]
+        if not records:
+            del of_queue[queue]
+            continue
+        begin = records[0].queue_offset
+        follows = span.min < span.max == begin
+        grown = Span(span.min if follows else begin, records[-1].queue_offset + 1)
+        changes.append(Change("consume_queue", queue, grown))
+    return Step(tuple(changes), result=of_queue)
 
 
 def has_unit(span: Span, queue_offset: int) -> bool:
@@ -227,19 +258,23 @@ def has_unit(span: Span, queue_offset: int) -> bool:
     return span.min < span.max and queue_offset < span.max
 
 
-def check_message(message: Record) -> PutStatus:
-    """The limits of one message, in the order in which 5.3.3 checks them
+def check_messages(messages: Sequence[Record]) -> PutStatus:
+    """The limits of messages of one topic, in the order in which 5.3.3 checks them
     (HookUtils.checkBeforePutMessage, MessageExtEncoder.encode)."""
-    topic_bytes = len(message.topic.encode())
-    if topic_bytes > V1_TOPIC_BYTES_MAX:
-        is_retry = message.topic.startswith(RETRY_TOPIC_PREFIX)
-        if not is_retry or topic_bytes > RETRY_TOPIC_BYTES_MAX:
-            return PutStatus.MESSAGE_ILLEGAL
-    if len(message.properties) > PROPERTIES_BYTES_MAX:
-        return PutStatus.PROPERTIES_SIZE_EXCEEDED
-    if len(message.body) > MAX_MESSAGE_SIZE:
+    if not _may_be_topic(messages[0].topic):
         return PutStatus.MESSAGE_ILLEGAL
+    for message in messages:
+        if len(message.properties) > PROPERTIES_BYTES_MAX:
+            return PutStatus.PROPERTIES_SIZE_EXCEEDED
+        if len(message.body) > MAX_MESSAGE_SIZE:
+            return PutStatus.MESSAGE_ILLEGAL
     return PutStatus.PUT_OK
+
+
+@lru_cache(maxsize=4096)
+def _may_be_topic(topic: Topic) -> bool:
+    is_retry = topic.startswith(RETRY_TOPIC_PREFIX)
+    return len(topic.encode()) <= (RETRY_TOPIC_BYTES_MAX if is_retry else V1_TOPIC_BYTES_MAX)
 
 
 def is_indexed(sys_flag: int) -> bool:
@@ -263,48 +298,57 @@ DELAY_LEVELS_MS: Final = parse_delay_levels(DELAY_LEVELS)
 
 def unit_tags_code(
     topic: Topic,
-    properties: str,
+    properties: bytes,
     store_timestamp: int,
     delay_levels: Sequence[int] = DELAY_LEVELS_MS,
 ) -> int:
     """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
     schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
-    level = int(find_property(properties, "DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
+    text = properties.decode(errors="replace")
+    level = int(find_property(text, "DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
     if level > 0:
         return store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
-    return tags_code(find_property(properties, "TAGS"))
-
-
-def dispatch_at(
-    messages: Sequence[Record],
-    sizes: Sequence[int],
-    place: Appended,
-    store_timestamp: int,
-    delay_levels: Sequence[int] = DELAY_LEVELS_MS,
-) -> Dispatch:
-    """The dispatch of records that got a place."""
-    units, position = [], place.position
-    for message, size in zip(messages, sizes, strict=True):
-        text = message.properties.decode(errors="replace")
-        code = unit_tags_code(message.topic, text, store_timestamp, delay_levels)
-        units.append(Unit(position, size, code))
-        position += size
-    first = messages[0]
-    return Dispatch(
-        (first.topic, first.queue_id),
-        place.queue_offset,
-        is_indexed(first.sys_flag),
-        tuple(units),
-        store_timestamp,
-        first.sys_flag,
-        tuple([message.properties for message in messages]),
-    )
+    return tags_code(find_property(text, "TAGS"))
 
 
 def dispatch_of(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
     """The dispatch of a record as it lies in the log."""
-    place = Appended(record.physical_offset, record.queue_offset)
-    return dispatch_at((record,), (record.size,), place, record.store_timestamp, delay_levels)
+    place = Placed(record, record.physical_offset, record.size, record.queue_offset)
+    (found,) = dispatches_at((place,), record.store_timestamp, delay_levels)
+    return found
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A record that got its place."""
+
+    record: Record  # as it came: it knows nothing of that
+    position: int
+    size: int
+    queue_offset: int
+
+
+def dispatches_at(
+    records: Iterable[Placed], store_timestamp: int, delay_levels: Sequence[int] = DELAY_LEVELS_MS
+) -> list[Dispatch]:
+    """The dispatches of records that were stored at a time."""
+    found = []
+    for one in records:
+        record = one.record
+        topic, sys_flag, properties = record.topic, record.sys_flag, record.properties
+        found.append(
+            Dispatch(
+                (topic, record.queue_id),
+                one.queue_offset,
+                sys_flag & TRANSACTION_TYPE not in _NOT_INDEXED,
+                one.position,
+                one.size,
+                unit_tags_code(topic, properties, store_timestamp, delay_levels),
+                store_timestamp,
+                sys_flag,
+                properties,
+            )
+        )
+    return found
 
 
 def check_offset(span: Span | None, offset: int) -> tuple[GetMessageStatus, int] | None:

@@ -9,8 +9,7 @@ All integers are big-endian (CommitLog.java, MessageExtEncoder.java, MessageDeco
     preparedTransactionOffset i64 · body (i32 + n) · topic (i8 or i16 + n) ·
     properties (i16 + n)
 
-A message is encoded before its place is known, and placed at append: `encode_record`, then
-`place`. A segment of the log ends with a blank: `encode_blank`.
+A segment of the log ends with a blank: `encode_blank`.
 """
 
 from __future__ import annotations
@@ -88,9 +87,8 @@ _OUTLINES = tuple(
     Struct(f">iIii4xqqi8x{born}x4xq{store}x16xi") for store in (4, 16) for born in (4, 16)
 )
 _BLANK = Struct(">iI")
-_PLACE = Struct(">qq")  # queueOffset, physicalOffset
-_PLACE_AT = 20
-_SYS_FLAG_LOW_AT = 39  # the lowest of its bytes
+_QUEUE_OFFSET_AT = 20
+_CRC = 0x7FFFFFFF  # CRC-32 without its highest bit: Java's int is never negative
 
 _FEW_UNITS = 12  # of a text: so few are hashed faster one by one
 _POWERS_OF_31 = tuple(pow(31, n, 1 << 32) for n in range(256))
@@ -120,7 +118,7 @@ NOWHERE = Host(bytes(4), 0)
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A message as it is stored. Offsets and the store timestamp may be given by `place`."""
+    """A message as it is stored. Offsets and the store timestamp may be given later."""
 
     topic: str
     body: bytes  # as stored: compressed where the system flag says so
@@ -173,62 +171,95 @@ class Bad:
     why: str
 
 
-def encode_record(record: Record) -> bytearray:
-    """The record's bytes, to be placed. Version 2 where the topic needs it.
+class Layout(msgspec.Struct, frozen=True):
+    """How the records of a topic lie in the log, from and at hosts with addresses of a length."""
 
-    Raises ValueError where the topic or the properties are longer than the format holds.
-    """
-    body, properties = record.body, record.properties
-    if len(properties) > PROPERTIES_BYTES_MAX:
-        raise ValueError(f"properties of {len(properties)} bytes, at most {PROPERTIES_BYTES_MAX}")
-    magic, topic = _topic_field(record.topic)
-    (born, born_port), (store, store_port) = record.born_host, record.store_host
-    layout, hosts_v6 = _BEFORE_BODY[len(born), len(store)]
-    before = layout.pack(
-        layout.size + len(body) + len(topic) + _I16.size + len(properties),
-        magic,
-        body_crc(body),
-        record.queue_id,
-        record.flag,
-        record.queue_offset,
-        record.physical_offset,
-        record.sys_flag & ~_HOSTS_V6 | hosts_v6,
-        record.born_timestamp,
-        born,
-        born_port,
-        record.store_timestamp,
-        store,
-        store_port,
-        record.reconsume_times,
-        record.prepared_transaction_offset,
-        len(body),
-    )
-    return bytearray().join((before, body, topic, _I16.pack(len(properties)), properties))
+    before_body: Struct
+    hosts_v6: int  # what the system flag says of the hosts
+    magic: int
+    topic: bytes  # with its length before it
+    overhead: int  # bytes of a record beside its body and its properties
+
+    def size(self, records: Iterable[Record]) -> int:
+        """The bytes of all the records."""
+        total = 0
+        for record in records:
+            total += self.overhead + len(record.body) + len(record.properties)
+        return total
+
+    def encode(
+        self,
+        pieces: list[bytes],
+        record: Record,
+        physical_offset: int,
+        queue_offset: int,
+        store_timestamp: int,
+    ) -> int:
+        """Add the bytes of a record, in pieces, with the place that it got. Result: their number.
+        Raises struct.error where its properties are longer than the format holds."""
+        body, properties = record.body, record.properties
+        born, born_port = record.born_host
+        store, store_port = record.store_host
+        body_bytes, properties_bytes = len(body), len(properties)
+        size = self.overhead + body_bytes + properties_bytes
+        before_body = self.before_body.pack(
+            size,
+            self.magic,
+            zlib.crc32(body) & _CRC,
+            record.queue_id,
+            record.flag,
+            queue_offset,
+            physical_offset,
+            record.sys_flag & ~_HOSTS_V6 | self.hosts_v6,
+            record.born_timestamp,
+            born,
+            born_port,
+            store_timestamp,
+            store,
+            store_port,
+            record.reconsume_times,
+            record.prepared_transaction_offset,
+            body_bytes,
+        )
+        pieces += before_body, body, self.topic, _I16.pack(properties_bytes), properties
+        return size
+
+
+def layout_of(record: Record) -> Layout:
+    """That of a record, and of others of its topic and its hosts. Version 2 where the topic needs
+    it. Raises ValueError where it is longer than the format holds."""
+    return _layout(record.topic, len(record.born_host[0]), len(record.store_host[0]))
 
 
 @lru_cache(maxsize=4096)
-def _topic_field(topic: str) -> tuple[int, bytes]:
-    """The magic, and the topic with its length before it."""
+def _layout(topic: str, born_bytes: int, store_bytes: int) -> Layout:
     data = topic.encode()
     if len(data) > TOPIC_BYTES_MAX:
         raise ValueError(f"a topic of {len(data)} bytes, at most {TOPIC_BYTES_MAX}")
-    if len(data) > V1_TOPIC_BYTES_MAX:
-        return _V2, _I16.pack(len(data)) + data
-    return _V1, bytes((len(data),)) + data
+    is_v2 = len(data) > V1_TOPIC_BYTES_MAX
+    field = (_I16.pack(len(data)) if is_v2 else bytes((len(data),))) + data
+    before_body, hosts_v6 = _BEFORE_BODY[born_bytes, store_bytes]
+    overhead = before_body.size + len(field) + _I16.size
+    return Layout(before_body, hosts_v6, _V2 if is_v2 else _V1, field, overhead)
 
 
-def place(
-    encoded: bytearray, queue_offset: int, physical_offset: int, store_timestamp: int
-) -> None:
-    """Write an encoded record's place into it, as append does under the log's lock."""
-    _PLACE.pack_into(encoded, _PLACE_AT, queue_offset, physical_offset)
-    born_host_bytes = 16 if encoded[_SYS_FLAG_LOW_AT] & _BORN_HOST_V6 else 4
-    _I64.pack_into(encoded, _HEAD.size + born_host_bytes + _PORT.size, store_timestamp)
+def encode_record(record: Record) -> bytes:
+    """The record's bytes.
+
+    Raises ValueError where the topic or the properties are longer than the format holds.
+    """
+    if len(record.properties) > PROPERTIES_BYTES_MAX:
+        what = f"properties of {len(record.properties)} bytes"
+        raise ValueError(f"{what}, at most {PROPERTIES_BYTES_MAX}")
+    place = record.physical_offset, record.queue_offset, record.store_timestamp
+    pieces: list[bytes] = []
+    layout_of(record).encode(pieces, record, *place)
+    return b"".join(pieces)
 
 
 def queue_offset_of(data: Buffer) -> int:
     """The queue offset, in messages, of a record as it lies in the log."""
-    return int(_PLACE.unpack_from(data, _PLACE_AT)[0])
+    return int(_I64.unpack_from(data, _QUEUE_OFFSET_AT)[0])
 
 
 def encode_blank(size: int) -> bytes:
@@ -344,7 +375,7 @@ def decode_outline(buffer: memoryview, at: int = 0) -> Outline | None:
         or (magic == _V1 and topic_bytes > V1_TOPIC_BYTES_MAX)
         or topic_end + 2 + properties_bytes != at + size
         or at + size > len(buffer)
-        or (body_bytes and zlib.crc32(buffer[topic_at - body_bytes : topic_at]) & 0x7FFFFFFF != crc)
+        or (body_bytes and zlib.crc32(buffer[topic_at - body_bytes : topic_at]) & _CRC != crc)
     ):
         return None
     # As Outline(...), at half its price: a tenth of the walk.
@@ -361,8 +392,8 @@ def _host(data: bytes, at: int, v6: int) -> tuple[Host, int]:
 
 
 def body_crc(body: Buffer) -> int:
-    """CRC-32 without its highest bit, so that Java's int is never negative."""
-    return zlib.crc32(body) & 0x7FFFFFFF
+    """The CRC of a body, as a record holds it."""
+    return zlib.crc32(body) & _CRC
 
 
 def offset_message_id(store_host: Host, physical_offset: int) -> str:
@@ -403,14 +434,12 @@ def decode_properties(text: str | bytes) -> dict[str, str]:
 def find_property(text: str, name: str) -> str:
     """The value of one property, as `decode_properties` gives it, without reading the others;
     empty where it is not there."""
-    head = name + _NAME_VALUE
-    at = text.rfind(head)
-    while at >= 0:
-        begin = at + len(head)
-        end = text.find(_PROPERTY, begin)
-        if end != begin < len(text) and (at == 0 or text[at - 1] == _PROPERTY):
-            return text[begin:end] if end >= 0 else text[begin:]
-        at = text.rfind(head, 0, at)
+    head = f"{_PROPERTY}{name}{_NAME_VALUE}"
+    before, found, behind = f"{_PROPERTY}{text}".rpartition(head)
+    while found:
+        if value := behind.partition(_PROPERTY)[0]:
+            return value
+        before, found, behind = before.rpartition(head)
     return ""
 
 

@@ -25,7 +25,7 @@ Where Apache 5.3.3 breaks a promise the reference keeps it:
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -117,9 +117,9 @@ class _Rescan:
 RESCAN: Final = _Rescan()  # the result of a redispatch that sends the walk back
 
 
-def recover(files: Files, state: RecoveryState) -> Iterator[tuple[Dispatch, Sequence[Unit]]]:
+def recover(files: Files, state: RecoveryState) -> Iterator[Dispatch]:
     """All of it: a function of what the files hold, and of nothing else. What is yielded are
-    the units to be written; `state`, a new one, becomes what was recovered.
+    the records whose units are to be written; `state`, a new one, becomes what was recovered.
 
     It writes nothing itself: whoever does not write either (`mqspec store check`) sees what
     recovery would do.
@@ -146,9 +146,8 @@ def recover(files: Files, state: RecoveryState) -> Iterator[tuple[Dispatch, Sequ
             if step.result is RESCAN:
                 is_walked = False
                 break
-            if step.result is not None:
-                assert scanned.record
-                yield scanned.record, step.result
+            if step.result:
+                yield step.result
 
     def unit(queue: TopicQueue, offset: int) -> Unit:
         is_loaded = offset < loaded.get(queue, EMPTY).max
@@ -178,9 +177,9 @@ def load(files: Files) -> Step:
 
 
 def redispatch(state: RecoveryState, event: Scanned, log_min: int) -> Step:
-    """Recovery!Redispatch. The result is the Units to write, None, or RESCAN: the record is
-    ahead of its queue, whose units before it were lost, so that the walk starts again from
-    `log_min`, where the log begins."""
+    """Recovery!Redispatch. The result is the record, if its unit is to be written, None, or
+    RESCAN: the record is ahead of its queue, whose units before it were lost, so that the walk
+    starts again from `log_min`, where the log begins."""
     advanced = Change("process_offset", None, event.end)
     if event.record is None:
         return Step((advanced,))
@@ -188,9 +187,9 @@ def redispatch(state: RecoveryState, event: Scanned, log_min: int) -> Step:
     if event.record.queue_offset > span.max and state.scan_from > log_min:
         back = (Change("scan_from", None, log_min), Change("process_offset", None, log_min))
         return Step(back, result=RESCAN)
-    step = dispatch(LogState(consume_queue=state.consume_queue), event.record)
+    step = dispatch(LogState(consume_queue=state.consume_queue), (event.record,))
     units = (change for change in step.changes if change.variable == "consume_queue")
-    return Step((advanced, *units), result=step.result)
+    return Step((advanced, *units), result=event.record if step.result else None)
 
 
 def end_recovery(state: RecoveryState, unit: Callable[[TopicQueue, int], Unit]) -> Step:

@@ -317,7 +317,7 @@ class _Check:
                 yield self._of_record("records without a unit", "LOG-006", why, dispatch)
             return  # of a topic without any ConsumeQueue: deleted
         unit = files.unit(dispatch.queue_offset)
-        if unit is not None and _matches(unit, dispatch.units[0]):
+        if unit is not None and _matches(unit, dispatch.unit):
             if files.span.min <= dispatch.queue_offset < files.span.max:
                 files.marks[dispatch.queue_offset - files.span.min] = True
         elif dispatch.queue_offset >= files.span.max:
@@ -354,11 +354,11 @@ class _Check:
             return *elsewhere, "no record begins there"
         dispatch = dispatch_of(record, self._delay_levels)
         if (dispatch.queue, dispatch.queue_offset) == (queue, queue_offset):
-            which = "size" if dispatch.units[0].size != unit.size else "tags code"
+            which = "size" if dispatch.unit.size != unit.size else "tags code"
             return *elsewhere, f"its {which} is not that of the record there"
         own = self.queues.get(dispatch.queue)
         owner = own.unit(dispatch.queue_offset) if own else None
-        if dispatch.queue == queue and owner == dispatch.units[0]:
+        if dispatch.queue == queue and owner == dispatch.unit:
             return "records with two units", "LOG-003", "another unit points to the same record"
         return *elsewhere, "the record there is another"
 
@@ -499,7 +499,7 @@ class _Check:
         )
         written: Counter[TopicQueue] = Counter()
         state = RecoveryState()
-        for dispatch, _ in recover(files_, state):
+        for dispatch in recover(files_, state):
             written[dispatch.queue] += 1
         dropped = {
             queue: span.max - state.consume_queue[queue].max for queue, span in loaded.items()
@@ -517,7 +517,7 @@ class _Check:
         return Finding(name, rule, why, self._log.path(position), position)
 
     def _of_record(self, name: str, rule: str, why: str, dispatch: Dispatch) -> Finding:
-        position = dispatch.units[0].position
+        position = dispatch.unit.position
         file = self._log.path(position)
         return Finding(name, rule, why, file, position, dispatch.queue, dispatch.queue_offset)
 

@@ -58,15 +58,18 @@ class CommitLog:
         """The record of `size` bytes at a position."""
         return decode_record(self._files.read(position, size))
 
-    def append(self, encoded: bytes, place: Appended) -> None:
-        """Write records at the place that core.log.append_message gave them. Raises OSError
-        where the disk has no room for them, and writes nothing then."""
-        if place.blank:
-            self._files.reserve(place.blank.min, BLANK_BYTES_MIN)
-        self._files.reserve(place.position, len(encoded))
-        if place.blank:
-            self._write(place.blank.min, encode_blank(place.blank.max - place.blank.min))
-        self._write(place.position, encoded)
+    def append(self, runs: Sequence[tuple[Appended, bytes]]) -> None:
+        """Write runs of records, each from the place on that core.log.append_message gave to
+        its first. Raises OSError where the disk has no room for them, and writes nothing then.
+        """
+        for place, encoded in runs:
+            if place.blank:
+                self._files.reserve(place.blank.min, BLANK_BYTES_MIN)
+            self._files.reserve(place.position, len(encoded))
+        for place, encoded in runs:
+            if place.blank:
+                self._write(place.blank.min, encode_blank(place.blank.max - place.blank.min))
+            self._write(place.position, encoded)
 
     def commit(self) -> None:
         """Write to the files what was appended."""

@@ -6,7 +6,7 @@ A unit is the record's position in the CommitLog (i64), its size (i32) and its t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import starmap
 from pathlib import Path
 from struct import Struct
@@ -28,7 +28,7 @@ class ConsumeQueue:
     def __init__(self, directory: Path, units_per_file: int, disk: Disk = DISK) -> None:
         self._files = MappedFileQueue(directory, units_per_file * UNIT_BYTES, disk)
         self._end: int | None = None  # byte behind the last unit; None: there is no file
-        self._dirty: Span | None = None  # bytes written since the last flush
+        self._dirty_from: int | None = None  # byte: from there on it was written, not flushed
 
     def check(self) -> None:
         """Raise UserError where the files are not those of a ConsumeQueue."""
@@ -57,24 +57,26 @@ class ConsumeQueue:
         data = self._files.read(queue_offset * UNIT_BYTES, count * UNIT_BYTES)
         return map(Unit._make, _UNIT.iter_unpack(data))
 
-    def put(self, queue_offset: int, units: Sequence[Unit]) -> None:
-        """Write units that follow each other. What is left out before them, at the head of the
-        first file or where units of expired records were lost, is filled with blank units:
-        readers take a unit with size 0 for the end."""
+    def put(self, queue_offset: int, units: Iterable[tuple[int, int, int]]) -> None:
+        """Write units, as the fields of each, that follow each other. What is left out before
+        them, at the head of the first file or where units of expired records were lost, is
+        filled with blank units: readers take a unit with size 0 for the end."""
         at = queue_offset * UNIT_BYTES
-        begin = end = self._files.start_of(at) if self._end is None else self._end
+        end = self._files.start_of(at) if self._end is None else self._end
+        begin = min(end, at)
         while end < at:
             following = min(at, self._files.start_of(end) + self._files.file_size)
             self._files.write(end, _BLANK * ((following - end) // UNIT_BYTES))
             end = following
         data = b"".join(starmap(_UNIT.pack, units))
-        self._dirty = Span(self._dirty.min if self._dirty else min(begin, at), at + len(data))
-        while data:
-            room = self._files.start_of(at) + self._files.file_size - at
+        while (room := self._files.room(at)) < len(data):
             self._files.write(at, data[:room])
-            at += len(data[:room])
-            data = data[room:]
-        self._end = at
+            at, data = at + room, data[room:]
+        self._files.write(at, data)
+        self._end = at + len(data)
+        # Last: a flush that another thread does meanwhile has not seen all of it.
+        if self._dirty_from is None or begin < self._dirty_from:
+            self._dirty_from = begin
 
     def delete_before(self, queue_offset: int) -> None:
         """Remove the files of units before a queue offset."""
@@ -87,17 +89,17 @@ class ConsumeQueue:
 
     @property
     def is_dirty(self) -> bool:
-        return self._dirty is not None
+        return self._dirty_from is not None
 
     def flush(self) -> None:
         """Return when all units are on disk. Another thread may ask for it."""
-        dirty, self._dirty = self._dirty, None
-        if dirty is None:
+        begin, self._dirty_from = self._dirty_from, None
+        if begin is None or self._end is None:
             return
         try:
-            self._files.flush(*dirty)
+            self._files.flush(begin, self._end)
         except OSError:
-            self._dirty = Span(dirty.min, max(dirty.max, self._dirty.max if self._dirty else 0))
+            self._dirty_from = begin
             raise
 
     def close(self) -> None:

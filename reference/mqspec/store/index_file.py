@@ -170,7 +170,6 @@ class IndexService:
         self._disk = disk
         self._files: list[IndexFile] = []  # ascending
         self._waiting: list[Dispatch] = []
-        self._waiting_count = 0  # of their records
         self.index_msg_timestamp = 0  # as in the checkpoint: the end of the last full file, ms
 
     def check(self) -> None:
@@ -201,15 +200,14 @@ class IndexService:
             else:
                 self._files.append(file)
 
-    def add(self, dispatch: Dispatch) -> None:
+    def add(self, dispatches: Sequence[Dispatch]) -> None:
         """Records, the next ones in the order of the log, are to be indexed.
 
         Raises OSError where too many wait that cannot be; these were not added then.
         """
-        if self._waiting_count >= WAITING_MAX:
+        if len(self._waiting) >= WAITING_MAX:
             self.build()
-        self._waiting.append(dispatch)
-        self._waiting_count += len(dispatch.units)
+        self._waiting += dispatches
 
     def build(self) -> None:
         """Index the records that were added, but for those that were indexed before. Raises
@@ -218,20 +216,16 @@ class IndexService:
             return
         header = self._last().header
         keys = [
-            (dispatch.queue[0], key, position, dispatch.store_timestamp)
+            (dispatch.queue[0], key, dispatch.position, dispatch.store_timestamp)
             for dispatch in self._waiting
-            for (position, _, _), properties in zip(
-                dispatch.units, dispatch.properties, strict=True
-            )
-            if not index.is_indexed_already(header, position)
-            for key in index.index_keys(dispatch.sys_flag, properties)
+            if not index.is_indexed_already(header, dispatch.position)
+            for key in index.index_keys(dispatch.sys_flag, dispatch.properties)
         ]
         if len(keys) < RUN_MIN:
             self._put_keys([Key(index.key_hash(topic, key), *at) for topic, key, *at in keys])
         else:
             self._put_run(*zip(*keys, strict=True))
         self._waiting.clear()
-        self._waiting_count = 0
 
     def _put_keys(self, keys: list[Key]) -> None:
         while keys:

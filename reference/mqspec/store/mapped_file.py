@@ -73,6 +73,10 @@ class MappedFileQueue:
         """Where the file starts that holds, or would hold, the position."""
         return position - position % self.file_size
 
+    def room(self, position: int) -> int:
+        """The bytes from a position to the end of its file."""
+        return self.file_size - position % self.file_size
+
     def file_at(self, position: int) -> mmap.mmap | None:
         """The bytes of the file that holds the position."""
         return self._files.get(position - position % self.file_size)

@@ -12,15 +12,16 @@ import os
 import time
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from mqrules import UserError
 from mqspec.core import log, recovery, retention
@@ -30,12 +31,13 @@ from mqspec.core.log import (
     Dispatch,
     GetMessageStatus,
     LogState,
+    Placed,
     PutStatus,
     Span,
     TopicQueue,
     Unit,
 )
-from mqspec.core.record import Record, encode_record, offset_message_ids, place
+from mqspec.core.record import Record, layout_of, offset_message_ids
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
 from mqspec.core.step import Step, apply, whole
@@ -92,17 +94,11 @@ class PutResult(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Stored(NamedTuple):
-    """A put that is not yet dispatched."""
+    """What was stored together, and is not yet dispatched."""
 
-    messages: Sequence[Record]
-    sizes: Sequence[int]  # of their records, bytes
-    place: Appended
+    records: Sequence[Placed]
+    end: int  # position behind the last one
     store_timestamp: int  # ms
-
-    @property
-    def end(self) -> int:
-        """The position behind the last record."""
-        return self.place.position + sum(self.sizes)
 
 
 class GetResult(NamedTuple):
@@ -126,8 +122,8 @@ class QueryResult(NamedTuple):
 class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
-    `on_arrival` is called with each message as it becomes visible, `on_step` with what recovery
-    found and then with each step of the log and its event, if that says more, before it is
+    `on_arrival` is called with messages of a queue as they become visible, `on_step` with what
+    recovery found and then with each step of the log, and what it dispatches, before it is
     carried out. `settle` is called after each put, to dispatch it and, with synchronous flush, to
     have it on disk first, now or soon; what it returns is how the put ended.
     """
@@ -141,8 +137,8 @@ class MessageStore:
     ) -> None:
         self.root = root
         self._disk = disk
-        self.on_arrival: Callable[[Dispatch], None] = lambda _: None
-        self.on_step: Callable[[Step, object], None] | None = None
+        self.on_arrival: Callable[[TopicQueue, Sequence[Dispatch]], None] = lambda *_: None
+        self.on_step: Callable[[Step, Sequence[Dispatch] | None], None] | None = None
         self.settle: Callable[[], PutStatus] = self._settle
         self._config = config
         self._clock_ms = clock_ms
@@ -212,77 +208,72 @@ class MessageStore:
         """Store one message; its offsets and its store timestamp are given here."""
         return self.put_batch((message,))
 
-    def put_together(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
-        """Store what arrived together, each put a message or a batch: those of one queue next
-        to each other, in their order."""
-        together: dict[Hashable, list[int]] = {}
-        for number, messages in enumerate(puts):
-            first = messages[0]
-            alike = (first.topic, first.queue_id, first.sys_flag)
-            together.setdefault(alike, []).append(number)
-        results: dict[int, PutResult] = {}
-        for numbers in together.values():
-            results.update(zip(numbers, self._put_alike([puts[n] for n in numbers]), strict=True))
-        return [results[number] for number in range(len(puts))]
-
     def put_batch(self, messages: Sequence[Record]) -> PutResult:
         """Store messages of one queue next to each other, all or none."""
+        return self.put_together((messages,))[0]
+
+    def put_together(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
+        """Store what arrived together, each put a message or a batch, in their order. One that
+        cannot be stored keeps no other from it."""
         if self._is_dispatch_stuck:
             self.reput()
         if self._is_dispatch_stuck or self._is_disk_full:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
-        encoded = []
-        for message in messages:
-            status = log.check_message(message)
+            return [PutResult(PutStatus.SERVICE_NOT_AVAILABLE)] * len(puts)
+        refused = {}
+        for number, messages in enumerate(puts):
+            status = log.check_messages(messages)
             if status is not PutStatus.PUT_OK:
-                return PutResult(status)
-            encoded.append(encode_record(message))
-        first, config = messages[0], self._config
-        indexed = log.is_indexed(first.sys_flag)
-        sizes = tuple(map(len, encoded))
-        append = log.Append(
-            (first.topic, first.queue_id),
-            sizes,
-            indexed,
-            config.segment_size,
-            config.transient_store_pool_enable,
-        )
-        step = log.append_message(self._state, append)
-        if step.result is None:
-            return PutResult(PutStatus.MESSAGE_ILLEGAL)
-        now = max(self._clock_ms(), self._written_at)
-        position, queue_offset, _ = step.result
-        positions = []
-        for data in encoded:
-            place(data, queue_offset, position, now)
-            positions.append(position)
-            position += len(data)
-            queue_offset += indexed
+                refused[number] = PutResult(status)
+        legal = [put for n, put in enumerate(puts) if n not in refused] if refused else puts
         try:
-            self._commit_log.append(b"".join(encoded), step.result)
+            results = self._append(legal)
         except OSError as error:
             _log.error("the log cannot grow: %s", error)
-            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)
-        self._carry(step)
-        self._pending.append(_Stored(messages, sizes, step.result, now))
-        self._written_at = now
-        message_ids = offset_message_ids(first.store_host, positions)
-        return PutResult(self.settle(), step.result.queue_offset, position, message_ids, now)
+            return [PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)] * len(puts)
+        settled = self.settle()
+        if settled is not PutStatus.PUT_OK:
+            results = [replace(each, status=settled) if each.end else each for each in results]
+        for number, result in refused.items():
+            results.insert(number, result)
+        return results
 
-    def _put_alike(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
-        if len(puts) == 1:
-            return [self.put_batch(puts[0])]
-        whole = self.put_batch(tuple(chain.from_iterable(puts)))
-        if not whole.message_ids:  # one of them may be the reason: the others are stored
-            return [self.put_batch(messages) for messages in puts]
-        parts, begin = [], 0
-        step = log.is_indexed(puts[0][0].sys_flag)
+    def _append(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
+        layouts, wanted = [], []
         for messages in puts:
-            end = begin + len(messages)
-            offset, ids = whole.queue_offset + begin * step, whole.message_ids[begin:end]
-            parts.append(msgspec.structs.replace(whole, queue_offset=offset, message_ids=ids))
-            begin = end
-        return parts
+            first = messages[0]
+            layout = layout_of(first)
+            queue, indexed = (first.topic, first.queue_id), log.is_indexed(first.sys_flag)
+            layouts.append(layout)
+            wanted.append(log.Put(queue, layout.size(messages), len(messages), indexed))
+        config = self._config
+        append = log.Append(wanted, config.segment_size, config.transient_store_pool_enable)
+        step = log.append_message(self._state, append)
+        now_ms = max(self._clock_ms(), self._written_at)
+        results = []
+        runs: list[tuple[Appended, list[bytes]]] = []
+        stored: list[Placed] = []
+        for messages, layout, put, place in zip(puts, layouts, wanted, step.result, strict=True):
+            if place is None:
+                results.append(PutResult(PutStatus.MESSAGE_ILLEGAL))
+                continue
+            if place.blank or not runs:
+                runs.append((place, []))
+            pieces = runs[-1][1]
+            position, queue_offset, positions = place.position, place.queue_offset, []
+            for message in messages:
+                size = layout.encode(pieces, message, position, queue_offset, now_ms)
+                stored.append(Placed(message, position, size, queue_offset))
+                positions.append(position)
+                position += size
+                queue_offset += put.indexed
+            ids = offset_message_ids(messages[0].store_host, positions)
+            results.append(PutResult(PutStatus.PUT_OK, place.queue_offset, position, ids, now_ms))
+        if stored:
+            self._commit_log.append([(place, b"".join(pieces)) for place, pieces in runs])
+            self._carry(step)
+            self._pending.append(_Stored(stored, position, now_ms))
+            self._written_at = now_ms
+        return results
 
     def reput(self) -> None:
         """Dispatch what may be dispatched (ReputMessageService)."""
@@ -290,7 +281,8 @@ class MessageStore:
             while self._pending and log.may_dispatch(
                 self._state, self._pending[0].end, self._config.sync_flush
             ):
-                self._dispatch(log.dispatch_at(*self._pending[0], self.delay_levels))
+                records, _, stored_at = self._pending[0]
+                self._dispatch(log.dispatches_at(records, stored_at, self.delay_levels))
                 self._pending.popleft()
             if self._is_dispatch_stuck:
                 self._index.build()
@@ -319,7 +311,7 @@ class MessageStore:
                 if position > end:
                     break
                 if record:
-                    self._index.add(self._commit_log.dispatch_of(record))
+                    self._index.add((self._commit_log.dispatch_of(record),))
                 self._index_from = position
                 walked += 1
         if walked != count:
@@ -560,11 +552,11 @@ class MessageStore:
         )
         state = RecoveryState()
         redispatched = 0
-        for dispatch, units in recovery.recover(files, state):
-            self._write_units(dispatch, units)
+        for dispatch in recovery.recover(files, state):
+            self._write_units(dispatch.queue, dispatch.queue_offset, (dispatch.unit,))
             redispatched += 1
             if not abort:
-                self._index.add(dispatch)
+                self._index.add((dispatch,))
         self._written_at = self._dispatched_at = state.store_timestamp
         if abort:
             self._index_from = state.scan_from
@@ -608,24 +600,27 @@ class MessageStore:
     def _consume_queue(self, directory: Path) -> ConsumeQueue:
         return ConsumeQueue(directory, self._config.consume_queue_units, self._disk)
 
-    def _dispatch(self, dispatch: Dispatch) -> None:
-        step = log.dispatch(self._state, dispatch)
-        if step.result:
-            self._write_units(dispatch, step.result)
-        self._carry(step, dispatch)
-        self._dispatched_at = dispatch.store_timestamp
-        if step.result:
-            self.on_arrival(dispatch)
+    def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
+        step = log.dispatch(self._state, dispatches)
+        for queue, visible in step.result.items():
+            units = [(each.position, each.size, each.tags_code) for each in visible]
+            self._write_units(queue, visible[0].queue_offset, units)
+        self._carry(step, dispatches)
+        self._dispatched_at = dispatches[-1].store_timestamp
+        for queue, visible in step.result.items():
+            self.on_arrival(queue, visible)
         if self._index_from is None:
-            self._index.add(dispatch)
+            self._index.add(dispatches)
 
-    def _write_units(self, dispatch: Dispatch, units: Sequence[Unit]) -> None:
-        consume_queue = self._consume_queues.get(dispatch.queue)
+    def _write_units(
+        self, queue: TopicQueue, queue_offset: int, units: Iterable[tuple[int, int, int]]
+    ) -> None:
+        consume_queue = self._consume_queues.get(queue)
         if consume_queue is None:
-            topic, queue_id = dispatch.queue
+            topic, queue_id = queue
             directory = self.root / "consumequeue" / topic / str(queue_id)
-            consume_queue = self._consume_queues[dispatch.queue] = self._consume_queue(directory)
-        consume_queue.put(dispatch.queue_offset, units)
+            consume_queue = self._consume_queues[queue] = self._consume_queue(directory)
+        consume_queue.put(queue_offset, units)
 
     def _unit(self, queue: TopicQueue, offset: int) -> Unit:
         return self._consume_queues[queue].unit(offset)
@@ -635,9 +630,9 @@ class MessageStore:
         record = self._commit_log.record(position, size)
         return record.store_timestamp if isinstance(record, Record) else 0
 
-    def _carry(self, step: Step, event: object = None) -> None:
+    def _carry(self, step: Step, events: Sequence[Dispatch] | None = None) -> None:
         if self.on_step:
-            self.on_step(step, event)
+            self.on_step(step, events)
         apply(self._state, step.changes)
 
     def _settle(self) -> PutStatus:

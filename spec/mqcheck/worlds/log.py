@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
 from mqcheck.worlds.terms import TOPIC, function
 from mqspec.core import log
-from mqspec.core.log import Append, Dispatch, LogState, Unit
+from mqspec.core.log import Append, Dispatch, LogState, Put, Unit
 from mqspec.core.record import BLANK_BYTES_MIN
 from mqspec.core.step import apply
 
@@ -92,18 +92,20 @@ class LogWorld(World):
     def append_message(self, queue: str, size: int) -> None:
         require(len(self.stored) < self.max_messages)
         step = log.append_message(self.broker, self._append(queue, size * self.unit_bytes))
-        require(step.result is not None)
+        (place,) = step.result
+        require(place is not None)
         apply(self.broker, step.changes)
-        if blank := step.result.blank:
+        if blank := place.blank:
             self.log += (Entry(BLANK, 0, blank.min, blank.max - blank.min, 0),)
-        place = step.result.queue_offset, step.result.position
-        entry = Entry(queue, *place, size * self.unit_bytes, len(self.stored) + 1)
+        entry = Entry(
+            queue, place.queue_offset, place.position, size * self.unit_bytes, len(self.stored) + 1
+        )
         self.log += (entry,)
         self.stored += (entry,)
 
     def fail_to_append(self, queue: str) -> None:
         step = log.append_message(self.broker, self._append(queue, self.segment_size))
-        require(step.result is None)
+        require(step.result == [None])
         apply(self.broker, step.changes)
 
     def commit(self) -> None:
@@ -119,27 +121,29 @@ class LogWorld(World):
         require(bool(at))
         event = self._dispatch(at[0])
         require(log.may_dispatch(self.broker, event.end, self.sync_flush))
-        step = log.dispatch(self.broker, event)
+        step = log.dispatch(self.broker, (event,))
         apply(self.broker, step.changes)
-        self._write(at[0], step.result)
+        self._write(at[0], event if step.result else None)
         # What the core lets consumers see of a queue is what was written to it.
         ends = {place: span.max for place, span in self.broker.consume_queue.items()}
         require(all(len(self.units[q]) == ends.get(place, 0) for q, place in self.queues.items()))
 
     def _append(self, queue: str, size: int) -> Append:
         place = self.queues[queue]
-        return Append(place, (size,), True, self.segment_size, self.transient_store_pool)
+        puts = (Put(place, size),)
+        return Append(puts, self.segment_size, self.transient_store_pool)
 
     def _dispatch(self, entry: Entry) -> Dispatch:
         is_blank = entry.queue == BLANK
         queue = NO_QUEUE if is_blank else self.queues[entry.queue]
-        unit = Unit(entry.position, entry.size, 0)
-        return Dispatch(queue, entry.queue_offset, not is_blank, (unit,), 0)
+        place = entry.position, entry.size
+        return Dispatch(queue, entry.queue_offset, not is_blank, *place, 0, 0)
 
-    def _write(self, entry: Entry, units: Sequence[Unit] | None) -> None:
+    def _write(self, entry: Entry, visible: Dispatch | None) -> None:
         """What a dispatch gave goes to the ConsumeQueue, at the entry's offset."""
-        if units is not None:
-            self.units[entry.queue] = (*self.units[entry.queue][: entry.queue_offset], *units)
+        if visible:
+            before = self.units[entry.queue][: entry.queue_offset]
+            self.units[entry.queue] = (*before, visible.unit)
 
     def _entries(self, entries: Iterable[Entry]) -> tuple[FrozenDict, ...]:
         return tuple(map(self._entry, entries))

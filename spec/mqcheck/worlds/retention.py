@@ -9,7 +9,7 @@ from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
 from mqcheck.worlds.terms import TOPIC, function
 from mqspec.core import log, retention
-from mqspec.core.log import EMPTY, Append, Dispatch, LogState, Span, TopicQueue, Unit
+from mqspec.core.log import EMPTY, Append, Dispatch, LogState, Put, Span, TopicQueue, Unit
 from mqspec.core.record import BLANK_BYTES_MIN
 from mqspec.core.retention import RetentionConfig, StoredSegment
 from mqspec.core.step import apply
@@ -77,14 +77,14 @@ class RetentionWorld(World):
     def put_message(self, queue: str) -> None:
         require(not self.is_disk_full and len(self.records) < self.max_records)
         place = self.queues[queue]
-        step = log.append_message(
-            self.broker, Append(place, (RECORD_BYTES,), True, self.segment_size)
-        )
+        puts = (Put(place, RECORD_BYTES),)
+        step = log.append_message(self.broker, Append(puts, self.segment_size))
         apply(self.broker, step.changes)
-        unit = Unit(step.result.position, RECORD_BYTES, 0)
-        self.records += ((queue, step.result.queue_offset, unit),)
-        event = Dispatch(place, step.result.queue_offset, True, (unit,), 0)
-        apply(self.broker, log.dispatch(self.broker, event).changes)
+        (stored,) = step.result
+        unit = Unit(stored.position, RECORD_BYTES, 0)
+        self.records += ((queue, stored.queue_offset, unit),)
+        event = Dispatch(place, stored.queue_offset, True, *unit, 0)
+        apply(self.broker, log.dispatch(self.broker, (event,)).changes)
 
     def grow_old(self, segment: int) -> None:
         require(segment not in self.old and segment != self._segments()[-1])
