@@ -77,7 +77,7 @@ def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     unique, keys = find_property(text, "UNIQ_KEY"), find_property(text, "KEYS")
     if unique and not keys:
         return (unique,)
-    return tuple([key for key in (unique, *keys.split(" ")) if key])
+    return tuple(filter(None, (unique, *keys.split(" "))))
 
 
 def key_hash(topic: Topic, key: str) -> int:

@@ -434,6 +434,8 @@ def decode_properties(text: str | bytes) -> dict[str, str]:
 def find_property(text: str, name: str) -> str:
     """The value of one property, as `decode_properties` gives it, without reading the others;
     empty where it is not there."""
+    if name not in text:
+        return ""
     head = f"{_PROPERTY}{name}{_NAME_VALUE}"
     before, found, behind = f"{_PROPERTY}{text}".rpartition(head)
     while found:

@@ -214,11 +214,14 @@ class IndexService:
         OSError where there is no room for another file: the rest goes on waiting."""
         if not self._waiting:
             return
-        header = self._last().header
+        header, waiting = self._last().header, self._waiting
+        if index.is_indexed_already(header, waiting[0].position):  # an earlier start did it
+            waiting = [
+                each for each in waiting if not index.is_indexed_already(header, each.position)
+            ]
         keys = [
             (dispatch.queue[0], key, dispatch.position, dispatch.store_timestamp)
-            for dispatch in self._waiting
-            if not index.is_indexed_already(header, dispatch.position)
+            for dispatch in waiting
             for key in index.index_keys(dispatch.sys_flag, dispatch.properties)
         ]
         if len(keys) < RUN_MIN:

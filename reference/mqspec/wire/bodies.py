@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import struct
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from struct import Struct
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -319,8 +319,8 @@ class BatchMessage(msgspec.Struct, frozen=True, gc=False):
     flag: int = 0
 
 
-_BATCH_HEAD = Struct(">iiiii")  # total, magic 0, CRC 0, flag, body length
-_I16 = Struct(">h")
+_BATCH_HEAD = struct.Struct(">iiiii")  # total, magic 0, CRC 0, flag, body length
+_I16 = struct.Struct(">h")
 
 
 def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
@@ -340,21 +340,21 @@ def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
 def decode_batch(body: bytes) -> list[BatchMessage]:
     """The messages of request 320's body. Raises BodyError."""
     messages: list[BatchMessage] = []
-    at = 0
-    while at < len(body):
-        if at + _BATCH_HEAD.size > len(body):
-            raise BodyError(f"a batch that ends at byte {len(body)}")
-        total, _, _, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
-        body_at = at + _BATCH_HEAD.size
-        properties_at = body_at + body_bytes + _I16.size
-        if body_bytes < 0 or properties_at > len(body):
-            raise BodyError(f"a message of {body_bytes} bytes in a batch of {len(body)}")
-        (properties_bytes,) = _I16.unpack_from(body, properties_at - _I16.size)
-        end = properties_at + properties_bytes
-        if properties_bytes < 0 or end != at + total or end > len(body):
-            raise BodyError(f"a message of {total} bytes, its lengths add up to {end - at}")
-        messages.append(
-            BatchMessage(body[body_at : body_at + body_bytes], body[properties_at:end], flag)
-        )
-        at = end
+    at, whole = 0, len(body)
+    try:
+        while at < whole:
+            total, _, _, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
+            body_at = at + _BATCH_HEAD.size
+            body_end = body_at + body_bytes
+            if body_bytes < 0:
+                raise BodyError(f"a message of {body_bytes} bytes in a batch of {whole}")
+            (properties_bytes,) = _I16.unpack_from(body, body_end)
+            properties_at = body_end + _I16.size
+            end = properties_at + properties_bytes
+            if properties_bytes < 0 or end != at + total or end > whole:
+                raise BodyError(f"a message of {total} bytes, its lengths add up to {end - at}")
+            messages.append(BatchMessage(body[body_at:body_end], body[properties_at:end], flag))
+            at = end
+    except struct.error:
+        raise BodyError(f"a batch that ends at byte {whole}, in the middle of a message") from None
     return messages
