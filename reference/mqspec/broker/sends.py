@@ -1,5 +1,5 @@
-"""Sends that arrive together are stored together: what a put costs beside its messages, the
-step of the log and its dispatch, is paid once for all of a queue."""
+"""Sends that arrive together are stored together: what the step of the log and its dispatch
+cost beside their messages is paid once for all."""
 
 from __future__ import annotations
 

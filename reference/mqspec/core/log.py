@@ -140,6 +140,15 @@ class Appended(msgspec.Struct, frozen=True):
     blank: Span | None = None  # the end of the segment before, where it was closed
 
 
+class Placed(msgspec.Struct, frozen=True):
+    """A record that got its place."""
+
+    record: Record  # as it came: it knows nothing of that
+    position: int
+    size: int
+    queue_offset: int
+
+
 class Dispatch(msgspec.Struct, frozen=True):
     """A record of the log, as the dispatcher sees it."""
 
@@ -238,19 +247,19 @@ def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
     for event in events:
         if event.indexed:
             of_queue.setdefault(event.queue, []).append(event)
+    visible: dict[TopicQueue, list[Dispatch]] = {}
     changes = [Change("reput_from_offset", None, events[-1].end)]
-    for queue, records in list(of_queue.items()):
+    for queue, records in of_queue.items():
         span = state.consume_queue.get(queue, EMPTY)
         if has_unit(span, records[0].queue_offset):
-            records[:] = [each for each in records if not has_unit(span, each.queue_offset)]
-        if not records:
-            del of_queue[queue]
-            continue
-        begin = records[0].queue_offset
-        follows = span.min < span.max == begin
-        grown = Span(span.min if follows else begin, records[-1].queue_offset + 1)
-        changes.append(Change("consume_queue", queue, grown))
-    return Step(tuple(changes), result=of_queue)
+            records = [each for each in records if not has_unit(span, each.queue_offset)]
+        if records:
+            begin = records[0].queue_offset
+            follows = span.min < span.max == begin
+            grown = Span(span.min if follows else begin, records[-1].queue_offset + 1)
+            changes.append(Change("consume_queue", queue, grown))
+            visible[queue] = records
+    return Step(tuple(changes), result=visible)
 
 
 def has_unit(span: Span, queue_offset: int) -> bool:
@@ -311,22 +320,6 @@ def unit_tags_code(
     return tags_code(find_property(text, "TAGS"))
 
 
-def dispatch_of(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
-    """The dispatch of a record as it lies in the log."""
-    place = Placed(record, record.physical_offset, record.size, record.queue_offset)
-    (found,) = dispatches_at((place,), record.store_timestamp, delay_levels)
-    return found
-
-
-class Placed(msgspec.Struct, frozen=True):
-    """A record that got its place."""
-
-    record: Record  # as it came: it knows nothing of that
-    position: int
-    size: int
-    queue_offset: int
-
-
 def dispatches_at(
     records: Iterable[Placed], store_timestamp: int, delay_levels: Sequence[int] = DELAY_LEVELS_MS
 ) -> list[Dispatch]:
@@ -339,7 +332,7 @@ def dispatches_at(
             Dispatch(
                 (topic, record.queue_id),
                 one.queue_offset,
-                sys_flag & TRANSACTION_TYPE not in _NOT_INDEXED,
+                is_indexed(sys_flag),
                 one.position,
                 one.size,
                 unit_tags_code(topic, properties, store_timestamp, delay_levels),
@@ -348,6 +341,13 @@ def dispatches_at(
                 properties,
             )
         )
+    return found
+
+
+def dispatch_of(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
+    """The dispatch of a record as it lies in the log."""
+    place = Placed(record, record.physical_offset, record.size, record.queue_offset)
+    (found,) = dispatches_at((place,), record.store_timestamp, delay_levels)
     return found
 
 
