@@ -98,11 +98,14 @@ class Healthy:
         pull = {"consumerGroup": "HG", "topic": self._topic, "queueId": "0", "queueOffset": offset,
                 "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "subVersion": "0",
                 "suspendTimeoutMillis": "0", "subscription": "*"}  # fmt: skip
-        async with asyncio.timeout(DEADLINE_S):
-            while (
-                found := await self._ask(broker, RequestCode.PULL_MESSAGE, pull, codes=(0, 19))
-            ).code:
-                await asyncio.sleep(0.005)
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                while (
+                    found := await self._ask(broker, RequestCode.PULL_MESSAGE, pull, codes=(0, 19))
+                ).code:
+                    await asyncio.sleep(0.005)
+        except TimeoutError as error:
+            raise TimeoutError(f"no answer with the message in {DEADLINE_S} s") from error
         assert [record.body for record in decode_messages(found.body)] == [body]
         await self._ask(nameserver, RequestCode.GET_BROKER_CLUSTER_INFO, {})
 
