@@ -277,6 +277,42 @@ def test_where_the_disk_is_full_nothing_is_lost(
     store.close()
 
 
+def over_queues() -> list[list[Record]]:
+    """Nine messages that came together, over three queues."""
+    return [[message(f"q{queue_id}-{n}", queue_id)] for n in range(3) for queue_id in range(3)]
+
+
+def test_what_came_together_is_refused_together_where_the_log_has_no_room(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(message("first"))
+    puts = [*over_queues(), [message("long", pad=SMALL.segment_size - 500)]]
+    with monkeypatch.context() as patch:
+        patch.setattr(DISK, "allocate", _full_disk)
+        refused = store.put_together(puts)
+        assert {result.status for result in refused} == {PutStatus.CREATE_MAPPED_FILE_FAILED}
+        assert store.put(message("short")).queue_offset == 1  # where the others would have been
+    assert {result.status for result in store.put_together(puts)} == {PutStatus.PUT_OK}
+    assert keys(store) == ["first", "short", "q0-0", "q0-1", "q0-2", "long"]
+    assert not violations(contents(store.root))
+
+
+def test_what_came_together_waits_together_where_one_queue_has_no_room(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(message("first"))
+    with monkeypatch.context() as patch:
+        patch.setattr(DISK, "create", _full_disk)
+        results = store.put_together(over_queues())
+        assert {result.status for result in results} == {PutStatus.PUT_OK}
+        assert [keys(store, queue_id) for queue_id in range(3)] == [["first"], [], []]
+        assert store.put(message("too")).status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert store.put(message("last")).status is PutStatus.PUT_OK
+    assert keys(store) == ["first", "q0-0", "q0-1", "q0-2", "last"]
+    assert keys(store, 1) == ["q1-0", "q1-1", "q1-2"]
+    assert not violations(contents(store.root))
+
+
 def test_what_is_in_the_transient_store_pool_is_lost_by_a_kill(tmp_path: Path) -> None:
     config = replace(SMALL, transient_store_pool_enable=True)
     store = new_store(tmp_path / "a", config)
