@@ -31,7 +31,9 @@ from mqspec.core.record import (
     tags_code,
 )
 from mqspec.store import GetMessageStatus, MessageStore, PutStatus, StoreConfig
+from mqspec.store.consume_queue import ConsumeQueue
 from mqspec.store.files import DISK
+from mqspec.store.mapped_file import MappedFileQueue
 from mqspec.store.message_store import Boundary
 
 
@@ -311,6 +313,26 @@ def test_what_came_together_waits_together_where_one_queue_has_no_room(
     assert keys(store) == ["first", "q0-0", "q0-1", "q0-2", "last"]
     assert keys(store, 1) == ["q1-0", "q1-1", "q1-2"]
     assert not violations(contents(store.root))
+
+
+def test_a_flush_in_the_middle_of_a_write_leaves_its_queue_to_be_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As another thread may do it."""
+    queue = ConsumeQueue(tmp_path, 20)
+    write = MappedFileQueue.write
+
+    def flushed_before(files: MappedFileQueue, position: int, data: bytes) -> None:
+        queue.flush()
+        write(files, position, data)
+
+    monkeypatch.setattr(MappedFileQueue, "write", flushed_before)
+    for offset in range(2):
+        queue.put(offset, [(100 * offset, 100, 0)])
+        assert queue.is_dirty
+    queue.flush()
+    assert not queue.is_dirty
+    queue.close()
 
 
 def test_what_is_in_the_transient_store_pool_is_lost_by_a_kill(tmp_path: Path) -> None:
