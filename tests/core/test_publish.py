@@ -8,7 +8,15 @@ import pytest
 from msgspec import structs
 
 from mqspec.core.metadata import BrokerConfig, MetadataState, Perm, TopicConfig, system_topics
-from mqspec.core.publish import Send, check_send, own_properties, stamp_of, stamped, with_unique_key
+from mqspec.core.publish import (
+    Send,
+    batched,
+    check_send,
+    own_properties,
+    stamp_of,
+    stamped,
+    with_unique_key,
+)
 from mqspec.core.record import SysFlag, decode_properties
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
@@ -161,6 +169,8 @@ def test_a_stamp_counts_more_than_what_the_producer_says() -> None:
 def test_only_the_broker_makes_checkpoints() -> None:
     assert own_properties("A\x011\x02POP_CK\x01forged\x02") == "A\x011\x02"
     assert own_properties("A\x011") == "A\x011"
+    assert batched(b"A\x01\xff\x02B\x012", b"C\x013\x02") == b"A\x01\xff\x02B\x012\x02C\x013\x02"
+    assert batched(b"POP_CK\x01forged\x02A\x011", b"C\x013") == b"A\x011\x02\x02C\x013"
 
 
 @pytest.mark.parametrize("properties", ["", "TAGS\x01A", "TAGS\x01A\x02"])

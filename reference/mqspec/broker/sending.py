@@ -18,8 +18,8 @@ from mqspec.core.publish import (
     PUT_REFUSALS,
     STAMP,
     Send,
+    batched,
     check_send,
-    own_properties,
     stamp_of,
     stamped,
     with_unique_key,
@@ -198,11 +198,7 @@ def _place(broker: Broker, message: Record, now_ms: int) -> Record | PutStatus:
 
 
 def _of_batch(batch: Record, one: BatchMessage) -> Record:
-    """A message of a batch: with its own properties, and then those beside it."""
-    own = one.properties
-    if own.find(b"POP_CK") >= 0:  # faster than `in`
-        own = own_properties(own.decode(errors="replace")).encode()
-    properties = b"\x02".join((own, batch.properties))
+    properties = batched(one.properties, batch.properties)
     return msgspec.structs.replace(batch, body=one.body, properties=properties, flag=one.flag)
 
 

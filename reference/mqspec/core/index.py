@@ -74,10 +74,8 @@ def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
         return ()
     text = properties.decode(errors="replace")
-    unique, keys = find_property(text, "UNIQ_KEY"), find_property(text, "KEYS")
-    if unique and not keys:
-        return (unique,)
-    return tuple(filter(None, (unique, *keys.split(" "))))
+    keys = (find_property(text, "UNIQ_KEY"), *find_property(text, "KEYS").split(" "))
+    return tuple(filter(None, keys))
 
 
 def key_hash(topic: Topic, key: str) -> int:

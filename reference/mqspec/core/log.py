@@ -251,7 +251,7 @@ def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
     changes = [Change("reput_from_offset", None, events[-1].end)]
     for queue, records in of_queue.items():
         span = state.consume_queue.get(queue, EMPTY)
-        if has_unit(span, records[0].queue_offset):
+        if has_unit(span, records[0].queue_offset):  # only where it is done again
             records = [each for each in records if not has_unit(span, each.queue_offset)]
         if records:
             begin = records[0].queue_offset

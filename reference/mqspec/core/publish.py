@@ -44,6 +44,7 @@ STAMP: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 
 _STAMP: Final = encode_properties(STAMP)
 _POP_CK: Final = "POP_CK\x01"
+_POP_CK_BYTES: Final = _POP_CK.encode()
 
 _ILLEGAL = Refusal(
     ResponseCode.MESSAGE_ILLEGAL,
@@ -187,6 +188,14 @@ def own_properties(properties: str) -> str:
     kept = decode_properties(properties)
     kept.pop("POP_CK", None)
     return encode_properties(kept)
+
+
+def batched(own: bytes, beside: bytes) -> bytes:
+    """The properties of a message of a batch as they are stored: its own, as they came, and
+    those beside the batch."""
+    if own.find(_POP_CK_BYTES) >= 0:  # faster than `in`
+        own = own_properties(own.decode(errors="replace")).encode()
+    return b"\x02".join((own, beside))
 
 
 def with_unique_key(properties: str, made: Callable[[], str]) -> tuple[str, str]:

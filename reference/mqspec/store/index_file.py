@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import islice, starmap
+from itertools import dropwhile, islice, starmap
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -214,11 +214,10 @@ class IndexService:
         OSError where there is no room for another file: the rest goes on waiting."""
         if not self._waiting:
             return
-        header, waiting = self._last().header, self._waiting
-        if index.is_indexed_already(header, waiting[0].position):  # an earlier start did it
-            waiting = [
-                each for each in waiting if not index.is_indexed_already(header, each.position)
-            ]
+        header = self._last().header
+        waiting = dropwhile(
+            lambda each: index.is_indexed_already(header, each.position), self._waiting
+        )
         keys = [
             (dispatch.queue[0], key, dispatch.position, dispatch.store_timestamp)
             for dispatch in waiting
