@@ -30,7 +30,7 @@ from mqspec.wire.bodies import BodyError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import HeaderError
 
-TURN_S: Final = 0.02  # how long requests are worked on before all connections are looked at
+TURN_S: Final = 0.05  # how long requests are worked on before all connections are looked at
 
 S = TypeVar("S")
 Served: TypeAlias = Answer | Awaitable[Answer]

@@ -171,7 +171,7 @@ def _send(
     return None
 
 
-def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
+def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
     """The answer to a send whose put is done."""
     if put.status in PUT_REFUSALS:
         return _refused(send.request, put.status)

@@ -37,7 +37,7 @@ class Sends:
     def __init__(
         self,
         store: MessageStore,
-        answer: Callable[[Checked, PutResult], Served],
+        answer: Callable[[Checked, PutResult, Connection, RemotingCommand], Served],
         together: int = TOGETHER_MAX,
     ) -> None:
         self._store, self._answer = store, answer
@@ -65,10 +65,7 @@ class Sends:
                 send.connection.serve(send.request, partial(_fail, error))
         else:
             for send, put in zip(sends, puts, strict=True):
-                send.connection.serve(send.request, partial(self._answered, send, put))
-
-    def _answered(self, send: Checked, put: PutResult, *_: object) -> Served:
-        return self._answer(send, put)
+                send.connection.serve(send.request, partial(self._answer, send, put))
 
 
 def _fail(error: Exception, *_: object) -> Served:

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import structs
 
 from mqspec.core.log import SCHEDULE_TOPIC, Span
-from mqspec.core.record import Record, decode_properties, encode_properties
+from mqspec.core.record import Record, decode_properties, encode_properties, mentions
 from mqspec.core.step import Change, Step
 
 DELIVER_INTERVAL_MS: Final = 100  # how often each queue is looked at
@@ -73,7 +73,7 @@ def schedule_message(levels: Sequence[int], message: Record) -> Record:
     A level makes the message's timer properties void. Raises ValueError where the level is no
     number.
     """
-    if _LEVEL_NAME not in message.properties:
+    if not mentions(message.properties, _LEVEL_NAME):
         return message  # most messages: their properties need not be read
     properties = decode_properties(message.properties)
     level = min(delay_level(properties), len(levels))

@@ -33,7 +33,7 @@ from mqspec.core.metadata import (
     create_topic_in_send,
     find_subscription_group,
 )
-from mqspec.core.record import decode_properties, encode_properties, find_property
+from mqspec.core.record import decode_properties, encode_properties, find_property, mentions
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.step import Change, Step
 from mqspec.core.types import Topic
@@ -193,7 +193,7 @@ def own_properties(properties: str) -> str:
 def batched(own: bytes, beside: bytes) -> bytes:
     """The properties of a message of a batch as they are stored: its own, as they came, and
     those beside the batch."""
-    if own.find(_POP_CK_BYTES) >= 0:  # faster than `in`
+    if mentions(own, _POP_CK_BYTES):
         own = own_properties(own.decode(errors="replace")).encode()
     return b"\x02".join((own, beside))
 

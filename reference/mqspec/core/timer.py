@@ -32,7 +32,7 @@ from msgspec import structs
 from mqspec.core.delay import REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES, delay_level
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
 from mqspec.core.metadata import BrokerConfig, MetadataState
-from mqspec.core.record import Host, Record, decode_properties, encode_properties
+from mqspec.core.record import Host, Record, decode_properties, encode_properties, mentions
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import BrokerName, Group, Topic
@@ -84,7 +84,7 @@ def schedule_timer(config: BrokerConfig, message: Record, now_ms: int) -> Record
 
     Of several properties the delay in seconds counts first, then the one in ms (TIMER-003).
     """
-    if _MARK not in message.properties:
+    if not mentions(message.properties, _MARK):
         return message  # most messages: their properties need not be read
     properties = decode_properties(message.properties)
     if OUT_MS in properties or delay_level(properties) > 0:

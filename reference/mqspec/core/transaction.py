@@ -31,7 +31,7 @@ from msgspec import structs
 from mqspec.core.delay import HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, delay_level
 from mqspec.core.log import TRANSACTION_TYPE, Span
 from mqspec.core.metadata import BrokerConfig
-from mqspec.core.record import Record, SysFlag, decode_properties, encode_properties
+from mqspec.core.record import Record, SysFlag, decode_properties, encode_properties, mentions
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Change, Step
 from mqspec.core.types import Group, Topic
@@ -114,7 +114,7 @@ class PutBack(NamedTuple):
 def is_prepared(message: Record) -> bool:
     """Whether a send is a half message. What old clients send back to a retry topic is not,
     though it has the mark."""
-    if _MARKER not in message.properties:
+    if not mentions(message.properties, _MARKER):
         return False
     properties = decode_properties(message.properties)
     sent_back = message.reconsume_times > 0 and delay_level(properties) > 0
