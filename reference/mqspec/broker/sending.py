@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
 
-class SendHeader(msgspec.Struct, rename="camel"):
+class SendHeader(msgspec.Struct, rename="camel", gc=False):
     """The fields of 10 and 324, but for maxReconsumeTimes, which few have."""
 
     topic: str
@@ -80,6 +80,7 @@ SendHeaderV2: Final = cast(
             for one in msgspec.structs.fields(SendHeader)
         ],
         rename=_V2_NAMES,
+        gc=False,
     ),
 )
 """The same in 310, 320 and 325."""

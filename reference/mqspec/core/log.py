@@ -115,7 +115,7 @@ class LogState:
     consume_queue: dict[TopicQueue, Span] = field(default_factory=dict)  # queue offsets
 
 
-class Put(msgspec.Struct, frozen=True):
+class Put(msgspec.Struct, frozen=True, gc=False):
     """A message, or a batch, for one queue."""
 
     queue: TopicQueue
@@ -132,7 +132,7 @@ class Append(msgspec.Struct, frozen=True):
     transient_store_pool: bool = False
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(msgspec.Struct, frozen=True, gc=False):
     """The place that a put got: of a batch, that of its first record."""
 
     position: int
@@ -140,7 +140,7 @@ class Appended(msgspec.Struct, frozen=True):
     blank: Span | None = None  # the end of the segment before, where it was closed
 
 
-class Placed(msgspec.Struct, frozen=True):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """A record that got its place."""
 
     record: Record  # as it came: it knows nothing of that
@@ -149,7 +149,7 @@ class Placed(msgspec.Struct, frozen=True):
     queue_offset: int
 
 
-class Dispatch(msgspec.Struct, frozen=True):
+class Dispatch(msgspec.Struct, frozen=True, gc=False):
     """A record of the log, as the dispatcher sees it."""
 
     queue: TopicQueue

@@ -83,7 +83,7 @@ PUT_CODES: Final = {
 """How a put that stored its message is answered: a code that is not 0 is no failure."""
 
 
-class Send(msgspec.Struct, frozen=True):
+class Send(msgspec.Struct, frozen=True, gc=False):
     """A producer's message, or batch of messages, for one topic."""
 
     topic: Topic

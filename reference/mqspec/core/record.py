@@ -117,7 +117,7 @@ class Host(NamedTuple):
 NOWHERE = Host(bytes(4), 0)
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """A message as it is stored. Offsets and the store timestamp may be given later."""
 
     topic: str
