@@ -1,6 +1,6 @@
 """The benchmark: figures of the reference and of `mqspec check`, each with its bound.
 
-    python3 run.py bench [--only PART ...] [--rounds 5] [--messages 20000]
+    python3 run.py bench [--only PART ...] [--rounds 5] [--messages 100000]
 
 Parts: `speed` beside Apache RocketMQ 5.3.3; `flat`, the cost of a message in stores of all
 sizes; `recover`, an abnormal recovery; `check`, the quick tier, and the runner beside TLC.
@@ -56,7 +56,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--rounds", type=int, default=5, help="measured ones")
     parser.add_argument(
-        "--messages", type=int, default=20_000, help="of a round's largest work, in speed"
+        "--messages", type=int, default=100_000, help="of a round's largest work, in speed"
     )
     return parser.parse_args()
 
