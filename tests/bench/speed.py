@@ -86,7 +86,8 @@ def _measure(
             found: dict[str, float] = {}
             for work in CLIENTS:
                 topic = "_".join((f"Round{number}", *work))
-                found |= _run([*client, "Bench", one.nameserver, topic], work, messages, number > 0)
+                command = [*client, "Bench", one.nameserver, topic]
+                found |= run_client(command, work, messages, number > 0)
             one.pause()
             print(f"round {number} {one.name}: {found}")
             if number:
@@ -95,7 +96,7 @@ def _measure(
     return rates
 
 
-def _run(
+def run_client(
     command: Sequence[str], work: Mapping[str, float], messages: int, is_measured: bool
 ) -> dict[str, float]:
     """Messages a second, by work. No send may fail, but those to a broker that is not warm yet."""

@@ -18,6 +18,7 @@ from contestants import Contestant
 from figures import Figure
 from fill import QUEUES, fill, topics
 from load import PULLED, Load, pull, pulled, send
+from speed import run_client
 
 from mqspec.service import clock_ms
 from mqspec.store.message_store import MessageStore, StoreConfig
@@ -38,6 +39,28 @@ from mqspec.wire.codec import RemotingCommand
 def test_a_figure_is_within_its_bounds_or_not(figure: Figure, holds: bool) -> None:
     assert figure.holds is figure.plain["holds"] is holds
     assert figure.line.endswith("holds" if holds else "MISSED")
+
+
+def client(failures: int, code: int) -> list[str]:
+    """One that says of each work that some of its sends failed, and ends with a code."""
+    said = (
+        f"print('WARNING: of a library'); [print(w.replace('=', ' '), {failures}) for w in works]"
+    )
+    return [sys.executable, "-c", f"import sys; works = sys.argv[2:]; {said}; sys.exit({code})"]
+
+
+def test_a_client_tells_its_rates() -> None:
+    work = {"batch": 0.5, "consume": 0.0}
+    assert run_client(client(0, 0), work, 100, is_measured=True) == {"batch": 50, "consume": 0}
+    assert run_client(client(3, 0), work, 100, is_measured=False) == {"batch": 50, "consume": 0}
+
+
+@pytest.mark.parametrize(("failures", "code", "is_measured"), [(3, 0, True), (0, 1, False)])
+def test_a_client_whose_sends_fail_ends_the_benchmark(
+    failures: int, code: int, is_measured: bool
+) -> None:
+    with pytest.raises(SystemExit, match="async=100: WARNING"):
+        run_client(client(failures, code), {"async": 1.0}, 100, is_measured)
 
 
 @pytest.mark.parametrize("messages", [1, 8, 1_000])
