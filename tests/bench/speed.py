@@ -83,16 +83,16 @@ def _measure(
     for number in range(rounds + 1):
         for one in contestants:
             one.resume()
-            found: dict[str, float] = {}
+            print(f"round {number} {one.name}:", end="", flush=True)
             for work in CLIENTS:
                 topic = "_".join((f"Round{number}", *work))
                 command = [*client, "Bench", one.nameserver, topic]
-                found |= run_client(command, work, messages, number > 0)
+                for name, rate in run_client(command, work, messages, number > 0).items():
+                    print(f" {name} {rate}", end="", flush=True)
+                    if number:
+                        rates[one.name][name].append(rate)
+            print()
             one.pause()
-            print(f"round {number} {one.name}: {found}")
-            if number:
-                for name, rate in found.items():
-                    rates[one.name][name].append(rate)
     return rates
 
 
@@ -108,7 +108,7 @@ def run_client(
     failed = any(int(failures) for _, _, failures in lines)
     if done.returncode or (failed and is_measured):
         said = done.stderr.strip() or done.stdout.strip()
-        sys.exit(f"bench: {' '.join((*command[-2:], *counts))}: {said}")
+        sys.exit(f"\nbench: {' '.join(counts)}: {said}")
     return {name: float(rate) for name, rate, _ in lines}
 
 

@@ -84,11 +84,11 @@ def test_a_batch_rolls_as_one() -> None:
     assert state.topic_queue_table == {QUEUE: 3}
 
 
-sizes = st.lists(st.integers(1, 40), min_size=1, max_size=3)
+some_sizes = st.lists(st.integers(1, 40), min_size=1, max_size=3)
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 2), sizes, st.booleans()), min_size=1),
+    st.lists(st.tuples(st.integers(0, 2), some_sizes, st.booleans()), min_size=1),
     st.booleans(),
     st.integers(0, 9),
 )

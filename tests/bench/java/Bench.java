@@ -24,7 +24,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 /**
  * The real client under load. Arguments: the nameserver, a name for topic and group that nobody
  * used, bytes of a body, and what to do, each as WORK=MESSAGES: sync1, sync16, async, batch,
- * consume (of all that was sent). Prints a line `WORK messages/s failures` for each.
+ * consume (of all that was sent). Prints a line `WORK messages/s FAILURES` for each,
+ * with the sends that failed so far.
  */
 public class Bench {
     private static final int IN_FLIGHT = 2000, BATCH = 32, DEADLINE_S = 120;
@@ -50,7 +51,6 @@ public class Bench {
         Bench bench = new Bench(args[0], args[1], Integer.parseInt(args[2]));
         for (String work : Arrays.asList(args).subList(3, args.length)) {
             String[] words = work.split("=");
-            bench.failures = 0;
             double rate = bench.run(args[0], words[0], Integer.parseInt(words[1]));
             System.out.printf("%s %.1f %d%n", words[0], rate, bench.failures);
         }
@@ -156,7 +156,7 @@ public class Bench {
 
     private double rate(long start, long failed, int done) {
         double seconds = (System.nanoTime() - start) / 1e9;
-        failures = failed;
+        failures += failed;
         sent += done;
         return done / seconds;
     }
