@@ -36,7 +36,7 @@ class CommitLog:
         transient_store_pool: bool = False,
         delay_levels: Sequence[int] = DELAY_LEVELS_MS,
     ) -> None:
-        self._files = MappedFileQueue(directory, segment_size, disk)
+        self._files = MappedFileQueue(directory, segment_size, disk, by_calls=True)
         self._transient_store_pool = transient_store_pool
         self._delay_levels = delay_levels
         self._uncommitted: list[tuple[int, bytes]] = []  # positions and what to write there

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Final
 
 _NOT_KNOWN = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
+_sync = os.fdatasync if sys.platform == "linux" else os.fsync
 
 
 class Disk:
-    """The disk as it is. Files that are mapped are written by slices, and synced by `flush`."""
+    """The disk as it is. A file that is mapped is written by slices, or by `write_at`: what either
+    writes is read by both."""
 
     def map(self, path: Path, size: int) -> mmap.mmap:
         """The bytes of a file of `size` bytes."""
@@ -32,15 +34,24 @@ class Disk:
             file.truncate(size)
         return self.map(path, size)
 
+    def open(self, path: Path) -> int:
+        """A descriptor of a file, for `write_at`; whoever asked for it closes it."""
+        return os.open(path, os.O_RDWR)
+
+    def write_at(self, descriptor: int, at: int, data: bytes) -> None:
+        """Write from a byte of a file on. Raises OSError where there is no room."""
+        written = os.pwrite(descriptor, data, at)
+        while written < len(data):
+            written += os.pwrite(descriptor, data[written:], at + written)
+
     def sync(self, path: Path, mapped: mmap.mmap, begin: int, size: int) -> None:
         """Return when `size` bytes of a mapped file, from a page on, are on disk. Other threads
         go on meanwhile, where the system takes a sync of the file for one of its pages too."""
         if sys.platform != "linux":
             mapped.flush(begin, size)
-            return
         descriptor = os.open(path, os.O_RDWR)
         try:
-            os.fdatasync(descriptor)
+            _sync(descriptor)
         finally:
             os.close(descriptor)
 

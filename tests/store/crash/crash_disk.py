@@ -100,6 +100,7 @@ class RecordingDisk(Disk):
         self.root = root
         self.moment: Callable[[], None] = lambda: None
         self._lies = lies
+        self._opened: dict[int, Path] = {}  # by descriptor, also those closed since
         self._durable: dict[str, File | None] = {".": None}  # by path; None: a directory
         self._pending: list[tuple[str, dict[str, File | bool | None]]] = []  # False: removed
         for path, data in image.items():
@@ -130,6 +131,17 @@ class RecordingDisk(Disk):
 
         mapped.written = written
         return mapped
+
+    def open(self, path: Path) -> int:
+        descriptor = super().open(path)
+        self._opened[descriptor] = path
+        return descriptor
+
+    def write_at(self, descriptor: int, at: int, data: bytes) -> None:
+        self.moment()
+        file = self._file(self._opened[descriptor])
+        file.write(at, data, len(file.versions[-1]))
+        super().write_at(descriptor, at, data)
 
     def sync(self, path: Path, mapped: mmap.mmap, begin: int, size: int) -> None:
         self.moment()
