@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from peer import broker_peer
 
-from mqspec.core.record import decode_properties
-from mqspec.wire.bodies import BatchMessage, decode_messages, encode_batch
+from mqspec.core.record import BatchMessage, decode_properties
+from mqspec.wire.bodies import decode_messages, encode_batch
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 

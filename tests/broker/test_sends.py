@@ -12,10 +12,10 @@ import pytest
 from peer import Peer, broker_peer
 
 from mqspec.broker.sends import TOGETHER_MAX
-from mqspec.core.record import PROPERTIES_BYTES_MAX, Record
+from mqspec.core.record import PROPERTIES_BYTES_MAX, Batch, BatchMessage, Record
 from mqspec.store.message_store import MessageStore, PutResult
 from mqspec.trace import Trace
-from mqspec.wire.bodies import BatchMessage, decode_messages, encode_batch
+from mqspec.wire.bodies import decode_messages, encode_batch
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import ResponseCode
 
@@ -40,7 +40,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     together: list[int] = []
     put = MessageStore.put_together
 
-    def watched(store: MessageStore, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
+    def watched(store: MessageStore, puts: Sequence[Batch]) -> list[PutResult]:
         together.append(len(puts))
         return put(store, puts)
 

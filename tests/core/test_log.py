@@ -34,7 +34,7 @@ from mqspec.core.log import (
     parse_delay_levels,
     unit_tags_code,
 )
-from mqspec.core.record import Record, SysFlag, tags_code
+from mqspec.core.record import Record, SysFlag, alone, tags_code
 from mqspec.core.step import apply
 
 QUEUE = ("T", 0)
@@ -207,7 +207,7 @@ def test_limits_of_a_message(
     topic: int, retry: bool, body: int, properties: int, status: PutStatus
 ) -> None:
     name = ("%RETRY%" if retry else "").ljust(topic, "t")
-    assert check_messages([Record(name, bytes(body), bytes(properties))]) is status
+    assert check_messages(alone(Record(name, bytes(body), bytes(properties)))) is status
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from mqspec.core.publish import (
     stamped,
     with_unique_key,
 )
-from mqspec.core.record import SysFlag, decode_properties
+from mqspec.core.record import BatchMessage, SysFlag, decode_properties
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
 
@@ -169,8 +169,12 @@ def test_a_stamp_counts_more_than_what_the_producer_says() -> None:
 def test_only_the_broker_makes_checkpoints() -> None:
     assert own_properties("A\x011\x02POP_CK\x01forged\x02") == "A\x011\x02"
     assert own_properties("A\x011") == "A\x011"
-    assert batched(b"A\x01\xff\x02B\x012", b"C\x013\x02") == b"A\x01\xff\x02B\x012\x02C\x013\x02"
-    assert batched(b"POP_CK\x01forged\x02A\x011", b"C\x013") == b"A\x011\x02\x02C\x013"
+    own = [b"A\x01\xff\x02B\x012", b"POP_CK\x01forged\x02A\x011"]
+    stored = batched([BatchMessage(b"x", each, 7) for each in own], b"C\x013\x02")
+    assert stored == [
+        BatchMessage(b"x", b"A\x01\xff\x02B\x012\x02C\x013\x02", 7),
+        BatchMessage(b"x", b"A\x011\x02\x02C\x013\x02", 7),
+    ]
 
 
 @pytest.mark.parametrize("properties", ["", "TAGS\x01A", "TAGS\x01A\x02"])

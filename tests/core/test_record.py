@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,8 @@ from msgspec import structs
 
 from mqspec.core.record import (
     Bad,
+    Batch,
+    BatchMessage,
     Blank,
     Host,
     Record,
@@ -66,17 +70,33 @@ def test_a_record_survives(record: Record) -> None:
     assert decoded.size == len(encoded)
 
 
-@given(records, records)
-def test_the_place_is_given_with_the_layout(record: Record, place: Record) -> None:
-    at = place.physical_offset, place.queue_offset, place.store_timestamp
-    placed = structs.replace(
-        record, physical_offset=at[0], queue_offset=at[1], store_timestamp=at[2]
-    )
-    layout = layout_of(record)
+@given(records, st.lists(records, min_size=1, max_size=4), records)
+def test_a_batch_lies_as_its_messages_would_alone(
+    shared: Record, own: list[Record], place: Record
+) -> None:
+    messages = [BatchMessage(one.body, one.properties, one.flag) for one in own]
+    batch, layout = Batch(shared, messages), layout_of(shared)
+    position, queue_offset = place.physical_offset >> 1, place.queue_offset >> 1  # with room
     pieces: list[bytes] = []
-    size = layout.encode(pieces, record, *at)
-    assert b"".join(pieces) == encode_record(placed)
-    assert size == layout.size([record]) == len(encode_record(placed))
+    positions = layout.encode(
+        pieces, batch, position, itertools.count(queue_offset), place.store_timestamp
+    )
+    expected = [
+        structs.replace(
+            shared,
+            body=one.body,
+            properties=one.properties,
+            flag=one.flag,
+            physical_offset=at,
+            queue_offset=queue_offset + number,
+            store_timestamp=place.store_timestamp,
+        )
+        for number, (one, at) in enumerate(zip(own, positions, strict=False))
+    ]
+    encoded = list(map(encode_record, expected))
+    assert b"".join(pieces) == b"".join(encoded)
+    assert positions == list(itertools.accumulate(map(len, encoded), initial=position))
+    assert layout.size(batch) == positions[-1] - position
 
 
 def test_the_overhead_is_that_of_the_real_one() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 
-from mqspec.core.record import Blank, Record, decode_record
+from msgspec import structs
+
+from mqspec.core.record import Batch, BatchMessage, Blank, Record, decode_record
 from mqspec.store import MessageStore, StoreConfig
 
 SMALL = StoreConfig(
@@ -34,6 +36,13 @@ class Clock:
 def message(key: str, queue_id: int = 0, topic: str = "T", pad: int = 0) -> Record:
     """A message that is identified by its body."""
     return Record(topic, key.encode() + b"." * pad, b"KEYS\x01" + key.encode(), queue_id)
+
+
+def batch(keys: Sequence[str], queue_id: int = 0, pad: int = 0, sys_flag: int = 0) -> Batch:
+    """Messages that are stored as one, each as `message` makes it."""
+    messages = [message(key, queue_id, pad=pad) for key in keys]
+    own = [BatchMessage(one.body, one.properties, one.flag) for one in messages]
+    return Batch(structs.replace(messages[0], sys_flag=sys_flag), own)
 
 
 def key_of(record: Record) -> str:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 from store_images import (
     SMALL,
     Clock,
+    batch,
     contents,
     image_of,
     keys,
@@ -25,12 +25,15 @@ from store_images import (
 from mqspec.core.log import MAX_MESSAGE_SIZE, Dispatch, TopicQueue
 from mqspec.core.record import (
     PROPERTIES_BYTES_MAX,
+    Batch,
+    BatchMessage,
     Record,
     SysFlag,
+    alone,
     decode_record,
     tags_code,
 )
-from mqspec.store import GetMessageStatus, MessageStore, PutStatus, StoreConfig
+from mqspec.store import GetMessageStatus, MessageStore, PutStatus, StoreConfig, commit_log
 from mqspec.store.consume_queue import ConsumeQueue
 from mqspec.store.files import DISK
 from mqspec.store.mapped_file import MappedFileQueue
@@ -61,20 +64,21 @@ def test_a_record_names_its_place(store: MessageStore) -> None:
     assert isinstance(record, Record)
     assert record.queue_offset == 1
     assert record.store_timestamp == result.store_timestamp
-    assert result.message_ids == (record.message_id,)
+    assert result.message_ids == record.message_id
     assert contents(store.root).log[1] == record
 
 
 def test_a_batch_lies_together_or_not_at_all(store: MessageStore) -> None:
     store.put(message("first", pad=1700))
-    batch = [message(f"k{i}") for i in range(4)]
-    result = store.put_batch(batch)
-    assert (result.status, result.queue_offset, len(result.message_ids)) == ("PUT_OK", 1, 4)
+    result = store.put_batch(batch([f"k{i}" for i in range(4)]))
+    assert (result.status, result.queue_offset) == ("PUT_OK", 1)
     found = contents(store.root)
+    assert result.message_ids == ",".join(record.message_id for record in found.log[1:])
     assert found.log[1].physical_offset == SMALL.segment_size
     assert keys(store) == ["first", "k0", "k1", "k2", "k3"]
-    too_long = Record("T", b"", b"p" * (PROPERTIES_BYTES_MAX + 1))
-    assert store.put_batch([message("x"), too_long]).status is PutStatus.PROPERTIES_SIZE_EXCEEDED
+    too_long = BatchMessage(b"", b"p" * (PROPERTIES_BYTES_MAX + 1))
+    refused = store.put_batch(Batch(message("x"), (message("x"), too_long)))
+    assert refused.status is PutStatus.PROPERTIES_SIZE_EXCEEDED
     assert store.max_offset("T", 0) == 5
 
 
@@ -86,12 +90,12 @@ def test_what_arrives_together_is_stored_as_if_it_came_one_by_one(tmp_path: Path
     for store in (one, together):
         store.open()
     sent = [
-        [
-            structs.replace(
-                message(f"k{number}-{i}", queue_id, pad=chance.randrange(90)), sys_flag=sys_flag
-            )
-            for i in range(chance.choice((1, 1, 1, 3)))
-        ]
+        batch(
+            [f"k{number}-{i}" for i in range(chance.choice((1, 1, 1, 3)))],
+            queue_id,
+            pad=chance.randrange(90),
+            sys_flag=sys_flag,
+        )
         for number in range(120)
         for queue_id, sys_flag in [
             (chance.randrange(3), chance.choice((0, 0, 0, SysFlag.PREPARED)))
@@ -99,8 +103,8 @@ def test_what_arrives_together_is_stored_as_if_it_came_one_by_one(tmp_path: Path
     ]
     for begin in range(0, len(sent), 8):
         some = sent[begin : begin + 8]
-        assert together.put_together(some) == [one.put_batch(messages) for messages in some]
-    assert len(contents(one.root).log) == sum(map(len, sent))
+        assert together.put_together(some) == [one.put_batch(each) for each in some]
+    assert len(contents(one.root).log) == sum(len(each.messages) for each in sent)
     for store in (one, together):
         store.close()
     assert image_of(together.root) == image_of(one.root)
@@ -109,8 +113,8 @@ def test_what_arrives_together_is_stored_as_if_it_came_one_by_one(tmp_path: Path
 def test_what_cannot_be_stored_keeps_nothing_else_from_it(store: MessageStore) -> None:
     too_long = Record("T", b"", b"p" * (PROPERTIES_BYTES_MAX + 1))
     huge = message("huge", pad=SMALL.segment_size)
-    puts = [[message("a")], [too_long], [message("b")], [huge], [message("c")]]
-    results = store.put_together(puts)
+    puts = (message("a"), too_long, message("b"), huge, message("c"))
+    results = store.put_together(list(map(alone, puts)))
     ok, refused, illegal = "PUT_OK", "PROPERTIES_SIZE_EXCEEDED", "MESSAGE_ILLEGAL"
     assert [result.status for result in results] == [ok, refused, ok, illegal, ok]
     assert [result.queue_offset for result in results if result.message_ids] == [0, 1, 2]
@@ -123,7 +127,7 @@ def test_the_units_of_a_batch_may_lie_in_several_files(tmp_path: Path) -> None:
     store.open()
     sent = [f"k{i}" for i in range(50)]
     for some in (sent[:7], sent[7:]):
-        assert store.put_batch([message(key) for key in some]).status is PutStatus.PUT_OK
+        assert store.put_batch(batch(some)).status is PutStatus.PUT_OK
     assert keys(store) == sent
     files = sorted((tmp_path / "consumequeue" / "T" / "0").iterdir())
     assert [int(path.name) for path in files] == [0, 400, 800]
@@ -191,7 +195,7 @@ def test_status_of_a_read(store: MessageStore) -> None:
 def test_how_many_a_read_returns(tmp_path: Path, asked: int, got: int) -> None:
     store = new_store(tmp_path, StoreConfig(1 << 20, 300))
     store.open()
-    store.put_batch([message(f"k{i}") for i in range(40)])
+    store.put_batch(batch([f"k{i}" for i in range(40)]))
     result = store.get("T", 0, 0, asked)
     assert len(result.records) == got
     assert result.next_begin_offset == got
@@ -219,7 +223,7 @@ def test_arrivals_are_told_once_a_queue(store: MessageStore) -> None:
     arrivals: list[tuple[TopicQueue, Sequence[Dispatch]]] = []
     store.on_arrival = lambda *arrived: arrivals.append(arrived)
     tagged = [Record("T", b"x", b"TAGS\x01a\x02", queue_id=number) for number in (3, 4, 3)]
-    store.put_together([[message] for message in tagged])
+    store.put_together(list(map(alone, tagged)))
     (queue, messages), (other, _) = arrivals
     assert (queue, [each.queue_offset for each in messages], other) == (("T", 3), [0, 1], ("T", 4))
     assert {each.tags_code for each in messages} == {tags_code("a")}
@@ -243,6 +247,7 @@ def test_with_sync_flush_nothing_is_visible_that_is_not_on_disk(
     [
         ("create", 100, PutStatus.CREATE_MAPPED_FILE_FAILED),
         ("allocate", 100, PutStatus.CREATE_MAPPED_FILE_FAILED),
+        ("write_at", 100, PutStatus.CREATE_MAPPED_FILE_FAILED),
         ("create", 4, PutStatus.SERVICE_NOT_AVAILABLE),  # the log grows, the ConsumeQueue cannot
     ],
 )
@@ -253,6 +258,7 @@ def test_where_the_disk_is_full_nothing_is_lost(
     refused: PutStatus,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(commit_log, "BY_CALL_MIN", 0)
     config = replace(SMALL, consume_queue_units=units)
     store = new_store(tmp_path, config)
     store.open()
@@ -279,16 +285,16 @@ def test_where_the_disk_is_full_nothing_is_lost(
     store.close()
 
 
-def over_queues() -> list[list[Record]]:
+def over_queues() -> list[Batch]:
     """Nine messages that came together, over three queues."""
-    return [[message(f"q{queue_id}-{n}", queue_id)] for n in range(3) for queue_id in range(3)]
+    return [alone(message(f"q{queue_id}-{n}", queue_id)) for n in range(3) for queue_id in range(3)]
 
 
 def test_what_came_together_is_refused_together_where_the_log_has_no_room(
     store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.put(message("first"))
-    puts = [*over_queues(), [message("long", pad=SMALL.segment_size - 500)]]
+    puts = [*over_queues(), alone(message("long", pad=SMALL.segment_size - 500))]
     with monkeypatch.context() as patch:
         patch.setattr(DISK, "allocate", _full_disk)
         refused = store.put_together(puts)

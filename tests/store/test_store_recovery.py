@@ -201,7 +201,7 @@ def test_a_torn_tail_is_dropped_and_its_offset_given_again(tmp_path: Path) -> No
     store.open()
     assert keys(store) == ["k0", "k1", "k2", "k3"]
     again = store.put(message("new", pad=2))
-    assert (again.queue_offset, again.message_ids) == (4, (last.message_id,))
+    assert (again.queue_offset, again.message_ids) == (4, last.message_id)
 
 
 def test_a_blank_at_the_end_of_the_log_is_written_over(tmp_path: Path) -> None:

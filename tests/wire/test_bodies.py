@@ -9,11 +9,10 @@ from golden_frames import CAPTURED, REQUESTS, RESPONSES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mqspec.core.record import decode_properties
+from mqspec.core.record import BatchMessage, decode_properties
 from mqspec.core.route import TopicRouteData
 from mqspec.core.types import MessageQueue
 from mqspec.wire.bodies import (
-    BatchMessage,
     BodyError,
     HeartbeatData,
     decode_batch,

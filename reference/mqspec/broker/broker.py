@@ -35,7 +35,7 @@ from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
 from mqspec.core.pop import PopState
 from mqspec.core.pop_order import PopOrderState
-from mqspec.core.record import Host, Record, decode_properties
+from mqspec.core.record import BatchMessage, Host, Record, decode_properties
 from mqspec.core.response import Refusal
 from mqspec.core.retention import CLEAN_RESOURCE_INTERVAL_MS
 from mqspec.core.revive_log import ReviveMessage
@@ -332,7 +332,10 @@ class Broker:
         apply(self.long_polling, step.changes)
 
     def when_stored(
-        self, message: Record, put: PutResult, answer: Callable[[PutStatus], RemotingCommand]
+        self,
+        message: Record | BatchMessage,
+        put: PutResult,
+        answer: Callable[[PutStatus], RemotingCommand],
     ) -> RemotingCommand | Awaitable[RemotingCommand]:
         """The answer to a put: at once, or when it is on disk, where the store flushes
         synchronously and the message does not say that its producer does not wait for that."""

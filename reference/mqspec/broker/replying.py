@@ -111,7 +111,7 @@ async def _push(broker: Broker, record: Record, header: SendHeader, send: Send) 
 
 def _place(put: PutResult, record: Record) -> dict[str, str]:
     return {
-        "msgId": put.message_ids[0],
+        "msgId": put.message_ids,
         "queueId": str(record.queue_id),
         "queueOffset": str(put.queue_offset),
     }

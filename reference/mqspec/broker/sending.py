@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
@@ -24,13 +23,13 @@ from mqspec.core.publish import (
     stamped,
     with_unique_key,
 )
-from mqspec.core.record import Host, Record
+from mqspec.core.record import Batch, Host, Record, alone
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.service import Served, clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
-from mqspec.wire.bodies import BatchMessage, decode_batch
+from mqspec.wire.bodies import decode_batch
 from mqspec.wire.codec import Int, RemotingCommand
 from mqspec.wire.headers import HeaderError, Long, integer, read
 
@@ -156,9 +155,8 @@ def _send(
         store_host=broker.store_host,
         reconsume_times=header.reconsume_times,
     )
-    records: Sequence[Record]
     if batch is not None:
-        records = [_of_batch(message, one) for one in batch]
+        stored = Batch(message, batched(batch, message.properties))
     else:
         if send.topic.startswith(RETRY_TOPIC_PREFIX):
             message = _retried(broker, RetrySend(message, maximum, request.version))
@@ -167,8 +165,8 @@ def _send(
             return _refused(request, placed)
         if handle := timer.recall_handle(broker.config.broker_name, placed):
             fields["recallHandle"] = handle
-        records = (placed,)
-    broker.sends.add(Checked(connection, request, send.topic, records, fields))
+        stored = alone(placed)
+    broker.sends.add(Checked(connection, request, send.topic, stored, fields))
     return None
 
 
@@ -176,11 +174,11 @@ def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
     """The answer to a send whose put is done."""
     if put.status in PUT_REFUSALS:
         return _refused(send.request, put.status)
-    broker.stats.put[send.topic].add(len(send.records), len(send.request.body))
-    send.fields["msgId"] = ",".join(put.message_ids)
+    broker.stats.put[send.topic].add(len(send.batch.messages), len(send.request.body))
+    send.fields["msgId"] = put.message_ids
     send.fields["queueOffset"] = str(put.queue_offset)
     return broker.when_stored(
-        send.records[0],
+        send.batch.messages[0],
         put,
         lambda status: send.request.response(PUT_CODES[status], ext_fields=send.fields),
     )
@@ -196,11 +194,6 @@ def _place(broker: Broker, message: Record, now_ms: int) -> Record | PutStatus:
     if transaction.is_prepared(message):
         return transaction.prepare(message)
     return broker.schedule(message, now_ms)
-
-
-def _of_batch(batch: Record, one: BatchMessage) -> Record:
-    properties = batched(one.properties, batch.properties)
-    return msgspec.structs.replace(batch, body=one.body, properties=properties, flag=one.flag)
 
 
 def _retried(broker: Broker, event: RetrySend) -> Record:

@@ -3,13 +3,13 @@ cost beside their messages is paid once for all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from mqspec.core.record import Record
+from mqspec.core.record import Batch
 from mqspec.core.types import Topic
 from mqspec.service import Served
 from mqspec.store.message_store import MessageStore, PutResult
@@ -25,8 +25,8 @@ class Checked(msgspec.Struct, frozen=True):
 
     connection: Connection
     request: RemotingCommand
-    topic: Topic  # as asked for: the records may be on their way to it
-    records: Sequence[Record]  # one, or a batch
+    topic: Topic  # as asked for: the messages may be on their way to it
+    batch: Batch
     fields: dict[str, str]  # of the answer, but for those that the put gives
 
 
@@ -51,7 +51,7 @@ class Sends:
         self._checked.append(send)
         self._bytes += len(send.request.body)
         is_enough = len(self._checked) >= self._together or self._bytes >= TOGETHER_BYTES_MAX
-        if is_enough or len(send.records) > 1:  # a batch saves nothing by waiting
+        if is_enough or len(send.batch.messages) > 1:  # a batch saves nothing by waiting
             self._put()
         elif len(self._checked) == 1:
             send.connection.after_read(self._put)
@@ -59,7 +59,7 @@ class Sends:
     def _put(self) -> None:
         sends, self._checked, self._bytes = self._checked, [], 0
         try:
-            puts = self._store.put_together([send.records for send in sends])
+            puts = self._store.put_together([send.batch for send in sends])
         except Exception as error:
             for send in sends:
                 send.connection.serve(send.request, partial(_fail, error))

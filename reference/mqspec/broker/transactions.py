@@ -174,8 +174,7 @@ def _ask_producer(broker: Broker, send: PutBack, put: PutResult) -> None:
         return
     step = transaction.next_producer(broker.transactions, len(producers))
     broker.carry_transactions(step)
-    (message_id,) = put.message_ids
-    position = position_of(message_id)
+    position = position_of(put.message_ids)
     key = transaction.message_key(send.message)
     fields = {
         "topic": HALF_TOPIC,
@@ -183,7 +182,7 @@ def _ask_producer(broker: Broker, send: PutBack, put: PutResult) -> None:
         "commitLogOffset": str(position),
         "msgId": key,
         "transactionId": key,
-        "offsetMsgId": message_id,
+        "offsetMsgId": put.message_ids,
         "bname": broker.config.broker_name,
     }
     seen = msgspec.structs.replace(

@@ -44,12 +44,12 @@ from mqspec.core.producer import (
     select_one_message_queue,
     update_fault_item,
 )
-from mqspec.core.record import SysFlag, encode_properties
+from mqspec.core.record import BatchMessage, SysFlag, encode_properties
 from mqspec.core.route import TopicRouteData
 from mqspec.core.step import apply
 from mqspec.core.types import BrokerName, Group, MessageQueue, Topic
 from mqspec.transport import ConnectionLostError, RequestTimeoutError
-from mqspec.wire.bodies import BatchMessage, encode_batch
+from mqspec.wire.bodies import encode_batch
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 

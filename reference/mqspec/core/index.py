@@ -74,8 +74,10 @@ def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
         return ()
     text = properties.decode(errors="replace")
-    keys = (find_property(text, "UNIQ_KEY"), *find_property(text, "KEYS").split(" "))
-    return tuple(filter(None, keys))
+    unique, keys = find_property(text, "UNIQ_KEY"), find_property(text, "KEYS")
+    if keys:
+        return tuple(filter(None, (unique, *keys.split(" "))))
+    return (unique,) if unique else ()
 
 
 def key_hash(topic: Topic, key: str) -> int:

@@ -15,8 +15,9 @@ their ends. Positions are in bytes of the whole log, queue offsets in messages.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -28,9 +29,12 @@ from mqspec.core.record import (
     BLANK_BYTES_MIN,
     PROPERTIES_BYTES_MAX,
     V1_TOPIC_BYTES_MAX,
+    Batch,
     Record,
     SysFlag,
+    alone,
     find_property,
+    mentions,
     tags_code,
 )
 from mqspec.core.step import REMOVED, Change, Step
@@ -140,13 +144,12 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
     blank: Span | None = None  # the end of the segment before, where it was closed
 
 
-class Placed(msgspec.Struct, frozen=True, gc=False):
-    """A record that got its place."""
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """A message, or a batch, that got its place."""
 
-    record: Record  # as it came: it knows nothing of that
-    position: int
-    size: int
-    queue_offset: int
+    batch: Batch  # as it came: it knows nothing of that
+    positions: Sequence[int]  # of each record, and the one behind them
+    queue_offset: int  # of the first one
 
 
 class Dispatch(msgspec.Struct, frozen=True, gc=False):
@@ -267,12 +270,12 @@ def has_unit(span: Span, queue_offset: int) -> bool:
     return span.min < span.max and queue_offset < span.max
 
 
-def check_messages(messages: Sequence[Record]) -> PutStatus:
-    """The limits of messages of one topic, in the order in which 5.3.3 checks them
+def check_messages(batch: Batch) -> PutStatus:
+    """The limits of messages, in the order in which 5.3.3 checks them
     (HookUtils.checkBeforePutMessage, MessageExtEncoder.encode)."""
-    if not _may_be_topic(messages[0].topic):
+    if not _may_be_topic(batch.shared.topic):
         return PutStatus.MESSAGE_ILLEGAL
-    for message in messages:
+    for message in batch.messages:
         if len(message.properties) > PROPERTIES_BYTES_MAX:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
         if len(message.body) > MAX_MESSAGE_SIZE:
@@ -313,41 +316,57 @@ def unit_tags_code(
 ) -> int:
     """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
     schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
+    is_delayed = topic == SCHEDULE_TOPIC
+    if not is_delayed and not mentions(properties, b"TAGS"):  # most often
+        return 0
     text = properties.decode(errors="replace")
-    level = int(find_property(text, "DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
+    level = int(find_property(text, "DELAY") or 0) if is_delayed else 0
     if level > 0:
         return store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
     return tags_code(find_property(text, "TAGS"))
 
 
+def queue_offsets(first: int, indexed: bool) -> Iterator[int]:
+    """Those of a batch's records: without end, from the first one on. What enters no
+    ConsumeQueue takes none."""
+    return itertools.count(first, int(indexed))
+
+
 def dispatches_at(
-    records: Iterable[Placed], store_timestamp: int, delay_levels: Sequence[int] = DELAY_LEVELS_MS
+    stored: Iterable[Stored], store_timestamp: int, delay_levels: Sequence[int] = DELAY_LEVELS_MS
 ) -> list[Dispatch]:
-    """The dispatches of records that were stored at a time."""
+    """The dispatches of what was stored at a time."""
     found = []
-    for one in records:
-        record = one.record
-        topic, sys_flag, properties = record.topic, record.sys_flag, record.properties
-        found.append(
-            Dispatch(
-                (topic, record.queue_id),
-                one.queue_offset,
-                is_indexed(sys_flag),
-                one.position,
-                one.size,
-                unit_tags_code(topic, properties, store_timestamp, delay_levels),
-                store_timestamp,
-                sys_flag,
-                properties,
+    for each in stored:
+        shared, positions = each.batch.shared, iter(each.positions)
+        topic, sys_flag = shared.topic, shared.sys_flag
+        queue, indexed = (topic, shared.queue_id), is_indexed(sys_flag)
+        offsets = queue_offsets(each.queue_offset, indexed)
+        position = next(positions)
+        for one, queue_offset, end in zip(each.batch.messages, offsets, positions, strict=False):
+            properties = one.properties
+            found.append(
+                Dispatch(
+                    queue,
+                    queue_offset,
+                    indexed,
+                    position,
+                    end - position,
+                    unit_tags_code(topic, properties, store_timestamp, delay_levels),
+                    store_timestamp,
+                    sys_flag,
+                    properties,
+                )
             )
-        )
+            position = end
     return found
 
 
 def dispatch_of(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
     """The dispatch of a record as it lies in the log."""
-    place = Placed(record, record.physical_offset, record.size, record.queue_offset)
-    (found,) = dispatches_at((place,), record.store_timestamp, delay_levels)
+    begin = record.physical_offset
+    stored = Stored(alone(record), (begin, begin + record.size), record.queue_offset)
+    (found,) = dispatches_at((stored,), record.store_timestamp, delay_levels)
     return found
 
 

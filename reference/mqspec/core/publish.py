@@ -11,7 +11,7 @@ Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3),
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -33,7 +33,13 @@ from mqspec.core.metadata import (
     create_topic_in_send,
     find_subscription_group,
 )
-from mqspec.core.record import decode_properties, encode_properties, find_property, mentions
+from mqspec.core.record import (
+    BatchMessage,
+    decode_properties,
+    encode_properties,
+    find_property,
+    mentions,
+)
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.step import Change, Step
 from mqspec.core.types import Topic
@@ -190,12 +196,16 @@ def own_properties(properties: str) -> str:
     return encode_properties(kept)
 
 
-def batched(own: bytes, beside: bytes) -> bytes:
-    """The properties of a message of a batch as they are stored: its own, as they came, and
-    those beside the batch."""
-    if mentions(own, _POP_CK_BYTES):
-        own = own_properties(own.decode(errors="replace")).encode()
-    return b"\x02".join((own, beside))
+def batched(messages: Iterable[BatchMessage], beside: bytes) -> list[BatchMessage]:
+    """The messages of a batch as they are stored: each with its own properties, as they came,
+    and those beside the batch."""
+    batch = []
+    for one in messages:
+        own = one.properties
+        if mentions(own, _POP_CK_BYTES):
+            own = own_properties(own.decode(errors="replace")).encode()
+        batch.append(BatchMessage(one.body, b"\x02".join((own, beside)), one.flag))
+    return batch
 
 
 def with_unique_key(properties: str, made: Callable[[], str]) -> tuple[str, str]:

@@ -68,15 +68,16 @@ _BORN_HOST_V6, _STORE_HOST_V6 = int(SysFlag.BORN_HOST_V6), int(SysFlag.STORE_HOS
 _HOSTS_V6 = _BORN_HOST_V6 | _STORE_HOST_V6
 
 _HEAD = Struct(">iIiiiqqiq")  # totalSize .. bornTimestamp
-_PORT = Struct(">i")
+_PORT = _I32 = Struct(">i")
 _I64 = Struct(">q")
 _TAIL = Struct(">iqi")  # reconsumeTimes, preparedTransactionOffset, body length
 _I16 = Struct(">h")
-# All before the body, and what the system flag says of the hosts, by the bytes of the address
-# of either host.
-_BEFORE_BODY = {
+_OF_ONE = Struct(">iIiiiqq")  # totalSize .. physicalOffset
+# What messages of a batch share: sysFlag .. preparedTransactionOffset, and what the system flag
+# says of the hosts, by the bytes of the address of either host.
+_SHARED = {
     (born, store): (
-        Struct(f">iIiiiqqiq{born}siq{store}siiqi"),
+        Struct(f">iq{born}siq{store}siiq"),
         _BORN_HOST_V6 * (born == 16) | _STORE_HOST_V6 * (store == 16),
     )
     for born in (4, 16)
@@ -145,6 +146,26 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return offset_message_id(self.store_host, self.physical_offset)
 
 
+class BatchMessage(msgspec.Struct, frozen=True, gc=False):
+    """What a message of a batch has of its own."""
+
+    body: bytes
+    properties: bytes = b""
+    flag: int = 0
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """What is stored as one: a message, or several for one queue."""
+
+    shared: Record  # the message, or what they have in common
+    messages: Sequence[Record | BatchMessage]  # of a message: itself
+
+
+def alone(message: Record) -> Batch:
+    """A message that is not of a batch."""
+    return Batch(message, (message,))
+
+
 class Outline(NamedTuple):
     """What tells whether a record in the log needs anything: its queue and its places."""
 
@@ -174,61 +195,65 @@ class Bad:
 class Layout(msgspec.Struct, frozen=True):
     """How the records of a topic lie in the log, from and at hosts with addresses of a length."""
 
-    before_body: Struct
+    shared: Struct
     hosts_v6: int  # what the system flag says of the hosts
     magic: int
     topic: bytes  # with its length before it
     overhead: int  # bytes of a record beside its body and its properties
 
-    def size(self, records: Iterable[Record]) -> int:
-        """The bytes of all the records."""
-        total = 0
-        for record in records:
-            total += self.overhead + len(record.body) + len(record.properties)
+    def size(self, batch: Batch) -> int:
+        """The bytes of all its records."""
+        total = self.overhead * len(batch.messages)
+        for message in batch.messages:
+            total += len(message.body) + len(message.properties)
         return total
 
     def encode(
         self,
         pieces: list[bytes],
-        record: Record,
-        physical_offset: int,
-        queue_offset: int,
+        batch: Batch,
+        position: int,
+        queue_offsets: Iterable[int],
         store_timestamp: int,
-    ) -> int:
-        """Add the bytes of a record, in pieces, with the place that it got. Result: their number.
-        Raises struct.error where its properties are longer than the format holds."""
-        body, properties = record.body, record.properties
-        born, born_port = record.born_host
-        store, store_port = record.store_host
-        body_bytes, properties_bytes = len(body), len(properties)
-        size = self.overhead + body_bytes + properties_bytes
-        before_body = self.before_body.pack(
-            size,
-            self.magic,
-            body_crc(body),
-            record.queue_id,
-            record.flag,
-            queue_offset,
-            physical_offset,
-            record.sys_flag & ~_HOSTS_V6 | self.hosts_v6,
-            record.born_timestamp,
-            born,
-            born_port,
+    ) -> list[int]:
+        """Add the bytes of a batch's records, in pieces, with the place that it got. Result: the
+        position of each, and the one behind them. Raises struct.error where properties are
+        longer than the format holds."""
+        message = batch.shared
+        overhead, magic, topic, queue_id = self.overhead, self.magic, self.topic, message.queue_id
+        shared = self.shared.pack(
+            message.sys_flag & ~_HOSTS_V6 | self.hosts_v6,
+            message.born_timestamp,
+            *message.born_host,
             store_timestamp,
-            store,
-            store_port,
-            record.reconsume_times,
-            record.prepared_transaction_offset,
-            body_bytes,
+            *message.store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
         )
-        pieces += before_body, body, self.topic, _I16.pack(properties_bytes), properties
-        return size
+        positions = [position]
+        for one, queue_offset in zip(batch.messages, queue_offsets, strict=False):
+            body, properties = one.body, one.properties
+            body_bytes, properties_bytes = len(body), len(properties)
+            size = overhead + body_bytes + properties_bytes
+            crc = zlib.crc32(body) & _CRC
+            pieces += (
+                _OF_ONE.pack(size, magic, crc, queue_id, one.flag, queue_offset, position),
+                shared,
+                _I32.pack(body_bytes),
+                body,
+                topic,
+                _I16.pack(properties_bytes),
+                properties,
+            )
+            position += size
+            positions.append(position)
+        return positions
 
 
-def layout_of(record: Record) -> Layout:
-    """That of a record, and of others of its topic and its hosts. Version 2 where the topic needs
+def layout_of(message: Record) -> Layout:
+    """That of a message, and of others of its topic and its hosts. Version 2 where the topic needs
     it. Raises ValueError where it is longer than the format holds."""
-    return _layout(record.topic, len(record.born_host[0]), len(record.store_host[0]))
+    return _layout(message.topic, len(message.born_host[0]), len(message.store_host[0]))
 
 
 @lru_cache(maxsize=4096)
@@ -238,9 +263,9 @@ def _layout(topic: str, born_bytes: int, store_bytes: int) -> Layout:
         raise ValueError(f"a topic of {len(data)} bytes, at most {TOPIC_BYTES_MAX}")
     is_v2 = len(data) > V1_TOPIC_BYTES_MAX
     field = (_I16.pack(len(data)) if is_v2 else bytes((len(data),))) + data
-    before_body, hosts_v6 = _BEFORE_BODY[born_bytes, store_bytes]
-    overhead = before_body.size + len(field) + _I16.size
-    return Layout(before_body, hosts_v6, _V2 if is_v2 else _V1, field, overhead)
+    shared, hosts_v6 = _SHARED[born_bytes, store_bytes]
+    overhead = _OF_ONE.size + shared.size + _I32.size + len(field) + _I16.size
+    return Layout(shared, hosts_v6, _V2 if is_v2 else _V1, field, overhead)
 
 
 def encode_record(record: Record) -> bytes:
@@ -251,9 +276,9 @@ def encode_record(record: Record) -> bytes:
     if len(record.properties) > PROPERTIES_BYTES_MAX:
         what = f"properties of {len(record.properties)} bytes"
         raise ValueError(f"{what}, at most {PROPERTIES_BYTES_MAX}")
-    place = record.physical_offset, record.queue_offset, record.store_timestamp
+    place = record.physical_offset, (record.queue_offset,), record.store_timestamp
     pieces: list[bytes] = []
-    layout_of(record).encode(pieces, record, *place)
+    layout_of(record).encode(pieces, alone(record), *place)
     return b"".join(pieces)
 
 
@@ -398,13 +423,14 @@ def body_crc(body: Buffer) -> int:
 
 def offset_message_id(store_host: Host, physical_offset: int) -> str:
     """32 hex digits, or 56 where the store's host has an IPv6 address."""
-    return offset_message_ids(store_host, (physical_offset,))[0]
+    return offset_message_ids(store_host, (physical_offset,))
 
 
-def offset_message_ids(store_host: Host, physical_offsets: Iterable[int]) -> tuple[str, ...]:
-    """Those of several records."""
+def offset_message_ids(store_host: Host, physical_offsets: Sequence[int]) -> str:
+    """Those of several records, with commas between them."""
+    numbers = struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
     host = _host_part(store_host)
-    return tuple([f"{host}{position:016X}" for position in physical_offsets])
+    return host + numbers.hex(",", _I64.size).upper().replace(",", f",{host}")
 
 
 @lru_cache(maxsize=64)

@@ -21,6 +21,8 @@ from mqspec.core.retention import StoredSegment
 from mqspec.store.files import DISK, Disk
 from mqspec.store.mapped_file import MappedFileQueue
 
+BY_CALL_MIN = 4096  # bytes: below, a call takes longer than the map, all in all
+
 
 class CommitLog:
     """The segments, `segment_size` bytes each. Where records are is known by the store's state.
@@ -36,7 +38,7 @@ class CommitLog:
         transient_store_pool: bool = False,
         delay_levels: Sequence[int] = DELAY_LEVELS_MS,
     ) -> None:
-        self._files = MappedFileQueue(directory, segment_size, disk, by_calls=True)
+        self._files = MappedFileQueue(directory, segment_size, disk)
         self._transient_store_pool = transient_store_pool
         self._delay_levels = delay_levels
         self._uncommitted: list[tuple[int, bytes]] = []  # positions and what to write there
@@ -128,6 +130,8 @@ class CommitLog:
     def _write(self, position: int, data: bytes) -> None:
         if self._transient_store_pool:
             self._uncommitted.append((position, data))
+        elif len(data) >= BY_CALL_MIN:
+            self._files.write_by_call(position, data)
         else:
             self._files.write(position, data)
 

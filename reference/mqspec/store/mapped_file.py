@@ -21,18 +21,12 @@ class MappedFileQueue:
     Whatever a crash takes, the files that are left follow each other, and only the last one
     may be empty: a file is on disk before the next one is made, and gone before the one that
     it follows.
-
-    With `by_calls` it is not written through the map: to make a page there when it is first
-    written stops the thread, now and then for 20 ms. It takes a descriptor more.
     """
 
-    def __init__(
-        self, directory: Path, file_size: int, disk: Disk = DISK, by_calls: bool = False
-    ) -> None:
+    def __init__(self, directory: Path, file_size: int, disk: Disk = DISK) -> None:
         self.directory = directory
         self.file_size = file_size
         self._disk = disk
-        self._by_calls = by_calls
         self._files: dict[int, mmap.mmap] = {}  # by the position of the first byte
         self._open: tuple[int, int] | None = None  # the file written last, and its descriptor
         self._renamed: list[Path] = []  # directories in which names are not on disk yet
@@ -98,12 +92,17 @@ class MappedFileQueue:
     def write(self, position: int, data: bytes) -> None:
         """Write within one file, which is made where it is missing."""
         at = position % self.file_size
+        file = self._files.get(position - at) or self._create(position - at)
+        file[at : at + len(data)] = data
+
+    def write_by_call(self, position: int, data: bytes) -> None:
+        """The same, not through the map: to make a page there, when it is first written, stops
+        the thread, now and then for 20 ms. It takes a descriptor more. Raises OSError."""
+        at = position % self.file_size
         start = position - at
-        file = self._files.get(start) or self._create(start)
-        if self._by_calls:
-            self._disk.write_at(self._descriptor(start), at, data)
-        else:
-            file[at : at + len(data)] = data
+        if start not in self._files:
+            self._create(start)
+        self._disk.write_at(self._descriptor(start), at, data)
 
     def reserve(self, position: int, length: int) -> None:
         """Make sure that a write within one file will find room on the disk. Raises OSError

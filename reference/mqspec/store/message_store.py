@@ -31,13 +31,13 @@ from mqspec.core.log import (
     Dispatch,
     GetMessageStatus,
     LogState,
-    Placed,
     PutStatus,
     Span,
+    Stored,
     TopicQueue,
     Unit,
 )
-from mqspec.core.record import Record, layout_of, offset_message_ids
+from mqspec.core.record import Batch, Record, alone, layout_of, offset_message_ids
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
 from mqspec.core.step import Step, apply, whole
@@ -89,15 +89,15 @@ class PutResult(msgspec.Struct, frozen=True, gc=False):
     status: PutStatus
     queue_offset: int = -1  # of the first message
     end: int = 0  # position behind the last message
-    message_ids: tuple[str, ...] = ()  # the offset message ids, one a message
+    message_ids: str = ""  # the offset message ids, with commas between them
     store_timestamp: int = 0  # ms
 
 
-class _Stored(NamedTuple):
+class _Pending(NamedTuple):
     """What was stored together, and is not yet dispatched."""
 
-    records: Sequence[Placed]
-    end: int  # position behind the last one
+    stored: Sequence[Stored]
+    end: int  # position behind the last of it
     store_timestamp: int  # ms
 
 
@@ -157,7 +157,7 @@ class MessageStore:
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
         self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
-        self._pending: deque[_Stored] = deque()
+        self._pending: deque[_Pending] = deque()
         self._is_dispatch_stuck = False
         self._is_disk_full = False
         self._checkpoint = Checkpoint()
@@ -206,22 +206,22 @@ class MessageStore:
 
     def put(self, message: Record) -> PutResult:
         """Store one message; its offsets and its store timestamp are given here."""
-        return self.put_batch((message,))
+        return self.put_batch(alone(message))
 
-    def put_batch(self, messages: Sequence[Record]) -> PutResult:
-        """Store messages of one queue next to each other, all or none."""
-        return self.put_together((messages,))[0]
+    def put_batch(self, batch: Batch) -> PutResult:
+        """Store messages next to each other, all or none."""
+        return self.put_together((batch,))[0]
 
-    def put_together(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
-        """Store what arrived together, each put a message or a batch, in their order. One that
-        cannot be stored keeps no other from it."""
+    def put_together(self, puts: Sequence[Batch]) -> list[PutResult]:
+        """Store what arrived together, in its order. What cannot be stored keeps nothing else
+        from it."""
         if self._is_dispatch_stuck:
             self.reput()
         if self._is_dispatch_stuck or self._is_disk_full:
             return [PutResult(PutStatus.SERVICE_NOT_AVAILABLE)] * len(puts)
         refused = {}
-        for number, messages in enumerate(puts):
-            status = log.check_messages(messages)
+        for number, batch in enumerate(puts):
+            status = log.check_messages(batch)
             if status is not PutStatus.PUT_OK:
                 refused[number] = PutResult(status)
         legal = [put for n, put in enumerate(puts) if n not in refused] if refused else puts
@@ -237,41 +237,38 @@ class MessageStore:
             results.insert(number, result)
         return results
 
-    def _append(self, puts: Sequence[Sequence[Record]]) -> list[PutResult]:
+    def _append(self, puts: Sequence[Batch]) -> list[PutResult]:
         layouts, wanted = [], []
-        for messages in puts:
-            first = messages[0]
-            layout = layout_of(first)
-            queue, indexed = (first.topic, first.queue_id), log.is_indexed(first.sys_flag)
+        for batch in puts:
+            shared = batch.shared
+            layout = layout_of(shared)
+            queue, indexed = (shared.topic, shared.queue_id), log.is_indexed(shared.sys_flag)
             layouts.append(layout)
-            wanted.append(log.Put(queue, layout.size(messages), len(messages), indexed))
+            wanted.append(log.Put(queue, layout.size(batch), len(batch.messages), indexed))
         config = self._config
         append = log.Append(wanted, config.segment_size, config.transient_store_pool_enable)
         step = log.append_message(self._state, append)
         now_ms = max(self._clock_ms(), self._written_at)
         results = []
         runs: list[tuple[Appended, list[bytes]]] = []
-        stored: list[Placed] = []
-        for messages, layout, put, place in zip(puts, layouts, wanted, step.result, strict=True):
+        stored: list[Stored] = []
+        for batch, layout, put, place in zip(puts, layouts, wanted, step.result, strict=True):
             if place is None:
                 results.append(PutResult(PutStatus.MESSAGE_ILLEGAL))
                 continue
             if place.blank or not runs:
                 runs.append((place, []))
-            pieces = runs[-1][1]
-            position, queue_offset, positions = place.position, place.queue_offset, []
-            for message in messages:
-                size = layout.encode(pieces, message, position, queue_offset, now_ms)
-                stored.append(Placed(message, position, size, queue_offset))
-                positions.append(position)
-                position += size
-                queue_offset += put.indexed
-            ids = offset_message_ids(messages[0].store_host, positions)
-            results.append(PutResult(PutStatus.PUT_OK, place.queue_offset, position, ids, now_ms))
+            queue_offset, pieces = place.queue_offset, runs[-1][1]
+            offsets = log.queue_offsets(queue_offset, put.indexed)
+            positions = layout.encode(pieces, batch, place.position, offsets, now_ms)
+            stored.append(Stored(batch, positions, queue_offset))
+            *begins, end = positions
+            ids = offset_message_ids(batch.shared.store_host, begins)
+            results.append(PutResult(PutStatus.PUT_OK, queue_offset, end, ids, now_ms))
         if stored:
             self._commit_log.append([(place, b"".join(pieces)) for place, pieces in runs])
             self._carry(step)
-            self._pending.append(_Stored(stored, position, now_ms))
+            self._pending.append(_Pending(stored, end, now_ms))
             self._written_at = now_ms
         return results
 
@@ -281,8 +278,8 @@ class MessageStore:
             while self._pending and log.may_dispatch(
                 self._state, self._pending[0].end, self._config.sync_flush
             ):
-                records, _, stored_at = self._pending[0]
-                self._dispatch(log.dispatches_at(records, stored_at, self.delay_levels))
+                stored, _, stored_at = self._pending[0]
+                self._dispatch(log.dispatches_at(stored, stored_at, self.delay_levels))
                 self._pending.popleft()
             if self._is_dispatch_stuck:
                 self._index.build()

@@ -20,10 +20,8 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-import msgspec
-
 from mqspec.core.group import ConsumeFromWhere, ConsumeType, MessageModel
-from mqspec.core.record import Bad, Blank, Record, decode_record
+from mqspec.core.record import Bad, BatchMessage, Blank, Record, decode_record
 from mqspec.core.types import MessageQueue
 
 T = TypeVar("T")
@@ -311,15 +309,7 @@ def decode_messages(body: bytes) -> list[Record]:
     return records
 
 
-class BatchMessage(msgspec.Struct, frozen=True, gc=False):
-    """One message of the body of request 320."""
-
-    body: bytes
-    properties: bytes = b""
-    flag: int = 0
-
-
-_BATCH_HEAD = struct.Struct(">iiiii")  # total, magic 0, CRC 0, flag, body length
+_BATCH_HEAD = struct.Struct(">i8xii")  # total, magic 0 and CRC 0, flag, body length
 _I16 = struct.Struct(">h")
 
 
@@ -329,7 +319,7 @@ def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
     for message in messages:
         total = _BATCH_HEAD.size + len(message.body) + _I16.size + len(message.properties)
         parts += (
-            _BATCH_HEAD.pack(total, 0, 0, message.flag, len(message.body)),
+            _BATCH_HEAD.pack(total, message.flag, len(message.body)),
             message.body,
             _I16.pack(len(message.properties)),
             message.properties,
@@ -340,18 +330,16 @@ def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
 def decode_batch(body: bytes) -> list[BatchMessage]:
     """The messages of request 320's body. Raises BodyError."""
     messages: list[BatchMessage] = []
-    at, whole = 0, len(body)
+    at, whole, head_bytes = 0, len(body), _BATCH_HEAD.size
     try:
         while at < whole:
-            total, _, _, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
-            body_at = at + _BATCH_HEAD.size
+            total, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
+            body_at = at + head_bytes
             body_end = body_at + body_bytes
-            if body_bytes < 0:
-                raise BodyError(f"a message of {body_bytes} bytes in a batch of {whole}")
             (properties_bytes,) = _I16.unpack_from(body, body_end)
-            properties_at = body_end + _I16.size
+            properties_at = body_end + 2
             end = properties_at + properties_bytes
-            if properties_bytes < 0 or end != at + total or end > whole:
+            if body_bytes < 0 or properties_bytes < 0 or end != at + total or end > whole:
                 raise BodyError(f"a message of {total} bytes, its lengths add up to {end - at}")
             messages.append(BatchMessage(body[body_at:body_end], body[properties_at:end], flag))
             at = end

@@ -15,6 +15,7 @@ from store_images import (
     Clock,
     Contents,
     Image,
+    batch,
     contents,
     key_of,
     keys,
@@ -25,12 +26,18 @@ from store_images import (
 )
 
 from mqrules import UserError
-from mqspec.store import ConfigFile, MessageStore, PutStatus, StoreConfig
+from mqspec.store import ConfigFile, MessageStore, PutStatus, StoreConfig, commit_log
 
 QUEUES = 2
 ACTIONS = 19  # of a life
 OFFSETS = Path("config", "consumerOffset.json")
 MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture(autouse=True)
+def _both_ways_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records here are small: some go through the map, some by a call."""
+    monkeypatch.setattr(commit_log, "BY_CALL_MIN", 600)
 
 
 @pytest.fixture
@@ -170,7 +177,7 @@ class Life:
         sent = [f"k{len(self.wanted.log) + i}x{self.random.randrange(1000)}" for i in range(count)]
         self.wanted.log += sent
         pad = self.random.choice((0, 200, 900, 2500 // count))
-        self.store.put_batch([message(key, queue_id, pad=pad) for key in sent])
+        self.store.put_batch(batch(sent, queue_id, pad))
 
     def _acknowledge(self) -> None:
         self.wanted.acknowledged = len(self.wanted.log)
