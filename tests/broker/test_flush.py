@@ -15,11 +15,13 @@ from peer import SMALL, Peer, meet
 from mqspec.broker import Broker
 from mqspec.broker.group_commit import GroupCommit
 from mqspec.cluster import Cluster, ClusterConfig
-from mqspec.core.log import Span
+from mqspec.core.log import PutStatus, Span
+from mqspec.core.record import Record
+from mqspec.service import clock_ms
 from mqspec.store.checkpoint import read_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.files import DISK
-from mqspec.store.message_store import StoreConfig
+from mqspec.store.message_store import MessageStore, StoreConfig
 
 SYNC = replace(SMALL, sync_flush=True)
 
@@ -30,10 +32,12 @@ class SlowDisk:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.go = Event()
         self.go.set()
+        self.begun = Event()
         self.syncs = 0
         real = CommitLog.flush
 
         def flush(commit_log: CommitLog, written: Span) -> None:
+            self.begun.set()
             assert self.go.wait(10)
             self.syncs += 1
             real(commit_log, written)
@@ -143,6 +147,36 @@ def test_without_sync_flush_a_send_does_not_wait(
             assert (await peer.send("T")).code == 0
             assert broker.store.unflushed.min < broker.store.unflushed.max
             disk.go.set()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_wanted", [False, True])
+def test_a_flush_takes_what_comes_meanwhile_only_where_somebody_wants_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_wanted: bool
+) -> None:
+    """Or under load one flush would follow the other."""
+    disk = SlowDisk(monkeypatch)
+
+    async def scenario() -> None:
+        store = MessageStore(tmp_path, SMALL, clock_ms)
+        store.open()
+        store.put(Record("T", b"one"))
+        commit = GroupCommit(store)
+        disk.go.clear()
+        disk.begun.clear()
+        disk.syncs = 0
+        flushed = asyncio.create_task(commit.flushed(store.unflushed.max))
+        assert await asyncio.to_thread(disk.begun.wait, 10)
+        store.put(Record("T", b"two"))
+        if is_wanted:
+            commit.begin()
+        disk.go.set()
+        assert await flushed is PutStatus.PUT_OK
+        await commit.close()
+        assert disk.syncs == (2 if is_wanted else 1)
+        assert (store.unflushed.min == store.unflushed.max) is is_wanted
+        store.close()
 
     asyncio.run(scenario())
 

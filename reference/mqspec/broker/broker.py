@@ -114,6 +114,7 @@ class Broker:
         )
         self._group_commit = GroupCommit(self.store)
         self._reputs = False  # whether a reput is about to be done
+        self._loop: asyncio.AbstractEventLoop
         self.store_host: Host
         self._users = {user.username: user for user in self.config.users}
         self._nameserver = nameserver
@@ -139,6 +140,7 @@ class Broker:
         Raises UserError where the store or the port cannot be used, or the nameserver does
         not answer; nothing is left behind then.
         """
+        self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as undo:
             self.note_told("Log", "segment_size", None, self.store_config.segment_size)
             self.note_told("Delay", "delay_levels", None, self.store.delay_levels)
@@ -377,7 +379,7 @@ class Broker:
         elif not self._reputs:
             # Once the answer is out: who waits for it need not wait for this.
             self._reputs = True
-            asyncio.get_running_loop().call_soon(self._reput)
+            self._loop.call_soon(self._reput)
         return PutStatus.PUT_OK
 
     async def _flush(self) -> None:
@@ -498,7 +500,7 @@ class Broker:
         apply(self.long_polling, step.changes)
         for token in step.result:
             # Once the put that woke it is wholly done, so that it gets all of a batch.
-            asyncio.get_running_loop().call_soon(wake, self, token)
+            self._loop.call_soon(wake, self, token)
 
     def _closed(self, connection: Connection) -> None:
         def is_gone(token: Hashable) -> bool:

@@ -20,10 +20,12 @@ class GroupCommit:
     def __init__(self, store: MessageStore, timeout_s: float = SYNC_FLUSH_TIMEOUT_S) -> None:
         self._store = store
         self._timeout_s = timeout_s
+        self._wanted = 0  # position: all before it is to be on disk
         self._flushing: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """See to it that what was put is on disk soon."""
+        self._wanted = self._store.unflushed.max
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
@@ -46,7 +48,7 @@ class GroupCommit:
             await asyncio.wait([self._flushing])
 
     async def _flush(self) -> None:
-        # What is put while a sync is under way is for the next one, which is one for all of it.
-        while (span := self._store.unflushed).min < span.max:
+        # What is wanted while a sync is under way is for the next one, which is one for all of it.
+        while (span := self._store.unflushed).min < self._wanted:
             await asyncio.to_thread(self._store.sync_commit_log, span)
             self._store.note_flushed(span.max)
