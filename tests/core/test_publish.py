@@ -17,7 +17,7 @@ from mqspec.core.publish import (
     stamped,
     with_unique_key,
 )
-from mqspec.core.record import BatchMessage, SysFlag, decode_properties
+from mqspec.core.record import BatchMessage, Record, SysFlag, decode_properties
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
 
@@ -170,11 +170,11 @@ def test_only_the_broker_makes_checkpoints() -> None:
     assert own_properties("A\x011\x02POP_CK\x01forged\x02") == "A\x011\x02"
     assert own_properties("A\x011") == "A\x011"
     own = [b"A\x01\xff\x02B\x012", b"POP_CK\x01forged\x02A\x011"]
-    stored = batched([BatchMessage(b"x", each, 7) for each in own], b"C\x013\x02")
-    assert stored == [
-        BatchMessage(b"x", b"A\x01\xff\x02B\x012\x02C\x013\x02", 7),
-        BatchMessage(b"x", b"A\x011\x02\x02C\x013\x02", 7),
-    ]
+    messages = [BatchMessage(b"x", each, 7) for each in own]
+    message = Record("T", b"".join(own), b"C\x013\x02")
+    stored = batched(message, messages)
+    assert stored.messages == [messages[0], BatchMessage(b"x", b"A\x011\x02", 7)]
+    assert (stored.shared, stored.beside) == (message, b"\x02C\x013\x02")
 
 
 @pytest.mark.parametrize("properties", ["", "TAGS\x01A", "TAGS\x01A\x02"])

@@ -70,12 +70,12 @@ def test_a_record_survives(record: Record) -> None:
     assert decoded.size == len(encoded)
 
 
-@given(records, st.lists(records, min_size=1, max_size=4), records)
+@given(records, st.lists(records, min_size=1, max_size=4), records, st.binary(max_size=20))
 def test_a_batch_lies_as_its_messages_would_alone(
-    shared: Record, own: list[Record], place: Record
+    shared: Record, own: list[Record], place: Record, beside: bytes
 ) -> None:
     messages = [BatchMessage(one.body, one.properties, one.flag) for one in own]
-    batch, layout = Batch(shared, messages), layout_of(shared)
+    batch, layout = Batch(shared, messages, beside), layout_of(shared)
     position, queue_offset = place.physical_offset >> 1, place.queue_offset >> 1  # with room
     pieces: list[bytes] = []
     positions = layout.encode(
@@ -85,7 +85,7 @@ def test_a_batch_lies_as_its_messages_would_alone(
         structs.replace(
             shared,
             body=one.body,
-            properties=one.properties,
+            properties=one.properties + beside,
             flag=one.flag,
             physical_offset=at,
             queue_offset=queue_offset + number,

@@ -35,7 +35,7 @@ from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
 from mqspec.core.pop import PopState
 from mqspec.core.pop_order import PopOrderState
-from mqspec.core.record import BatchMessage, Host, Record, decode_properties
+from mqspec.core.record import Host, Record, decode_properties
 from mqspec.core.response import Refusal
 from mqspec.core.retention import CLEAN_RESOURCE_INTERVAL_MS
 from mqspec.core.revive_log import ReviveMessage
@@ -335,14 +335,14 @@ class Broker:
 
     def when_stored(
         self,
-        message: Record | BatchMessage,
+        properties: bytes,
         put: PutResult,
         answer: Callable[[PutStatus], RemotingCommand],
     ) -> RemotingCommand | Awaitable[RemotingCommand]:
         """The answer to a put: at once, or when it is on disk, where the store flushes
-        synchronously and the message does not say that its producer does not wait for that."""
+        synchronously and the message's properties do not say that its producer does not wait."""
         waits = put.status is PutStatus.PUT_OK and self.store_config.sync_flush
-        if waits and decode_properties(message.properties).get("WAIT", "true").lower() == "true":
+        if waits and decode_properties(properties).get("WAIT", "true").lower() == "true":
             return self._answer_flushed(put.end, answer)
         return answer(put.status)
 

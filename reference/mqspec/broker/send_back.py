@@ -51,4 +51,4 @@ def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> Served
             return request.response()
         return request.response(ResponseCode.SYSTEM_ERROR, status)
 
-    return broker.when_stored(copy, broker.put_message(copy), answer)
+    return broker.when_stored(copy.properties, broker.put_message(copy), answer)

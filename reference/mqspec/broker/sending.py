@@ -23,7 +23,7 @@ from mqspec.core.publish import (
     stamped,
     with_unique_key,
 )
-from mqspec.core.record import Batch, Host, Record, alone
+from mqspec.core.record import Host, Record, alone
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.service import Served, clock_ms
@@ -156,7 +156,7 @@ def _send(
         reconsume_times=header.reconsume_times,
     )
     if batch is not None:
-        stored = Batch(message, batched(batch, message.properties))
+        stored = batched(message, batch)
     else:
         if send.topic.startswith(RETRY_TOPIC_PREFIX):
             message = _retried(broker, RetrySend(message, maximum, request.version))
@@ -178,7 +178,7 @@ def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
     send.fields["msgId"] = put.message_ids
     send.fields["queueOffset"] = str(put.queue_offset)
     return broker.when_stored(
-        send.batch.messages[0],
+        send.batch.messages[0].properties + send.batch.beside,
         put,
         lambda status: send.request.response(PUT_CODES[status], ext_fields=send.fields),
     )

@@ -47,7 +47,7 @@ def recall_message(broker: Broker, connection: Connection, request: RemotingComm
         remark = "recall failed, execute error"
         return request.response(ResponseCode.SYSTEM_ERROR, remark, _ALWAYS)
     fields = _ALWAYS | {"msgId": timer.recalled_key(handle)}
-    return broker.when_stored(recall, put, lambda _: request.response(ext_fields=fields))
+    return broker.when_stored(recall.properties, put, lambda _: request.response(ext_fields=fields))
 
 
 def load(broker: Broker) -> TimerState:

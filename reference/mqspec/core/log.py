@@ -275,8 +275,9 @@ def check_messages(batch: Batch) -> PutStatus:
     (HookUtils.checkBeforePutMessage, MessageExtEncoder.encode)."""
     if not _may_be_topic(batch.shared.topic):
         return PutStatus.MESSAGE_ILLEGAL
+    own_bytes_max = PROPERTIES_BYTES_MAX - len(batch.beside)
     for message in batch.messages:
-        if len(message.properties) > PROPERTIES_BYTES_MAX:
+        if len(message.properties) > own_bytes_max:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
         if len(message.body) > MAX_MESSAGE_SIZE:
             return PutStatus.MESSAGE_ILLEGAL
@@ -338,13 +339,14 @@ def dispatches_at(
     """The dispatches of what was stored at a time."""
     found = []
     for each in stored:
-        shared, positions = each.batch.shared, iter(each.positions)
+        batch, positions = each.batch, iter(each.positions)
+        shared, beside = batch.shared, batch.beside
         topic, sys_flag = shared.topic, shared.sys_flag
         queue, indexed = (topic, shared.queue_id), is_indexed(sys_flag)
         offsets = queue_offsets(each.queue_offset, indexed)
         position = next(positions)
-        for one, queue_offset, end in zip(each.batch.messages, offsets, positions, strict=False):
-            properties = one.properties
+        for one, queue_offset, end in zip(batch.messages, offsets, positions, strict=False):
+            properties = one.properties + beside
             found.append(
                 Dispatch(
                     queue,

@@ -11,11 +11,12 @@ Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3),
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from mqspec.core.delay import LEVEL, delay_level
 from mqspec.core.log import (
@@ -34,7 +35,9 @@ from mqspec.core.metadata import (
     find_subscription_group,
 )
 from mqspec.core.record import (
+    Batch,
     BatchMessage,
+    Record,
     decode_properties,
     encode_properties,
     find_property,
@@ -196,16 +199,18 @@ def own_properties(properties: str) -> str:
     return encode_properties(kept)
 
 
-def batched(messages: Iterable[BatchMessage], beside: bytes) -> list[BatchMessage]:
-    """The messages of a batch as they are stored: each with its own properties, as they came,
-    and those beside the batch."""
-    batch = []
-    for one in messages:
-        own = one.properties
-        if mentions(own, _POP_CK_BYTES):
-            own = own_properties(own.decode(errors="replace")).encode()
-        batch.append(BatchMessage(one.body, b"\x02".join((own, beside)), one.flag))
-    return batch
+def batched(message: Record, messages: Sequence[BatchMessage]) -> Batch:
+    """Messages that came in the body of one, as they are stored: behind the properties of each,
+    as they came, are those that came beside all."""
+    if mentions(message.body, _POP_CK_BYTES):
+        messages = [replace(one, properties=_own(one.properties)) for one in messages]
+    return Batch(message, messages, b"\x02" + message.properties)
+
+
+def _own(properties: bytes) -> bytes:
+    if mentions(properties, _POP_CK_BYTES):
+        return own_properties(properties.decode(errors="replace")).encode()
+    return properties
 
 
 def with_unique_key(properties: str, made: Callable[[], str]) -> tuple[str, str]:

@@ -72,7 +72,7 @@ _PORT = _I32 = Struct(">i")
 _I64 = Struct(">q")
 _TAIL = Struct(">iqi")  # reconsumeTimes, preparedTransactionOffset, body length
 _I16 = Struct(">h")
-_OF_ONE = Struct(">iIiiiqq")  # totalSize .. physicalOffset
+_OWN = Struct(">iIiiiqq")  # totalSize .. physicalOffset
 # What messages of a batch share: sysFlag .. preparedTransactionOffset, and what the system flag
 # says of the hosts, by the bytes of the address of either host.
 _SHARED = {
@@ -159,6 +159,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
     shared: Record  # the message, or what they have in common
     messages: Sequence[Record | BatchMessage]  # of a message: itself
+    beside: bytes = b""  # what is stored behind the own properties of each
 
 
 def alone(message: Record) -> Batch:
@@ -203,7 +204,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     def size(self, batch: Batch) -> int:
         """The bytes of all its records."""
-        total = self.overhead * len(batch.messages)
+        total = (self.overhead + len(batch.beside)) * len(batch.messages)
         for message in batch.messages:
             total += len(message.body) + len(message.properties)
         return total
@@ -219,31 +220,38 @@ class Layout(msgspec.Struct, frozen=True):
         """Add the bytes of a batch's records, in pieces, with the place that it got. Result: the
         position of each, and the one behind them. Raises struct.error where properties are
         longer than the format holds."""
-        message = batch.shared
-        overhead, magic, topic, queue_id = self.overhead, self.magic, self.topic, message.queue_id
+        message, beside = batch.shared, batch.beside
+        magic, topic, queue_id = self.magic, self.topic, message.queue_id
+        overhead, beside_bytes = self.overhead, len(beside)
+        born, born_port = message.born_host
+        store, store_port = message.store_host
         shared = self.shared.pack(
             message.sys_flag & ~_HOSTS_V6 | self.hosts_v6,
             message.born_timestamp,
-            *message.born_host,
+            born,
+            born_port,
             store_timestamp,
-            *message.store_host,
+            store,
+            store_port,
             message.reconsume_times,
             message.prepared_transaction_offset,
         )
+        pack_own, pack_i32, pack_i16, crc32 = _OWN.pack, _I32.pack, _I16.pack, zlib.crc32
         positions = [position]
         for one, queue_offset in zip(batch.messages, queue_offsets, strict=False):
             body, properties = one.body, one.properties
-            body_bytes, properties_bytes = len(body), len(properties)
+            body_bytes, properties_bytes = len(body), len(properties) + beside_bytes
             size = overhead + body_bytes + properties_bytes
-            crc = zlib.crc32(body) & _CRC
+            crc = crc32(body) & _CRC
             pieces += (
-                _OF_ONE.pack(size, magic, crc, queue_id, one.flag, queue_offset, position),
+                pack_own(size, magic, crc, queue_id, one.flag, queue_offset, position),
                 shared,
-                _I32.pack(body_bytes),
+                pack_i32(body_bytes),
                 body,
                 topic,
-                _I16.pack(properties_bytes),
+                pack_i16(properties_bytes),
                 properties,
+                beside,
             )
             position += size
             positions.append(position)
@@ -264,7 +272,7 @@ def _layout(topic: str, born_bytes: int, store_bytes: int) -> Layout:
     is_v2 = len(data) > V1_TOPIC_BYTES_MAX
     field = (_I16.pack(len(data)) if is_v2 else bytes((len(data),))) + data
     shared, hosts_v6 = _SHARED[born_bytes, store_bytes]
-    overhead = _OF_ONE.size + shared.size + _I32.size + len(field) + _I16.size
+    overhead = _OWN.size + shared.size + _I32.size + len(field) + _I16.size
     return Layout(shared, hosts_v6, _V2 if is_v2 else _V1, field, overhead)
 
 
