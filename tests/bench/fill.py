@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from mqspec.core.log import PutStatus
-from mqspec.core.record import Host, Record
+from mqspec.core.record import Batch, Host, Record
 from mqspec.core.types import Topic
 from mqspec.service import clock_ms
 from mqspec.store.message_store import MessageStore, StoreConfig
@@ -30,9 +30,11 @@ def fill(root: Path, topic_count: int, messages: int, body_bytes: int) -> None:
     numbered = _messages(topic_count, body_bytes)
     queues = topic_count * QUEUES
     for begin in range(0, messages, queues * _TOGETHER):
-        batch = list(islice(numbered, min(queues * _TOGETHER, messages - begin)))
-        for i in range(min(queues, len(batch))):
-            assert store.put_batch(batch[i::queues]).status is PutStatus.PUT_OK
+        some = list(islice(numbered, min(queues * _TOGETHER, messages - begin)))
+        for i in range(min(queues, len(some))):
+            of_queue = some[i::queues]
+            put = store.put_batch(Batch(of_queue[0], of_queue))
+            assert put.status is PutStatus.PUT_OK
     store.close()
 
 

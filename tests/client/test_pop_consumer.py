@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,11 +26,9 @@ def consumer(cluster: Cluster, config: PopConfig, expression: str = "*") -> PopC
 async def pop_until(one: PopConsumer, count: int) -> list[PopMessage]:
     """So many messages."""
     found: list[PopMessage] = []
-    pops = 0
-    while len(found) < count:
-        found += await one.pop()
-        pops += 1
-        assert pops < 1000 * DEADLINE_S
+    async with asyncio.timeout(DEADLINE_S):
+        while len(found) < count:
+            found += await one.pop()
     return found
 
 
