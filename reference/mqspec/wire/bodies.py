@@ -330,14 +330,15 @@ def encode_batch(messages: Iterable[BatchMessage]) -> bytes:
 def decode_batch(body: bytes) -> list[BatchMessage]:
     """The messages of request 320's body. Raises BodyError."""
     messages: list[BatchMessage] = []
-    at, whole, head_bytes = 0, len(body), _BATCH_HEAD.size
+    at, whole = 0, len(body)
+    head_bytes, length_bytes = _BATCH_HEAD.size, _I16.size
     try:
         while at < whole:
             total, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
             body_at = at + head_bytes
             body_end = body_at + body_bytes
             (properties_bytes,) = _I16.unpack_from(body, body_end)
-            properties_at = body_end + 2
+            properties_at = body_end + length_bytes
             end = properties_at + properties_bytes
             if body_bytes < 0 or properties_bytes < 0 or end != at + total or end > whole:
                 raise BodyError(f"a message of {total} bytes, its lengths add up to {end - at}")

@@ -34,10 +34,13 @@ OFFSETS = Path("config", "consumerOffset.json")
 MEMORY = Path("/dev/shm")
 
 
+# Bytes that the log writes by a call: the records of a life are of 110 to 2,600.
+ALL_BY_CALL, BOTH, ALL_THROUGH_MAP = 0, 600, 1 << 20
+
+
 @pytest.fixture(autouse=True)
 def _both_ways_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records here are small: some go through the map, some by a call."""
-    monkeypatch.setattr(commit_log, "BY_CALL_MIN", 600)
+    monkeypatch.setattr(commit_log, "BY_CALL_MIN", BOTH)
 
 
 @pytest.fixture
@@ -307,10 +310,18 @@ def test_a_consume_queue_ahead_of_the_log_is_cut_back(scratch: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lie", "rule"),
-    [("sync", "RECOV-002"), ("sync_directory", "RECOV-002"), ("write", "RECOV-020")],
+    ("lie", "rule", "by_call_min"),
+    [
+        ("sync", "RECOV-002", ALL_BY_CALL),
+        ("sync", "RECOV-002", ALL_THROUGH_MAP),
+        ("sync_directory", "RECOV-002", BOTH),
+        ("write", "RECOV-020", BOTH),
+    ],
 )
-def test_a_sync_that_is_left_out_is_found(scratch: Path, lie: str, rule: str) -> None:
+def test_a_sync_that_is_left_out_is_found(
+    scratch: Path, lie: str, rule: str, by_call_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_log, "BY_CALL_MIN", by_call_min)
     explored = explore(scratch, range(1), sync_flush=True, lies=frozenset({lie}))
     assert any(rule in failure for failure in explored.failures)
 
@@ -322,8 +333,12 @@ def test_old_units_that_are_left_are_found(scratch: Path) -> None:
     assert any("RECOV-003" in failure for failure in explored.failures)
 
 
-def test_a_kill_loses_nothing(scratch: Path) -> None:
+@pytest.mark.parametrize("by_call_min", [ALL_BY_CALL, ALL_THROUGH_MAP])
+def test_a_kill_loses_nothing(
+    scratch: Path, by_call_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the files as a reader sees them nothing is missing, whatever was synced."""
+    monkeypatch.setattr(commit_log, "BY_CALL_MIN", by_call_min)
     config = StoreConfig(
         segment_size=8192, consume_queue_units=26, max_hash_slot_num=16, max_index_num=256
     )
