@@ -213,7 +213,7 @@ def _storage(brokers: Iterable[Broker]) -> Iterator[Metric]:
         at = (*_node(broker), "local", "disk")
         size.add_metric(at, end - first)
         unflushed.add_metric(at, end - state.flushed_where)
-        undispatched.add_metric(at, end - state.reput_from_offset)
+        undispatched.add_metric(at, broker.store.undispatched_bytes)
     yield from (size, unflushed, undispatched)
 
 

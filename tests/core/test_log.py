@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -51,7 +50,7 @@ def appended(
 
 
 def dispatched(state: LogState, offset: int, indexed: bool = True) -> Unit | None:
-    event = Dispatch(QUEUE, offset, indexed, 10 * offset, 10, 0, 0)
+    event = Dispatch(QUEUE, offset, indexed, (10 * offset, 10 * offset + 10), (0,))
     step = dispatch(state, (event,))
     apply(state, step.changes)
     return event.unit if step.result else None
@@ -95,7 +94,8 @@ some_sizes = st.lists(st.integers(1, 40), min_size=1, max_size=3)
 def test_puts_together_are_as_one_by_one(
     puts: list[tuple[int, list[int], bool]], transient_store_pool: bool, known: int
 ) -> None:
-    """`known`: how many of the records have their unit already."""
+    """Puts of batches, and their dispatch, are what they are record by record. `known`: how many
+    of the puts have their units already."""
     one, together = LogState(), LogState()
     run = [
         Put(("T", queue_id), sum(sizes), len(sizes), indexed) for queue_id, sizes, indexed in puts
@@ -111,13 +111,19 @@ def test_puts_together_are_as_one_by_one(
     assert together == one
 
     dispatches = [
-        Dispatch(put.queue, place.queue_offset + i * put.indexed, put.indexed, *unit, 0)
+        Dispatch(
+            put.queue,
+            place.queue_offset,
+            put.indexed,
+            tuple(itertools.accumulate(sizes, initial=place.position)),
+            tuple(sizes),
+        )
         for put, place, (_, sizes, _) in zip(run, places, puts, strict=True)
         if place
-        for i, unit in enumerate(units_at(place.position, sizes))
     ]
     for number, each in enumerate(dispatches):
-        apply(one, dispatch(one, (each,)).changes)
+        for record in records_of(each):
+            apply(one, dispatch(one, (record,)).changes)
         if number < known:
             apply(together, dispatch(together, (each,)).changes)
     if dispatches:
@@ -126,12 +132,20 @@ def test_puts_together_are_as_one_by_one(
         assert together == one
         visible = [each for of_queue in step.result.values() for each in of_queue]
         new = [each for each in dispatches[known:] if each.indexed]
-        assert sorted(visible, key=lambda each: each.position) == new
+        assert sorted(visible, key=lambda each: each.positions) == new
 
 
-def units_at(position: int, sizes: Sequence[int]) -> list[Unit]:
-    ends = itertools.accumulate(sizes, initial=position)
-    return [Unit(at, size, 0) for at, size in zip(ends, sizes, strict=False)]
+def records_of(batch: Dispatch) -> list[Dispatch]:
+    return [
+        Dispatch(
+            batch.queue,
+            batch.queue_offset + number * batch.indexed,
+            batch.indexed,
+            (position, position + size),
+            (code,),
+        )
+        for number, (position, size, code) in enumerate(batch.units())
+    ]
 
 
 def test_a_record_without_queue_takes_no_offset() -> None:
@@ -165,7 +179,7 @@ def test_a_queue_begins_where_its_first_record_says() -> None:
 def test_what_is_dispatched_before_it_is_flushed(sync: bool, before: bool, after: bool) -> None:
     state = LogState()
     appended(state, 40)
-    event = Dispatch(QUEUE, 0, True, 0, 40, 0, 0)
+    event = Dispatch(QUEUE, 0, True, (0, 40), (0,))
     assert may_dispatch(state, event.end, sync) is before
     apply(state, flush(state, 39).changes)
     assert may_dispatch(state, event.end, sync) is before
@@ -177,7 +191,7 @@ def test_what_is_in_the_transient_store_pool_is_not_visible() -> None:
     state = LogState()
     for _ in range(2):
         apply(state, append_message(state, Append((Put(QUEUE, 40),), 100, True)).changes)
-    event = Dispatch(QUEUE, 0, True, 0, 40, 0, 0)
+    event = Dispatch(QUEUE, 0, True, (0, 40), (0,))
     assert (state.commit_log, state.committed_where) == ((0, 80), 0)
     assert not may_dispatch(state, event.end, sync_flush=False)
     apply(state, commit(state).changes)

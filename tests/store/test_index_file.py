@@ -65,7 +65,7 @@ def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:
     store = opened(tmp_path, config)
     for n in range(25):
         put(store, f"m{n}", f"all k{n}")
-    store.catch_up_index()
+    store.catch_up()
     files = sorted((tmp_path / "index").iterdir())
     assert len(files) == 6  # 50 entries, of which a file holds 9
     assert {path.stat().st_size for path in files} == {40 + 4 * 4 + 10 * 20}
@@ -130,7 +130,8 @@ def test_files_are_the_same_however_many_records_are_taken_at_once(
             keys = f"KEYS\x01all k{n} \u043a{n % 7}\x02UNIQ_KEY\x01u{n}\x02".encode()
             topic, rollback = f"T{n % 3}", 12 * (n % 10 == 9)
             at = 5_000 + 700 * n
-            service.add((Dispatch((topic, 0), n, True, 100 * n, 100, 0, at, rollback, keys),))
+            place = 100 * n, 100 * (n + 1)
+            service.add((Dispatch((topic, 0), n, True, place, (0,), at, rollback, (keys,)),))
         service.build()
         service.close()
         return [path.read_bytes() for path in sorted(root.iterdir())]
@@ -180,10 +181,10 @@ def test_a_start_does_not_wait_for_the_index(tmp_path: Path) -> None:
         put(store, f"k{i}", f"k{i}")
     again = opened(write_image(tmp_path / "b", image_of(tmp_path / "a")))
     put(again, "k30", "k30")
-    again.catch_up_index(10)
+    again.catch_up(10)
     (file,) = (tmp_path / "b" / "index").iterdir()
     assert int.from_bytes(file.read_bytes()[36:40], "big") == 10 + 1
-    again.catch_up_index(1000)
+    again.catch_up(1000)
     put(again, "k31", "k31")
     for i in range(32):
         assert found(again, f"k{i}") == [f"k{i}"]

@@ -22,7 +22,7 @@ from store_images import (
     write_image,
 )
 
-from mqspec.core.log import MAX_MESSAGE_SIZE, Dispatch, TopicQueue
+from mqspec.core.log import MAX_MESSAGE_SIZE, Dispatch, TopicQueue, arrivals
 from mqspec.core.record import (
     PROPERTIES_BYTES_MAX,
     Batch,
@@ -220,13 +220,14 @@ def test_a_filter_passes_over_messages(store: MessageStore) -> None:
 
 
 def test_arrivals_are_told_once_a_queue(store: MessageStore) -> None:
-    arrivals: list[tuple[TopicQueue, Sequence[Dispatch]]] = []
-    store.on_arrival = lambda *arrived: arrivals.append(arrived)
+    told: list[tuple[TopicQueue, Sequence[Dispatch]]] = []
+    store.on_arrival = lambda *arrived: told.append(arrived)
     tagged = [Record("T", b"x", b"TAGS\x01a\x02", queue_id=number) for number in (3, 4, 3)]
     store.put_together(list(map(alone, tagged)))
-    (queue, messages), (other, _) = arrivals
-    assert (queue, [each.queue_offset for each in messages], other) == (("T", 3), [0, 1], ("T", 4))
-    assert {each.tags_code for each in messages} == {tags_code("a")}
+    (queue, dispatches), (other, _) = told
+    assert (queue, other) == (("T", 3), ("T", 4))
+    code, properties = tags_code("a"), b"TAGS\x01a\x02"
+    assert list(arrivals(dispatches)) == [(1, code, properties), (2, code, properties)]
 
 
 def test_with_sync_flush_nothing_is_visible_that_is_not_on_disk(

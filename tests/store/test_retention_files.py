@@ -106,7 +106,7 @@ def test_segments_go_that_the_index_did_not_reach(store: MessageStore, tmp_path:
     store.open()  # the index is built anew, later
     age(tmp_path, days=4)
     store.clean()
-    store.catch_up_index()
+    store.catch_up()
     for key in keys(store, 0) + keys(store, 1):
         (record,) = store.query("T", key, 1, 0, EVER).records
         assert f"KEYS\x01{key}".encode() in record

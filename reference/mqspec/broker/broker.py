@@ -29,7 +29,7 @@ from mqspec.core.delay import DelayState
 from mqspec.core.flow_control import SEND, Pool
 from mqspec.core.group import GroupState
 from mqspec.core.lock import LockState
-from mqspec.core.log import Dispatch, PutStatus, TopicQueue
+from mqspec.core.log import Dispatch, PutStatus, TopicQueue, arrivals
 from mqspec.core.long_polling import LongPollingState
 from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
@@ -63,7 +63,8 @@ FREE_PORT_ATTEMPTS = 20
 COMMIT_COMMIT_LOG_INTERVAL_MS = 200
 FLUSH_COMMIT_LOG_INTERVAL_MS = 500
 FLUSH_INTERVAL_MS = 60_000  # of everything, with the checkpoint
-INDEX_INTERVAL_MS, INDEX_COUNT = 100, 500  # records indexed again after an abnormal start
+CATCH_UP_INTERVAL_MS, INDEX_COUNT = 100, 500  # records indexed again after an abnormal start
+REPUT_BYTES = 64 * 1024  # of the log: so much is dispatched at once
 
 
 class Broker:
@@ -167,7 +168,7 @@ class Broker:
                 (FLUSH_COMMIT_LOG_INTERVAL_MS, self._flush_commit_log),
                 (FLUSH_INTERVAL_MS, self._flush),
                 (CLEAN_RESOURCE_INTERVAL_MS, self.store.clean),
-                (INDEX_INTERVAL_MS, lambda: self.store.catch_up_index(INDEX_COUNT)),
+                (CATCH_UP_INTERVAL_MS, lambda: self.store.catch_up(INDEX_COUNT)),
                 (PERSIST_INTERVAL_MS, self._persist_offsets),
                 (consumer_filter.PERSIST_INTERVAL_MS, self._persist_filters),
                 (REGISTER_INTERVAL_MS, self._register),
@@ -359,7 +360,16 @@ class Broker:
     # Inside
 
     def _note_log(self, step: Step, dispatches: Sequence[Dispatch] | None) -> None:
-        self._note("Log", step, dispatches[0] if dispatches else None)
+        event = None
+        if dispatches:
+            one = dispatches[0]
+            event = {
+                "queue": one.queue,
+                "queue_offset": one.queue_offset,
+                "tags_code": one.tags_codes[0],
+                "store_timestamp": one.store_timestamp,
+            }
+        self._note("Log", step, event)
 
     def _note(self, module: str, step: Step, event: object = None) -> None:
         if self.trace:
@@ -376,11 +386,19 @@ class Broker:
     def _settle_soon(self) -> PutStatus:
         if self.store_config.sync_flush:
             self._group_commit.begin()
-        elif not self._reputs:
+        elif not self._reputs and self._is_reput_due():
             # Once the answer is out: who waits for it need not wait for this.
             self._reputs = True
             self._loop.call_soon(self._reput)
         return PutStatus.PUT_OK
+
+    def _is_reput_due(self) -> bool:
+        """Whether what was put is dispatched at once. Where nobody waits for a message it is
+        when somebody looks, or much has come: together it costs less."""
+        is_awaited = (
+            self.long_polling.pull_request_table or self.pops.is_any or self.notifications.is_any
+        )
+        return bool(is_awaited or self.trace or self.store.undispatched_bytes >= REPUT_BYTES)
 
     async def _flush(self) -> None:
         self.store.commit_commit_log()
@@ -473,19 +491,14 @@ class Broker:
         config = self.metadata.subscription_group_table.get(name)
         return config is None or config.notify_consumer_ids_changed_enable
 
-    def _arrived(self, queue: TopicQueue, messages: Sequence[Dispatch]) -> None:
-        self.pops.arrived(queue, messages)
-        self.notifications.arrived(queue, messages)
+    def _arrived(self, queue: TopicQueue, dispatches: Sequence[Dispatch]) -> None:
+        self.pops.arrived(queue, dispatches)
+        self.notifications.arrived(queue, dispatches)
         if queue in self.long_polling.pull_request_table:
-            for one in messages:
+            for max_offset, tags_code, properties in arrivals(dispatches):
                 self._wake(
                     long_polling.notify_message_arriving(
-                        self.long_polling,
-                        queue,
-                        one.queue_offset + 1,
-                        one.tags_code,
-                        clock_ms(),
-                        one.properties,
+                        self.long_polling, queue, max_offset, tags_code, clock_ms(), properties
                     )
                 )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mqspec.core import pop_polling
 from mqspec.core.extra_info import notified_topic
 from mqspec.core.group import SubscriptionData
-from mqspec.core.log import Dispatch, TopicQueue
+from mqspec.core.log import Dispatch, TopicQueue, arrivals
 from mqspec.core.pop_polling import (
     EARLY_MS,
     PollingKey,
@@ -58,22 +58,26 @@ class PopLongPolling:
             asyncio.get_running_loop().call_later(delay_ms / 1000, self._time_up, held)
         return result
 
+    @property
+    def is_any(self) -> bool:
+        """Whether one is held."""
+        return bool(self._state.polling_map)
+
     def polling_num(self, key: PollingKey) -> int:
         """How many are held."""
         return len(self._state.polling_map.get(key, ()))
 
-    def arrived(self, queue: TopicQueue, messages: Iterable[Dispatch]) -> None:
+    def arrived(self, queue: TopicQueue, dispatches: Iterable[Dispatch]) -> None:
         """Messages of a queue became visible."""
         if not self._state.groups:
             return
         name, queue_id = queue
         topic = notified_topic(name)
         if topic in self._state.groups:
-            for one in messages:
-                code, max_offset = one.tags_code, one.queue_offset + 1
+            for max_offset, tags_code, properties in arrivals(dispatches):
                 self._wake(
                     pop_polling.notify_message_arriving(
-                        self._state, topic, queue_id, max_offset, code, one.properties
+                        self._state, topic, queue_id, max_offset, tags_code, properties
                     )
                 )
 

@@ -91,7 +91,7 @@ def _positions(broker: Broker) -> dict[str, str]:
         "commitLogMinOffset": str(first),
         "commitLogMaxOffset": str(end),
         "remainHowManyDataToFlush": f"{end - state.flushed_where} B",
-        "dispatchBehindBytes": str(end - state.reput_from_offset),
+        "dispatchBehindBytes": str(broker.store.undispatched_bytes),
         "dispatchMaxBuffer": "0",
         "pageCacheLockTimeMills": "0",  # one thread appends, and waits for no lock
     }

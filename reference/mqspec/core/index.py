@@ -16,10 +16,12 @@ Facts: store/index/{IndexFile,IndexHeader,IndexService}.java (5.3.3), and the fi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from mqspec.core.log import Dispatch
 from mqspec.core.record import SysFlag, find_property, string_hash
 from mqspec.core.types import Topic
 
@@ -78,6 +80,35 @@ def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     if keys:
         return tuple(filter(None, (unique, *keys.split(" "))))
     return (unique,) if unique else ()
+
+
+class Keys(NamedTuple):
+    """Keys of records, in the order of the log: four columns."""
+
+    topics: list[Topic]
+    keys: list[str]
+    phy_offsets: list[int]  # positions of the records
+    store_timestamps: list[int]  # ms
+
+
+def keys_of(dispatches: Iterable[Dispatch], header: IndexHeader) -> Keys:
+    """The keys of records that are not indexed yet, of some that follow each other in the log;
+    `header` is that of the last file."""
+    topics: list[Topic] = []
+    keys: list[str] = []
+    phy_offsets: list[int] = []
+    store_timestamps: list[int] = []
+    for each in dispatches:
+        sys_flag, before = each.sys_flag, len(keys)
+        for properties, position in zip(each.properties, each.positions, strict=False):
+            for key in index_keys(sys_flag, properties):
+                keys.append(key)
+                phy_offsets.append(position)
+        count = len(keys) - before
+        topics += [each.queue[0]] * count
+        store_timestamps += [each.store_timestamp] * count
+    first = bisect_left(phy_offsets, True, key=lambda at: not is_indexed_already(header, at))
+    return Keys(topics[first:], keys[first:], phy_offsets[first:], store_timestamps[first:])
 
 
 def key_hash(topic: Topic, key: str) -> int:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from operator import sub
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -150,30 +151,40 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     batch: Batch  # as it came: it knows nothing of that
     positions: Sequence[int]  # of each record, and the one behind them
     queue_offset: int  # of the first one
+    store_timestamp: int  # ms
 
 
 class Dispatch(msgspec.Struct, frozen=True, gc=False):
-    """A record of the log, as the dispatcher sees it."""
+    """A record of the log, or those of a batch, as the dispatcher sees them."""
 
     queue: TopicQueue
-    queue_offset: int
+    queue_offset: int  # of the first one
     indexed: bool
-    position: int
-    size: int
-    tags_code: int
-    store_timestamp: int  # ms
+    positions: Sequence[int]  # of each, and the one behind them
+    tags_codes: Sequence[int]
+    store_timestamp: int = 0  # ms
     sys_flag: int = 0
-    properties: bytes = b""  # by which consumers filter, and the index finds
+    properties: Sequence[bytes] = ()  # by which consumers filter, and the index finds
 
     @property
     def unit(self) -> Unit:
-        """Its unit."""
-        return Unit(self.position, self.size, self.tags_code)
+        """The unit of the first one."""
+        return Unit._make(next(self.units()))
+
+    def units(self) -> Iterator[tuple[int, int, int]]:
+        """The fields of the unit of each."""
+        sizes = map(sub, self.positions[1:], self.positions)
+        return zip(self.positions, sizes, self.tags_codes, strict=False)
+
+    @property
+    def next_offset(self) -> int:
+        """The queue offset behind the last one."""
+        return self.queue_offset + len(self.tags_codes)
 
     @property
     def end(self) -> int:
-        """The position behind it."""
-        return self.position + self.size
+        """The position behind the last one."""
+        return self.positions[-1]
 
 
 def append_message(state: LogState, event: Append) -> Step:
@@ -240,8 +251,8 @@ def may_dispatch(state: LogState, end: int, sync_flush: bool) -> bool:
 
 
 def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
-    """Log!Dispatch, of the next records in the log. A record's unit goes to its ConsumeQueue and
-    makes it visible.
+    """Log!Dispatch, of the next records in the log, once a record. Its unit goes to its
+    ConsumeQueue and makes it visible.
 
     The result is by queue those that become visible: they follow each other. The others enter
     no ConsumeQueue, or have their unit already (LOG-003).
@@ -259,10 +270,18 @@ def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
         if records:
             begin = records[0].queue_offset
             follows = span.min < span.max == begin
-            grown = Span(span.min if follows else begin, records[-1].queue_offset + 1)
+            grown = Span(span.min if follows else begin, records[-1].next_offset)
             changes.append(Change("consume_queue", queue, grown))
             visible[queue] = records
     return Step(tuple(changes), result=visible)
+
+
+def arrivals(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, bytes]]:
+    """What those who wait for a message are told of each that becomes visible: the queue offset
+    behind it, its tags code and its properties."""
+    for each in dispatches:
+        max_offsets = itertools.count(each.queue_offset + 1)
+        yield from zip(max_offsets, each.tags_codes, each.properties, strict=False)
 
 
 def has_unit(span: Span, queue_offset: int) -> bool:
@@ -333,43 +352,30 @@ def queue_offsets(first: int, indexed: bool) -> Iterator[int]:
     return itertools.count(first, int(indexed))
 
 
-def dispatches_at(
-    stored: Iterable[Stored], store_timestamp: int, delay_levels: Sequence[int] = DELAY_LEVELS_MS
-) -> list[Dispatch]:
-    """The dispatches of what was stored at a time."""
-    found = []
-    for each in stored:
-        batch, positions = each.batch, iter(each.positions)
-        shared, beside = batch.shared, batch.beside
-        topic, sys_flag = shared.topic, shared.sys_flag
-        queue, indexed = (topic, shared.queue_id), is_indexed(sys_flag)
-        offsets = queue_offsets(each.queue_offset, indexed)
-        position = next(positions)
-        for one, queue_offset, end in zip(batch.messages, offsets, positions, strict=False):
-            properties = one.properties + beside
-            found.append(
-                Dispatch(
-                    queue,
-                    queue_offset,
-                    indexed,
-                    position,
-                    end - position,
-                    unit_tags_code(topic, properties, store_timestamp, delay_levels),
-                    store_timestamp,
-                    sys_flag,
-                    properties,
-                )
-            )
-            position = end
-    return found
+def dispatch_of(stored: Stored, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
+    """The dispatch of what was stored."""
+    batch, store_timestamp = stored.batch, stored.store_timestamp
+    shared, beside = batch.shared, batch.beside
+    topic, sys_flag = shared.topic, shared.sys_flag
+    properties = [one.properties + beside for one in batch.messages]
+    return Dispatch(
+        (topic, shared.queue_id),
+        stored.queue_offset,
+        is_indexed(sys_flag),
+        stored.positions,
+        [unit_tags_code(topic, each, store_timestamp, delay_levels) for each in properties],
+        store_timestamp,
+        sys_flag,
+        properties,
+    )
 
 
-def dispatch_of(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
+def dispatch_of_record(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
     """The dispatch of a record as it lies in the log."""
     begin = record.physical_offset
-    stored = Stored(alone(record), (begin, begin + record.size), record.queue_offset)
-    (found,) = dispatches_at((stored,), record.store_timestamp, delay_levels)
-    return found
+    positions = begin, begin + record.size
+    stored = Stored(alone(record), positions, record.queue_offset, record.store_timestamp)
+    return dispatch_of(stored, delay_levels)
 
 
 def check_offset(span: Span | None, offset: int) -> tuple[GetMessageStatus, int] | None:

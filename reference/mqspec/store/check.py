@@ -31,7 +31,7 @@ from mqspec.core.log import (
     Span,
     TopicQueue,
     Unit,
-    dispatch_of,
+    dispatch_of_record,
 )
 from mqspec.core.record import Blank, Record, body_crc, decode_record
 from mqspec.core.recovery import BLANK_UNIT, Checkpoint, Files, RecoveryState, recover
@@ -291,7 +291,7 @@ class _Check:
     def _check_record(self, record: Record, view: memoryview, at: int) -> Iterator[Finding]:
         self.records += 1
         self._last_timestamp = max(self._last_timestamp, record.store_timestamp)
-        dispatch = dispatch_of(record, self._delay_levels)
+        dispatch = dispatch_of_record(record, self._delay_levels)
         # The CRC stands behind size and magic.
         if record.body and body_crc(record.body) != int.from_bytes(view[at + 8 : at + 12], "big"):
             yield self._of_record("damaged bodies", "LOG-011", "its CRC is wrong", dispatch)
@@ -352,7 +352,7 @@ class _Check:
         record = self._record_at(unit.position)
         if record is None:
             return *elsewhere, "no record begins there"
-        dispatch = dispatch_of(record, self._delay_levels)
+        dispatch = dispatch_of_record(record, self._delay_levels)
         if (dispatch.queue, dispatch.queue_offset) == (queue, queue_offset):
             which = "size" if dispatch.unit.size != unit.size else "tags code"
             return *elsewhere, f"its {which} is not that of the record there"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
-from mqspec.core.log import DELAY_LEVELS_MS, Appended, Dispatch, Span, dispatch_of
+from mqspec.core.log import DELAY_LEVELS_MS, Appended, Dispatch, Span, dispatch_of_record
 from mqspec.core.record import (
     BLANK_BYTES_MIN,
     Bad,
@@ -104,7 +104,7 @@ class CommitLog:
         data = self._files.read(outline.physical_offset, outline.size)
         record = decode_record(data, check_crc=False)  # the scan has checked it
         assert isinstance(record, Record)
-        return dispatch_of(record, self._delay_levels)
+        return dispatch_of_record(record, self._delay_levels)
 
     def flush(self, written: Span) -> None:
         """Return when the bytes of the span are on disk."""

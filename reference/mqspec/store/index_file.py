@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import dropwhile, islice, starmap
+from itertools import islice, starmap
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -170,6 +170,7 @@ class IndexService:
         self._disk = disk
         self._files: list[IndexFile] = []  # ascending
         self._waiting: list[Dispatch] = []
+        self._waiting_count = 0  # of their records
         self.index_msg_timestamp = 0  # as in the checkpoint: the end of the last full file, ms
 
     def check(self) -> None:
@@ -205,29 +206,24 @@ class IndexService:
 
         Raises OSError where too many wait that cannot be; these were not added then.
         """
-        if len(self._waiting) >= WAITING_MAX:
+        if self._waiting_count >= WAITING_MAX:
             self.build()
         self._waiting += dispatches
+        self._waiting_count += sum(len(each.tags_codes) for each in dispatches)
 
     def build(self) -> None:
         """Index the records that were added, but for those that were indexed before. Raises
         OSError where there is no room for another file: the rest goes on waiting."""
         if not self._waiting:
             return
-        header = self._last().header
-        waiting = dropwhile(
-            lambda each: index.is_indexed_already(header, each.position), self._waiting
-        )
-        keys = [
-            (dispatch.queue[0], key, dispatch.position, dispatch.store_timestamp)
-            for dispatch in waiting
-            for key in index.index_keys(dispatch.sys_flag, dispatch.properties)
-        ]
-        if len(keys) < RUN_MIN:
-            self._put_keys([Key(index.key_hash(topic, key), *at) for topic, key, *at in keys])
+        columns = index.keys_of(self._waiting, self._last().header)
+        if len(columns.keys) < RUN_MIN:
+            rows = zip(*columns, strict=True)
+            self._put_keys([Key(index.key_hash(topic, key), *at) for topic, key, *at in rows])
         else:
-            self._put_run(*zip(*keys, strict=True))
+            self._put_run(*columns)
         self._waiting.clear()
+        self._waiting_count = 0
 
     def _put_keys(self, keys: list[Key]) -> None:
         while keys:

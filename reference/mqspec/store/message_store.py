@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -93,14 +93,6 @@ class PutResult(msgspec.Struct, frozen=True, gc=False):
     store_timestamp: int = 0  # ms
 
 
-class _Pending(NamedTuple):
-    """What was stored together, and is not yet dispatched."""
-
-    stored: Sequence[Stored]
-    end: int  # position behind the last of it
-    store_timestamp: int  # ms
-
-
 class GetResult(NamedTuple):
     """What a read of a queue found."""
 
@@ -157,7 +149,7 @@ class MessageStore:
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
         self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
-        self._pending: deque[_Pending] = deque()
+        self._pending: deque[Stored] = deque()  # not yet dispatched
         self._is_dispatch_stuck = False
         self._is_disk_full = False
         self._checkpoint = Checkpoint()
@@ -193,7 +185,7 @@ class MessageStore:
         closed nothing is done any more."""
         if not self._directory.is_taken:
             return
-        self.catch_up_index()
+        self.catch_up()
         self.flush()
         self._commit_log.close()
         for consume_queue in self._consume_queues.values():
@@ -261,26 +253,28 @@ class MessageStore:
             queue_offset, pieces = place.queue_offset, runs[-1][1]
             offsets = log.queue_offsets(queue_offset, put.indexed)
             positions = layout.encode(pieces, batch, place.position, offsets, now_ms)
-            stored.append(Stored(batch, positions, queue_offset))
+            stored.append(Stored(batch, positions, queue_offset, now_ms))
             *begins, end = positions
             ids = offset_message_ids(batch.shared.store_host, begins)
             results.append(PutResult(PutStatus.PUT_OK, queue_offset, end, ids, now_ms))
         if stored:
             self._commit_log.append([(place, b"".join(pieces)) for place, pieces in runs])
             self._carry(step)
-            self._pending.append(_Pending(stored, end, now_ms))
+            self._pending += stored
             self._written_at = now_ms
         return results
 
     def reput(self) -> None:
         """Dispatch what may be dispatched (ReputMessageService)."""
         try:
-            while self._pending and log.may_dispatch(
-                self._state, self._pending[0].end, self._config.sync_flush
-            ):
-                stored, _, stored_at = self._pending[0]
-                self._dispatch(log.dispatches_at(stored, stored_at, self.delay_levels))
-                self._pending.popleft()
+            while ready := self._dispatchable():
+                visible = self._dispatch(
+                    [log.dispatch_of(each, self.delay_levels) for each in ready]
+                )
+                for _ in ready:
+                    self._pending.popleft()
+                for queue, messages in visible.items():
+                    self.on_arrival(queue, messages)
             if self._is_dispatch_stuck:
                 self._index.build()
         except OSError as error:
@@ -289,10 +283,11 @@ class MessageStore:
         else:
             self._is_dispatch_stuck = False
 
-    def catch_up_index(self, count: int | None = None) -> None:
-        """Index what was dispatched, and `count` records that an abnormal start left to be
-        indexed, all of them without a count. The broker calls it each 100 ms: neither a start
-        nor a put waits for the index."""
+    def catch_up(self, count: int | None = None) -> None:
+        """Dispatch and index what was stored, and `count` records that an abnormal start left to
+        be indexed, all of them without a count. The broker calls it each 100 ms: neither a start
+        nor a put waits for it."""
+        self.reput()
         try:
             if self._index_from is not None:
                 self._walk_to_index(self._index_from, count)
@@ -335,6 +330,11 @@ class MessageStore:
         return self._pending[0].store_timestamp if self._pending else None
 
     @property
+    def undispatched_bytes(self) -> int:
+        """How much of the log is not visible yet."""
+        return self._state.commit_log.max - self._state.reput_from_offset
+
+    @property
     def unflushed(self) -> Span:
         """Positions that are in files, and not on disk for sure."""
         return Span(self._state.flushed_where, self._state.committed_where)
@@ -366,7 +366,7 @@ class MessageStore:
     def flushing(self) -> Callable[[], None]:
         """What brings the ConsumeQueues and the checkpoint to disk, as they are now, once the
         log is there as far as it is now. For any thread."""
-        self.catch_up_index(0)  # the checkpoint says how far the index is
+        self.catch_up(0)  # the checkpoint says how far the index is
         dirty = [queue for queue in self._consume_queues.values() if queue.is_dirty]
         checkpoint = self._checkpoint = self._checkpoint._replace(
             physic_msg_timestamp=self._written_at,
@@ -429,7 +429,7 @@ class MessageStore:
         should begin that began where nothing is.
         """
         queue = (topic, queue_id)
-        span = self._state.consume_queue.get(queue)
+        span = self._visible(queue)
         minimum, maximum = span or log.EMPTY
         nothing = log.check_offset(span, offset)
         if nothing:
@@ -455,7 +455,7 @@ class MessageStore:
     def units(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[Unit]:
         """The ConsumeQueue's units of a queue from an offset on, within [min, max)."""
         queue = (topic, queue_id)
-        minimum, maximum = self._state.consume_queue.get(queue, log.EMPTY)
+        minimum, maximum = self._visible(queue) or log.EMPTY
         count = min(maximum - offset, max_count)
         if offset < minimum or count <= 0:
             return []
@@ -472,11 +472,11 @@ class MessageStore:
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset that can be read; 0 of a queue that does not exist."""
-        return self._state.consume_queue.get((topic, queue_id), log.EMPTY).min
+        return (self._visible((topic, queue_id)) or log.EMPTY).min
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The queue offset behind the last visible message."""
-        return self._state.consume_queue.get((topic, queue_id), log.EMPTY).max
+        return (self._visible((topic, queue_id)) or log.EMPTY).max
 
     def is_all_visible(self, topic: str, queue_id: int) -> bool:
         """Whether all that was stored in a queue can be read."""
@@ -486,7 +486,7 @@ class MessageStore:
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int, boundary: Boundary) -> int:
         """The first message stored at the time or later (LOWER), or the last one stored at the
         time or earlier (UPPER), within [min, max]."""
-        minimum, maximum = self._state.consume_queue.get((topic, queue_id), log.EMPTY)
+        minimum, maximum = self._visible((topic, queue_id)) or log.EMPTY
         offsets = range(minimum, maximum)
 
         def stored_at(offset: int) -> int:
@@ -501,7 +501,7 @@ class MessageStore:
     ) -> QueryResult:
         """Messages of a topic with a key, or one of the same hash, stored in a time (to the
         second, both ends included): the newest ones."""
-        self.catch_up_index()
+        self.catch_up()
         found = self._index.query_offset(topic, key, max_count, begin_ms, end_ms)
         if not found.phy_offsets:
             return QueryResult()
@@ -515,12 +515,12 @@ class MessageStore:
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """The store timestamp, ms, of a queue's first message; -1 where it has none."""
-        minimum, maximum = self._state.consume_queue.get((topic, queue_id), log.EMPTY)
+        minimum, maximum = self._visible((topic, queue_id)) or log.EMPTY
         return self._store_timestamp((topic, queue_id), minimum) if minimum < maximum else -1
 
     def stored_at(self, topic: str, queue_id: int, offset: int) -> int:
         """The store timestamp, ms, of the message at a queue offset; -1 where there is none."""
-        minimum, maximum = self._state.consume_queue.get((topic, queue_id), log.EMPTY)
+        minimum, maximum = self._visible((topic, queue_id)) or log.EMPTY
         if not minimum <= offset < maximum:
             return -1
         return self._store_timestamp((topic, queue_id), offset)
@@ -550,7 +550,7 @@ class MessageStore:
         state = RecoveryState()
         redispatched = 0
         for dispatch in recovery.recover(files, state):
-            self._write_units(dispatch.queue, dispatch.queue_offset, (dispatch.unit,))
+            self._write_units(dispatch.queue, dispatch.queue_offset, dispatch.units())
             redispatched += 1
             if not abort:
                 self._index.add((dispatch,))
@@ -597,17 +597,17 @@ class MessageStore:
     def _consume_queue(self, directory: Path) -> ConsumeQueue:
         return ConsumeQueue(directory, self._config.consume_queue_units, self._disk)
 
-    def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
+    def _dispatch(self, dispatches: Sequence[Dispatch]) -> dict[TopicQueue, list[Dispatch]]:
         step = log.dispatch(self._state, dispatches)
         for queue, visible in step.result.items():
-            units = [(each.position, each.size, each.tags_code) for each in visible]
+            units = chain.from_iterable(each.units() for each in visible)
             self._write_units(queue, visible[0].queue_offset, units)
         self._carry(step, dispatches)
         self._dispatched_at = dispatches[-1].store_timestamp
-        for queue, visible in step.result.items():
-            self.on_arrival(queue, visible)
         if self._index_from is None:
             self._index.add(dispatches)
+        made_visible: dict[TopicQueue, list[Dispatch]] = step.result
+        return made_visible
 
     def _write_units(
         self, queue: TopicQueue, queue_offset: int, units: Iterable[tuple[int, int, int]]
@@ -626,6 +626,22 @@ class MessageStore:
         position, size, _ = self._unit(queue, offset)
         record = self._commit_log.record(position, size)
         return record.store_timestamp if isinstance(record, Record) else 0
+
+    def _dispatchable(self) -> list[Stored]:
+        """What may be dispatched, from the first on that was not; for a trace, one at a time."""
+        is_sync_flush = self._config.sync_flush
+        ready = takewhile(
+            lambda each: log.may_dispatch(self._state, each.positions[-1], is_sync_flush),
+            self._pending,
+        )
+        return list(islice(ready, 1 if self.on_step else None))
+
+    def _visible(self, queue: TopicQueue) -> Span | None:
+        """What a queue's ConsumeQueue holds, for somebody who looks; None of a queue that never
+        held anything. What was put is there, unless it may not be dispatched."""
+        if self._pending and not self._is_dispatch_stuck:
+            self.reput()
+        return self._state.consume_queue.get(queue)
 
     def _carry(self, step: Step, events: Sequence[Dispatch] | None = None) -> None:
         if self.on_step:

@@ -15,6 +15,7 @@ from mqspec.core.step import apply
 
 BLANK = "blank"
 NO_QUEUE = ("", 0)
+TAGS_CODE = 0  # of a message without tags
 
 
 class Entry(NamedTuple):
@@ -136,8 +137,9 @@ class LogWorld(World):
     def _dispatch(self, entry: Entry) -> Dispatch:
         is_blank = entry.queue == BLANK
         queue = NO_QUEUE if is_blank else self.queues[entry.queue]
-        place = entry.position, entry.size
-        return Dispatch(queue, entry.queue_offset, not is_blank, *place, 0, 0)
+        return Dispatch(
+            queue, entry.queue_offset, not is_blank, (entry.position, entry.end), (TAGS_CODE,)
+        )
 
     def _write(self, entry: Entry, visible: Dispatch | None) -> None:
         """What a dispatch gave goes to the ConsumeQueue, at the entry's offset."""

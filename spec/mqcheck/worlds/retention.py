@@ -83,7 +83,8 @@ class RetentionWorld(World):
         (stored,) = step.result
         unit = Unit(stored.position, RECORD_BYTES, 0)
         self.records += ((queue, stored.queue_offset, unit),)
-        event = Dispatch(place, stored.queue_offset, True, *unit, 0)
+        positions = stored.position, stored.position + RECORD_BYTES
+        event = Dispatch(place, stored.queue_offset, True, positions, (unit.tags_code,))
         apply(self.broker, log.dispatch(self.broker, (event,)).changes)
 
     def grow_old(self, segment: int) -> None:

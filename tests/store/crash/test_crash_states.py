@@ -132,7 +132,7 @@ class Life:
                     self.store.flush_commit_log()
                     self._acknowledge()
                 case "i":
-                    self.store.catch_up_index()
+                    self.store.catch_up()
                 case "o":
                     self.wanted.persisting += 1
                     offsets.persist({"offsetTable": {"T@G": {0: self.wanted.persisting}}})
@@ -298,11 +298,11 @@ def test_a_consume_queue_ahead_of_the_log_is_cut_back(scratch: Path) -> None:
     """A broker with asynchronous flush, where what was flushed counts as acknowledged, leaves
     ConsumeQueues ahead of the log. One with synchronous flush goes on there, and crashes again:
     while it recovers, and later. By itself it dispatches what is on disk already."""
-    before = explore(scratch, range(100, 104), sync_flush=False)
+    before = explore(scratch, range(100, 105), sync_flush=False)
     assert not before.failures
     assert len(before.states) >= ASYNC_STATES
     assert len(before.consume_queue_ahead) >= 50
-    explored = go_on_with_sync_flush(scratch, before, 48)
+    explored = go_on_with_sync_flush(scratch, before, 56)
     assert not explored.failures
     assert len(explored.consume_queue_ahead) >= 150
     assert explored.in_recovery > 0
