@@ -16,7 +16,7 @@ from mqrules import UserError
 from mqspec import toolchain
 
 VERSION: Final = "5.3.3"
-STOP_S: Final = 30
+STOP_S: Final = 120  # it waits for its eight revive services, one after the other, some 7 s each
 USER, PASSWORD = "rocketmq", "12345678"
 _VIP_OFFSET: Final = 2  # the fast port is listenPort - 2
 
@@ -193,7 +193,11 @@ class _Java:
     def stop(self) -> None:
         if self.process:
             self.process.terminate()
-            self.process.wait(STOP_S)
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                why = f"it does not stop within {STOP_S} s"
+                raise UserError(str(self._home), why, "run again on a quieter machine") from None
 
     def kill(self) -> None:
         if self.process:

@@ -31,28 +31,28 @@ class Peer:
         self.connection = connection
         self.received = received
 
-    async def ask(self, code: int, body: bytes = b"", **fields: object) -> RemotingCommand:
+    async def ask(self, code: int, body: bytes = b"", /, **fields: object) -> RemotingCommand:
         """A request and its response; a field that is None is left out."""
         texts = {name: str(value) for name, value in fields.items() if value is not None}
         request = RemotingCommand(code, texts, body)
         return await self.connection.request(request, int(DEADLINE_S * 1000))
 
-    async def send(self, topic: str, body: bytes = b"x", **fields: object) -> RemotingCommand:
+    async def send(self, topic: str, body: bytes = b"x", /, **fields: object) -> RemotingCommand:
         """SEND_MESSAGE_V2 with the customary fields, unless others are given."""
         return await self.ask(RequestCode.SEND_MESSAGE_V2, body, **send_fields(topic) | fields)
 
-    async def reply(self, topic: str, body: bytes = b"x", **fields: object) -> RemotingCommand:
+    async def reply(self, topic: str, body: bytes = b"x", /, **fields: object) -> RemotingCommand:
         """SEND_REPLY_MESSAGE_V2, to nobody unless properties are given."""
         return await self.ask(
             RequestCode.SEND_REPLY_MESSAGE_V2, body, **send_fields(topic) | fields
         )
 
-    async def pull(self, topic: str, offset: int = 0, **fields: object) -> RemotingCommand:
+    async def pull(self, topic: str, offset: int = 0, /, **fields: object) -> RemotingCommand:
         """PULL_MESSAGE that carries its subscription, unless other fields are given."""
         return await self.ask(RequestCode.PULL_MESSAGE, **pull_fields(topic, offset) | fields)
 
     async def held_pull(
-        self, topic: str, offset: int, **fields: object
+        self, topic: str, offset: int, /, **fields: object
     ) -> asyncio.Task[RemotingCommand]:
         """A pull that may be held. What is asked afterwards reaches the broker after it."""
         held = {"sysFlag": 6, "suspendTimeoutMillis": 60_000}

@@ -102,8 +102,15 @@ def test_whatever_is_asked_is_answered(who: str) -> None:
 def test_a_reply_that_cannot_be_read_is_answered_as_a_send(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with broker_peer(tmp_path / "store") as peer:
-            for fields in ({"body": b""}, {"e": "x"}, {"h": 1 << 31}, {"j": "x"}):
-                send, reply = await peer.send("T", **fields), await peer.reply("T", **fields)
+            unreadable: tuple[tuple[bytes, dict[str, object]], ...] = (
+                (b"", {}),
+                (b"x", {"e": "x"}),
+                (b"x", {"h": 1 << 31}),
+                (b"x", {"j": "x"}),
+            )
+            for body, fields in unreadable:
+                send = await peer.send("T", body, **fields)
+                reply = await peer.reply("T", body, **fields)
                 assert (reply.code, reply.remark) == (send.code, send.remark)
 
     asyncio.run(scenario())

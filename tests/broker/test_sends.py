@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ QUEUES = 4
 MANY = 3 * TOGETHER_MAX
 
 
-async def burst(peer: Peer, *sends: tuple[bytes, dict[str, object]]) -> list[RemotingCommand]:
+async def burst(peer: Peer, *sends: tuple[bytes, Mapping[str, object]]) -> list[RemotingCommand]:
     """All go out at once; the answers, in the order of the sends."""
     return list(await asyncio.gather(*(peer.send("T", body, **fields) for body, fields in sends)))
 

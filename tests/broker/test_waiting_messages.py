@@ -53,9 +53,11 @@ async def producer(cluster: Cluster) -> Peer:
     return peer
 
 
-async def send_half(peer: Peer, topic: str, **fields: object) -> RemotingCommand:
+async def send_half(
+    peer: Peer, topic: str, body: bytes = b"x", /, **fields: object
+) -> RemotingCommand:
     """A half message, born now."""
-    return await peer.send(topic, **{"g": clock_ms(), "i": HALF} | fields)
+    return await peer.send(topic, body, **{"g": clock_ms(), "i": HALF} | fields)
 
 
 async def asked(peer: Peer) -> RemotingCommand:
@@ -176,8 +178,8 @@ def test_levels_are_those_of_the_store(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path, store_config=store_config) as cluster:
             peer = await meet(cluster.brokers[0].address)
-            await peer.send("T", i="DELAY\x011\x02", body=b"hour")
-            await peer.send("T", i="DELAY\x013\x02", body=b"last level")
+            await peer.send("T", b"hour", i="DELAY\x011\x02")
+            await peer.send("T", b"last level", i="DELAY\x013\x02")
             await until(lambda: stored(cluster, "T") == 1)
             (message,) = decode_messages((await peer.pull("T")).body)
             assert message.body == b"last level"
@@ -213,7 +215,7 @@ def test_a_half_without_an_end_is_checked_back_also_after_a_crash(tmp_path: Path
     async def scenario() -> None:
         async with running(store, broker_config=CHECKS) as cluster:
             peer = await producer(cluster)
-            await send_half(peer, "T", body=b"half", h=7)
+            await send_half(peer, "T", b"half", h=7)
             first, second = await asked(peer), await asked(peer)
             offsets = [int(each.ext_fields["tranStateTableOffset"]) for each in (first, second)]
             assert offsets[0] < offsets[1]

@@ -69,7 +69,7 @@ async def stopped(broker: Broker) -> AsyncIterator[None]:
 
 
 async def ask(
-    cluster: Cluster, code: RequestCode, broker: str = "broker-a", **fields: object
+    cluster: Cluster, code: RequestCode, broker: str = "broker-a", /, **fields: object
 ) -> RemotingCommand:
     """What a broker answers to one request."""
     instance = ClientInstance(cluster.nameserver.address)

@@ -121,8 +121,8 @@ def test_a_queue_whose_lock_is_lost_is_not_worked_on(tmp_path: Path) -> None:
 
             await until(lambda: keys_of(got) == ["before"])
             # As after a restart of the broker, which forgets all locks: another one came first.
-            taken = {GROUP: {MQ: LockEntry("another", clock_ms())}}
-            cluster.brokers[0].locks = LockState(taken)
+            taken = {MQ: LockEntry("another", clock_ms())}
+            cluster.brokers[0].locks = LockState({GROUP: taken})
             await until(lambda: not is_locked())
             await send(cluster, "meanwhile")
             await until(lambda: consumer.state.process_queue_table[MQ].msg_count == 1)

@@ -33,18 +33,16 @@ DECODED = 40_000
 BESIEGED_BY = 8_000
 IDLE = 2_000
 MIB = 1 << 20
-BODIES = tuple(
-    json.dumps(body).encode()
-    for body in (
-        {},
-        [],
-        {"clientID": "C", "consumerDataSet": [{"groupName": "G", "consumeType": 1}]},
-        {"clientID": 1, "producerDataSet": [{"groupName": None}]},
-        {"consumerGroup": "G", "clientId": "C", "mqSet": [{"topic": "T", "queueId": -1}]},
-        {"topic": "T", "consumerGroup": "G", "mode": 2, "messageModel": 7},
-        {"brokerName": "broker-a", "acks": [{"c": "G", "t": "T", "b": "AAAA"}]},
-    )
+STRUCTURES: tuple[object, ...] = (
+    {},
+    [],
+    {"clientID": "C", "consumerDataSet": [{"groupName": "G", "consumeType": 1}]},
+    {"clientID": 1, "producerDataSet": [{"groupName": None}]},
+    {"consumerGroup": "G", "clientId": "C", "mqSet": [{"topic": "T", "queueId": -1}]},
+    {"topic": "T", "consumerGroup": "G", "mode": 2, "messageModel": 7},
+    {"brokerName": "broker-a", "acks": [{"c": "G", "t": "T", "b": "AAAA"}]},
 )
+BODIES = tuple(json.dumps(structure).encode() for structure in STRUCTURES)
 
 
 def test_damaged_frames_are_read_or_refused() -> None:

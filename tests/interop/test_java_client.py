@@ -131,12 +131,13 @@ def nameserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def java(java_command: list[str], nameserver: str) -> Iterator[Java]:
     """One process for all tests here."""
     command = [*java_command, "Client", nameserver]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, stderr=subprocess.DEVNULL, **pipes) as process:
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=nothing) as process:
         try:
             yield Java(process)
         finally:
             with suppress(BrokenPipeError):
+                assert process.stdin is not None
                 process.stdin.close()
             try:
                 process.wait(DEADLINE_S)

@@ -55,7 +55,7 @@ class MqAdmin:
         assert self._process.stdout is not None
         words = [*line.split(), "-n", self._nameserver]
         self._process.stdin.write("\t".join(words).encode() + b"\n")
-        said = []
+        said: list[list[str]] = []
         async with asyncio.timeout(DEADLINE_S):
             while (line_said := (await self._process.stdout.readline()).decode()) != "done\n":
                 assert line_said, f"{line}: mqadmin ended: {said}"
@@ -70,7 +70,7 @@ class Client:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def ask(self, code: int, body: bytes = b"", **fields: object) -> RemotingCommand:
+    async def ask(self, code: int, body: bytes = b"", /, **fields: object) -> RemotingCommand:
         texts = {name: str(value) for name, value in fields.items()}
         request = RemotingCommand(code, texts, body)
         answer = await self._connection.request(request, DEADLINE_S * 1000)

@@ -56,7 +56,7 @@ class Recorder:
     def member(self, kind: str, client: str, **fields: Any) -> Event:
         return self.write(kind, group="G", client_id=client, **fields)
 
-    def at(self, kind: str, client: str, queue: int = 0, **fields: Any) -> Event:
+    def at(self, kind: str, client: str, queue: int = 0, /, **fields: Any) -> Event:
         fields = {"topic": "T", "broker": "b", "queue_id": queue} | fields
         return self.member(kind, client, **fields)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import EqualTo
+from pyspark.sql.datasource import EqualTo, Filter
 
 from mqaudit import AuditReport, audit
-from mqaudit.datasource import CommitLogSource, ConsumeQueueSource
+from mqaudit.datasource import CommitLogSource, ConsumeQueueSource, Pieces
 from mqaudit.report import Judgement
 from mqaudit.segments import LOG_COLUMNS, log_batches, parts
 from mqaudit.store import register
@@ -347,19 +347,22 @@ def test_columns_and_filters_reach_the_reader(spark: SparkSession, judged: Judge
 def test_files_that_a_filter_leaves_out_are_not_read(judged: Judged) -> None:
     source = ConsumeQueueSource({"path": str(judged.root / "clean"), "pushdown": "true"})
     reader = source.reader(source.schema())
-    others = [EqualTo(("size",), 100)]
-    filters = [EqualTo(("topic",), "T"), EqualTo(("queue_id",), 1), *others]
+    others: list[Filter] = [EqualTo(("size",), 100)]
+    filters: list[Filter] = [EqualTo(("topic",), "T"), EqualTo(("queue_id",), 1), *others]
     assert list(reader.pushFilters(filters)) == others
     (partition,) = reader.partitions()
+    assert isinstance(partition, Pieces)
     (piece,) = partition.pieces
     assert piece.part.path.endswith(f"consumequeue/T/1/{0:020}")
-    assert [batch.num_rows for batch in reader.read(partition)] == [20]
+    batches: Iterator[Any] = reader.read(partition)
+    assert [batch.num_rows for batch in batches] == [20]
 
 
 def test_small_files_are_read_together_and_large_ones_in_parts(judged: Judged) -> None:
     paths = json.dumps([str(judged.root / name) for name in CASES])
     for source in (CommitLogSource({"paths": paths}), ConsumeQueueSource({"paths": paths})):
         (partition,) = source.reader(source.schema()).partitions()
+        assert isinstance(partition, Pieces)
         assert len(partition.pieces) > len(CASES)
     (segment, *_) = (judged.root / "clean" / "commitlog").iterdir()
     assert [(p.start, p.end) for p in parts(segment, 3000)] == [(0, 3000), (3000, 4096)]

@@ -28,7 +28,7 @@ async def record(file: Path, store: Path) -> None:
     """Record a trace in `file`, of which there is none yet."""
     served = Served(store, file, *OPTIONS)
     nameserver = f"127.0.0.1:{served.nameserver_port}"
-    acked: set[str] = set()
+    acked: set[str | None] = set()  # keys
     turns = itertools.count()
 
     async def send(keys: Sequence[str]) -> None:

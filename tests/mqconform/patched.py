@@ -27,7 +27,7 @@ from mqspec.core.metadata import BrokerConfig
 def reference(store: Path) -> Iterator[Address]:
     """Two reference brokers and their nameserver in this process; the nameserver's address."""
     address: Future[Address] = Future()
-    stopping: Future[Callable[[], None]] = Future()
+    stopping: Future[Callable[[], object]] = Future()
 
     async def serve() -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()

@@ -68,7 +68,7 @@ def only_forwards(state: Any, event: offset_commit.CommitOffset, **known: bool) 
 def distinct(state: Any, name: str) -> Any:
     """A broker that takes two connections of one id for one member."""
     ids = MEMBERS(state, name)
-    return ids and sorted(set(ids))
+    return ids and sorted({str(each) for each in ids})
 
 
 def untold(state: Any, event: Any) -> Step:

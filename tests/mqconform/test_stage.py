@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_what_is_settled_comes_after_the_damage_and_restarts_nothing() -> None:
 
     def damages() -> None:
         for part in ("one", "two"):
-            stage.restart(Restart.DAMAGE, lambda part=part: broker.done.append(part))
+            stage.restart(Restart.DAMAGE, partial(broker.done.append, part))
 
     for end in stage.start({"a": settled, "b": damages}, {}).values():
         end.result(10)

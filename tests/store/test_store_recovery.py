@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -56,7 +57,8 @@ def filled(root: Path, count: int = 20, queues: int = 2) -> MessageStore:
 def apache_store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     with zipfile.ZipFile(DATA / "apache-5.3.3.zip") as archive:
         archive.extractall(tmp_path)
-    return tmp_path / request.param
+    root: Path = tmp_path / request.param
+    return root
 
 
 def test_a_store_of_apache_is_read(apache_store: Path) -> None:
@@ -339,7 +341,7 @@ steps = st.lists(
 @given(steps=steps)
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_after_every_crash_the_rules_of_recovery_hold(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, ...]]
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
 ) -> None:
     machine = Machine(tmp_path_factory.mktemp("machine"))
     for action, *arguments in [*steps, ("crash", [True, False] * 12), ("crash", [])]:

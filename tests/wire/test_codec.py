@@ -93,7 +93,7 @@ def test_one_damaged_byte_is_a_frame_error_or_commands(
     frame = bytearray(encode(command))
     frame[data.draw(st.integers(0, len(frame) - 1))] ^= data.draw(st.integers(1, 255))
     with suppress(FrameError):
-        decode(frame)
+        decode(bytes(frame))
 
 
 @pytest.mark.parametrize("frame", [*REQUESTS.values(), *RESPONSES.values(), *CAPTURED.values()])
