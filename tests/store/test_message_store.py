@@ -36,6 +36,7 @@ from mqspec.core.record import (
 from mqspec.store import GetMessageStatus, MessageStore, PutStatus, StoreConfig, commit_log
 from mqspec.store.consume_queue import ConsumeQueue
 from mqspec.store.files import DISK
+from mqspec.store.index_file import IndexService
 from mqspec.store.mapped_file import MappedFileQueue
 from mqspec.store.message_store import Boundary
 
@@ -228,6 +229,21 @@ def test_arrivals_are_told_once_a_queue(store: MessageStore) -> None:
     assert (queue, other) == (("T", 3), ("T", 4))
     code, properties = tags_code("a"), b"TAGS\x01a\x02"
     assert list(arrivals(dispatches)) == [(1, code, properties), (2, code, properties)]
+
+
+def test_an_arrival_is_told_once_though_the_index_cannot_grow(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    store.on_arrival = lambda _, dispatches: told.extend(each[0] for each in arrivals(dispatches))
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexService, "add", _full_disk)
+        assert store.put(message("a")).status is PutStatus.PUT_OK
+        assert store.put(message("b")).status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert told == [1]
+    assert store.put(message("c")).queue_offset == 1
+    assert told == [1, 2]
+    assert keys(store) == ["a", "c"]
 
 
 def test_with_sync_flush_nothing_is_visible_that_is_not_on_disk(

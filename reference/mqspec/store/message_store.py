@@ -114,10 +114,11 @@ class QueryResult(NamedTuple):
 class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
-    `on_arrival` is called with messages of a queue as they become visible, `on_step` with what
-    recovery found and then with each step of the log, and what it dispatches, before it is
-    carried out. `settle` is called after each put, to dispatch it and, with synchronous flush, to
-    have it on disk first, now or soon; what it returns is how the put ended.
+    `on_arrival` is called with messages of a queue as they become visible, and does not use the
+    store itself; `on_step` with what recovery found and then with each step of the log, and what
+    it dispatches, before it is carried out. `settle` is called after each put, to dispatch it
+    and, with synchronous flush, to have it on disk first, now or soon; what it returns is how the
+    put ended.
     """
 
     def __init__(
@@ -268,13 +269,9 @@ class MessageStore:
         """Dispatch what may be dispatched (ReputMessageService)."""
         try:
             while ready := self._dispatchable():
-                visible = self._dispatch(
-                    [log.dispatch_of(each, self.delay_levels) for each in ready]
-                )
+                self._dispatch([log.dispatch_of(each, self.delay_levels) for each in ready])
                 for _ in ready:
                     self._pending.popleft()
-                for queue, messages in visible.items():
-                    self.on_arrival(queue, messages)
             if self._is_dispatch_stuck:
                 self._index.build()
         except OSError as error:
@@ -597,17 +594,17 @@ class MessageStore:
     def _consume_queue(self, directory: Path) -> ConsumeQueue:
         return ConsumeQueue(directory, self._config.consume_queue_units, self._disk)
 
-    def _dispatch(self, dispatches: Sequence[Dispatch]) -> dict[TopicQueue, list[Dispatch]]:
+    def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
         step = log.dispatch(self._state, dispatches)
         for queue, visible in step.result.items():
             units = chain.from_iterable(each.units() for each in visible)
             self._write_units(queue, visible[0].queue_offset, units)
         self._carry(step, dispatches)
         self._dispatched_at = dispatches[-1].store_timestamp
+        for queue, visible in step.result.items():
+            self.on_arrival(queue, visible)
         if self._index_from is None:
             self._index.add(dispatches)
-        made_visible: dict[TopicQueue, list[Dispatch]] = step.result
-        return made_visible
 
     def _write_units(
         self, queue: TopicQueue, queue_offset: int, units: Iterable[tuple[int, int, int]]
