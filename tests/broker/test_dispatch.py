@@ -77,9 +77,9 @@ def test_one_who_waits_is_told_at_once(tmp_path: Path, code: RequestCode) -> Non
 
 
 def test_who_looks_while_nothing_can_be_dispatched_does_not_try_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The next put does, and so it is told once what is wrong."""
+    """The next put does, and the clock, and it is said once what is wrong."""
     tries = []
 
     def fail(*_: object) -> None:
@@ -94,6 +94,10 @@ def test_who_looks_while_nothing_can_be_dispatched_does_not_try_again(
                 for _ in range(3):
                     assert broker.store.max_offset("T", 0) == 0
                 assert len(tries) == 1
+                for _ in range(3):
+                    broker.store.catch_up()
+                assert len(tries) == 4
+                assert caplog.text.count("on purpose") == 1
             await peer.send("T", b"b")
             assert broker.store.max_offset("T", 0) == 2
 

@@ -255,7 +255,6 @@ def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int)
 @pytest.mark.parametrize(
     ("span", "offset", "answer"),
     [
-        (None, 5, (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)),
         (Span(0, 0), 5, (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)),
         (Span(3, 9), 2, (GetMessageStatus.OFFSET_TOO_SMALL, 3)),
         (Span(3, 9), 3, None),
@@ -266,7 +265,7 @@ def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int)
     ],
 )
 def test_where_a_read_begins(
-    span: Span | None, offset: int, answer: tuple[GetMessageStatus, int] | None
+    span: Span, offset: int, answer: tuple[GetMessageStatus, int] | None
 ) -> None:
     assert check_offset(span, offset) == answer
 

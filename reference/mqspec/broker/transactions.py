@@ -137,7 +137,6 @@ async def _sees_ops(broker: Broker) -> bool:
     """Whether all op messages can be read, once it was waited for: the ends that another one
     names would be missed (TX-014)."""
     store = broker.store
-    store.reput()
     if store.is_all_visible(OP_TOPIC, 0):
         return True
     return await broker.is_log_on_disk() and store.is_all_visible(OP_TOPIC, 0)

@@ -378,14 +378,13 @@ def dispatch_of_record(record: Record, delay_levels: Sequence[int] = DELAY_LEVEL
     return dispatch_of(stored, delay_levels)
 
 
-def check_offset(span: Span | None, offset: int) -> tuple[GetMessageStatus, int] | None:
+def check_offset(span: Span, offset: int) -> tuple[GetMessageStatus, int] | None:
     """What a read at `offset` answers before it looks at any message: the status and the
     next offset to ask for. None: there are messages at it.
 
-    In the order of DefaultMessageStore.getMessage (5.3.3); `span` is None of a queue that
-    holds nothing yet.
+    In the order of DefaultMessageStore.getMessage (5.3.3).
     """
-    if span is None or span.max == 0:
+    if span.max == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < span.min:
         return GetMessageStatus.OFFSET_TOO_SMALL, span.min

@@ -275,8 +275,7 @@ class MessageStore:
             if self._is_dispatch_stuck:
                 self._index.build()
         except OSError as error:
-            _log.error("a message is stored and cannot be dispatched yet: %s", error)
-            self._is_dispatch_stuck = True
+            self._get_stuck("dispatched", error)
         else:
             self._is_dispatch_stuck = False
 
@@ -290,8 +289,7 @@ class MessageStore:
                 self._walk_to_index(self._index_from, count)
             self._index.build()
         except OSError as error:
-            _log.error("messages are stored and cannot be indexed yet: %s", error)
-            self._is_dispatch_stuck = True
+            self._get_stuck("indexed", error)
 
     def _walk_to_index(self, begin: int, count: int | None) -> None:
         walked, end = 0, self._state.reput_from_offset
@@ -427,7 +425,7 @@ class MessageStore:
         """
         queue = (topic, queue_id)
         span = self._visible(queue)
-        minimum, maximum = span or log.EMPTY
+        minimum, maximum = span
         nothing = log.check_offset(span, offset)
         if nothing:
             return GetResult(*nothing, minimum, maximum)
@@ -452,7 +450,7 @@ class MessageStore:
     def units(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[Unit]:
         """The ConsumeQueue's units of a queue from an offset on, within [min, max)."""
         queue = (topic, queue_id)
-        minimum, maximum = self._visible(queue) or log.EMPTY
+        minimum, maximum = self._visible(queue)
         count = min(maximum - offset, max_count)
         if offset < minimum or count <= 0:
             return []
@@ -469,11 +467,11 @@ class MessageStore:
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """The first queue offset that can be read; 0 of a queue that does not exist."""
-        return (self._visible((topic, queue_id)) or log.EMPTY).min
+        return self._visible((topic, queue_id)).min
 
     def max_offset(self, topic: str, queue_id: int) -> int:
         """The queue offset behind the last visible message."""
-        return (self._visible((topic, queue_id)) or log.EMPTY).max
+        return self._visible((topic, queue_id)).max
 
     def is_all_visible(self, topic: str, queue_id: int) -> bool:
         """Whether all that was stored in a queue can be read."""
@@ -483,7 +481,7 @@ class MessageStore:
     def offset_by_time(self, topic: str, queue_id: int, time_ms: int, boundary: Boundary) -> int:
         """The first message stored at the time or later (LOWER), or the last one stored at the
         time or earlier (UPPER), within [min, max]."""
-        minimum, maximum = self._visible((topic, queue_id)) or log.EMPTY
+        minimum, maximum = self._visible((topic, queue_id))
         offsets = range(minimum, maximum)
 
         def stored_at(offset: int) -> int:
@@ -512,12 +510,12 @@ class MessageStore:
 
     def earliest_time(self, topic: str, queue_id: int) -> int:
         """The store timestamp, ms, of a queue's first message; -1 where it has none."""
-        minimum, maximum = self._visible((topic, queue_id)) or log.EMPTY
+        minimum, maximum = self._visible((topic, queue_id))
         return self._store_timestamp((topic, queue_id), minimum) if minimum < maximum else -1
 
     def stored_at(self, topic: str, queue_id: int, offset: int) -> int:
         """The store timestamp, ms, of the message at a queue offset; -1 where there is none."""
-        minimum, maximum = self._visible((topic, queue_id)) or log.EMPTY
+        minimum, maximum = self._visible((topic, queue_id))
         if not minimum <= offset < maximum:
             return -1
         return self._store_timestamp((topic, queue_id), offset)
@@ -624,6 +622,11 @@ class MessageStore:
         record = self._commit_log.record(position, size)
         return record.store_timestamp if isinstance(record, Record) else 0
 
+    def _get_stuck(self, undone: str, error: OSError) -> None:
+        if not self._is_dispatch_stuck:  # it is tried again each 100 ms, and said once
+            _log.error("messages are stored and cannot be %s yet: %s", undone, error)
+        self._is_dispatch_stuck = True
+
     def _dispatchable(self) -> list[Stored]:
         """What may be dispatched, from the first on that was not; for a trace, one at a time."""
         is_sync_flush = self._config.sync_flush
@@ -633,12 +636,12 @@ class MessageStore:
         )
         return list(islice(ready, 1 if self.on_step else None))
 
-    def _visible(self, queue: TopicQueue) -> Span | None:
-        """What a queue's ConsumeQueue holds, for somebody who looks; None of a queue that never
-        held anything. What was put is there, unless it may not be dispatched."""
+    def _visible(self, queue: TopicQueue) -> Span:
+        """What a queue's ConsumeQueue holds, for somebody who looks: what was put is there,
+        unless it may not be dispatched."""
         if self._pending and not self._is_dispatch_stuck:
             self.reput()
-        return self._state.consume_queue.get(queue)
+        return self._state.consume_queue.get(queue, log.EMPTY)
 
     def _carry(self, step: Step, events: Sequence[Dispatch] | None = None) -> None:
         if self.on_step:
