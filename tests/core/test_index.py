@@ -19,10 +19,12 @@ from mqspec.core.index import (
     is_indexed_already,
     is_time_matched,
     key_hash,
+    keys_of,
     put_keys,
     select_phy_offset,
 )
-from mqspec.core.index_run import SLOT, Run, key_hashes, put_run
+from mqspec.core.index_run import Run, key_hashes, put_run
+from mqspec.core.log import Dispatch
 from mqspec.core.record import SysFlag, decode_properties, string_hash
 
 
@@ -41,14 +43,46 @@ def test_keys(properties: bytes, keys: tuple[str, ...]) -> None:
 
 
 PARTS = ("UNIQ_KEY", "KEYS", "XKEYS", "\x01", "\x02", " ", "a", "\u043a")
+PROPERTIES = st.builds(
+    lambda text, broken: text.encode() + broken,
+    st.lists(st.sampled_from(PARTS)).map("".join),
+    st.sampled_from([b"", b"\xd0", b"\xff\x02"]),
+)
+UNIQUE = st.text("kl", min_size=1).map(lambda key: f"UNIQ_KEY\x01{key}\x02A\x011\x02".encode())
 
 
-@given(st.lists(st.sampled_from(PARTS)).map("".join), st.sampled_from([b"", b"\xd0", b"\xff\x02"]))
-def test_keys_are_those_of_the_properties(text: str, broken: bytes) -> None:
-    properties = text.encode() + broken
+@given(PROPERTIES)
+def test_keys_are_those_of_the_properties(properties: bytes) -> None:
     known = decode_properties(properties)
     keys = [known.get("UNIQ_KEY", ""), *known.get("KEYS", "").split(" ")]
     assert index_keys(0, properties) == tuple(filter(None, keys))
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["T", "U"]),
+            st.sampled_from([0, SysFlag.PREPARED, SysFlag.ROLLBACK]),
+            st.lists(UNIQUE | PROPERTIES, min_size=1),
+        )
+    )
+    | st.lists(st.tuples(st.just("T"), st.just(0), st.lists(UNIQUE, min_size=1)), min_size=1),
+    st.integers(0, 9),
+)
+def test_keys_of_records_together_are_those_of_each(
+    batches: list[tuple[str, int, list[bytes]]], indexed: int
+) -> None:
+    dispatches, expected, position = [], [], 0
+    for at, (topic, flag, properties) in enumerate(batches):
+        positions = range(position, position + len(properties) + 1)
+        position += len(properties)
+        codes = [0] * len(properties)
+        dispatches.append(Dispatch((topic, 0), 0, True, positions, codes, at, flag, properties))
+        for place, each in zip(positions, properties, strict=False):
+            if place >= indexed:
+                expected += [(topic, key, place, at) for key in index_keys(flag, each)]
+    found = keys_of(dispatches, IndexHeader(end_phy_offset=indexed))
+    assert list(zip(*found, strict=True)) == expected
 
 
 @pytest.mark.parametrize("topic", ["T", "a-longer-topic", "%RETRY%g"])
@@ -166,7 +200,7 @@ def test_a_run_in_bulk_is_what_its_keys_are_one_by_one(
     added = put_run(header, SLOTS, np.array(held).__getitem__, columns)
     assert added.header == grown
     assert added.entries == b"".join(struct.pack(">iqii", *entry) for entry in entries)
-    assert dict(zip(added.slots.tolist(), np.frombuffer(added.heads, SLOT), strict=True)) == slots
+    assert dict(zip(added.slots.tolist(), added.heads.tolist(), strict=True)) == slots
 
 
 def test_a_chain_that_leads_to_itself_ends() -> None:

@@ -19,12 +19,14 @@ from mqspec.core.log import (
     Put,
     PutStatus,
     Span,
+    Stored,
     Unit,
     append_message,
     check_messages,
     check_offset,
     commit,
     dispatch,
+    dispatch_of,
     flush,
     is_batch_full,
     is_indexed,
@@ -33,7 +35,7 @@ from mqspec.core.log import (
     parse_delay_levels,
     unit_tags_code,
 )
-from mqspec.core.record import Record, SysFlag, alone, tags_code
+from mqspec.core.record import Batch, BatchMessage, Record, SysFlag, alone, tags_code
 from mqspec.core.step import apply
 
 QUEUE = ("T", 0)
@@ -250,6 +252,16 @@ def test_which_records_enter_a_queue(sys_flag: int, indexed: bool) -> None:
 )
 def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int) -> None:
     assert unit_tags_code(topic, properties, 5_000) == code
+
+
+@pytest.mark.parametrize("beside", [b"", b"\x02TAGS\x01b\x02"])
+@pytest.mark.parametrize("topic", ["T", SCHEDULE_TOPIC])
+@pytest.mark.parametrize("own", [[b"", b"A\x011"], [b"DELAY\x012\x02", b"TAGS\x01a", b"A\x011"]])
+def test_what_filters_see_of_a_batch(topic: str, own: list[bytes], beside: bytes) -> None:
+    batch = Batch(Record(topic, b""), [BatchMessage(b"", each) for each in own], beside)
+    found = dispatch_of(Stored(batch, range(len(own) + 1), 7, 5_000))
+    assert found.properties == [each + beside for each in own]
+    assert found.tags_codes == [unit_tags_code(topic, each + beside, 5_000) for each in own]
 
 
 @pytest.mark.parametrize(

@@ -76,10 +76,11 @@ def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
         return ()
     text = properties.decode(errors="replace")
-    unique, keys = find_property(text, "UNIQ_KEY"), find_property(text, "KEYS")
-    if keys:
-        return tuple(filter(None, (unique, *keys.split(" "))))
-    return (unique,) if unique else ()
+    return tuple(_all_keys(find_property(text, "UNIQ_KEY"), text))
+
+
+def _all_keys(unique: str, properties: str) -> Iterable[str]:
+    return filter(None, (unique, *find_property(properties, "KEYS").split(" ")))
 
 
 class Keys(NamedTuple):
@@ -95,20 +96,35 @@ def keys_of(dispatches: Iterable[Dispatch], header: IndexHeader) -> Keys:
     """The keys of records that are not indexed yet, of some that follow each other in the log;
     `header` is that of the last file."""
     topics: list[Topic] = []
-    keys: list[str] = []
+    texts: list[str] = []
     phy_offsets: list[int] = []
     store_timestamps: list[int] = []
     for each in dispatches:
-        sys_flag, before = each.sys_flag, len(keys)
-        for properties, position in zip(each.properties, each.positions, strict=False):
-            for key in index_keys(sys_flag, properties):
-                keys.append(key)
-                phy_offsets.append(position)
-        count = len(keys) - before
+        if each.sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
+            continue
+        count = len(each.properties)
         topics += [each.queue[0]] * count
+        texts += [properties.decode(errors="replace") for properties in each.properties]
+        phy_offsets += each.positions[:count]
         store_timestamps += [each.store_timestamp] * count
     first = bisect_left(phy_offsets, True, key=lambda at: not is_indexed_already(header, at))
-    return Keys(topics[first:], keys[first:], phy_offsets[first:], store_timestamps[first:])
+    for column in (topics, texts, phy_offsets, store_timestamps):
+        del column[:first]
+    unique = [find_property(text, "UNIQ_KEY") for text in texts]
+    if all(unique) and "KEYS" not in "".join(texts):
+        return Keys(topics, unique, phy_offsets, store_timestamps)
+    rows: list[int] = []
+    keys: list[str] = []
+    for row, found in enumerate(map(_all_keys, unique, texts)):
+        for key in found:
+            rows.append(row)
+            keys.append(key)
+    return Keys(
+        [topics[row] for row in rows],
+        keys,
+        [phy_offsets[row] for row in rows],
+        [store_timestamps[row] for row in rows],
+    )
 
 
 def key_hash(topic: Topic, key: str) -> int:

@@ -43,7 +43,7 @@ class AddedRun(NamedTuple):
     header: IndexHeader
     entries: bytes
     slots: Numbers  # numbers of the slots that have another head now, ascending
-    heads: bytes  # of these
+    heads: npt.NDArray[np.int32]  # of these
 
 
 def key_hashes(topics: Sequence[Topic], keys: Sequence[str]) -> Numbers:
@@ -107,5 +107,4 @@ def put_run(
     )
     ends = np.ones(len(order), np.bool_)
     ends[:-1] = begins[1:]
-    heads = entries[order[ends]].astype(SLOT)
-    return AddedRun(grown, table.tobytes(), touched, heads.tobytes())
+    return AddedRun(grown, table.tobytes(), touched, entries[order[ends]].astype(SLOT))

@@ -336,11 +336,8 @@ def unit_tags_code(
 ) -> int:
     """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
     schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
-    is_delayed = topic == SCHEDULE_TOPIC
-    if not is_delayed and not mentions(properties, b"TAGS"):  # most often
-        return 0
     text = properties.decode(errors="replace")
-    level = int(find_property(text, "DELAY") or 0) if is_delayed else 0
+    level = int(find_property(text, "DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
     if level > 0:
         return store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
     return tags_code(find_property(text, "TAGS"))
@@ -358,12 +355,16 @@ def dispatch_of(stored: Stored, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -
     shared, beside = batch.shared, batch.beside
     topic, sys_flag = shared.topic, shared.sys_flag
     properties = [one.properties + beside for one in batch.messages]
+    if topic == SCHEDULE_TOPIC or mentions(b"".join(properties), b"TAGS"):
+        codes = [unit_tags_code(topic, each, store_timestamp, delay_levels) for each in properties]
+    else:  # most often
+        codes = [0] * len(properties)
     return Dispatch(
         (topic, shared.queue_id),
         stored.queue_offset,
         is_indexed(sys_flag),
         stored.positions,
-        [unit_tags_code(topic, each, store_timestamp, delay_levels) for each in properties],
+        codes,
         store_timestamp,
         sys_flag,
         properties,

@@ -472,17 +472,15 @@ def mentions(properties: bytes, word: bytes) -> bool:
 
 
 def find_property(text: str, name: str) -> str:
-    """The value of one property, as `decode_properties` gives it, without reading the others;
-    empty where it is not there."""
-    if name not in text:  # most often
+    """The value of one property, as `decode_properties` gives it, most often without reading the
+    others; empty where it is not there."""
+    before, found, behind = text.rpartition(f"{name}{_NAME_VALUE}")
+    if not found:
         return ""
-    head = f"{_PROPERTY}{name}{_NAME_VALUE}"
-    before, found, behind = f"{_PROPERTY}{text}".rpartition(head)
-    while found:
-        if value := behind.partition(_PROPERTY)[0]:
-            return value
-        before, found, behind = before.rpartition(head)
-    return ""
+    value = behind.partition(_PROPERTY)[0]
+    if value and (not before or before[-1] == _PROPERTY):
+        return value
+    return decode_properties(text).get(name, "")  # it may be of another name, or in a value
 
 
 def string_hash(text: str, before: int = 0) -> int:

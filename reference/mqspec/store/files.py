@@ -13,15 +13,20 @@ import mmap
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from mqspec.core.index_run import Numbers
 
 _NOT_KNOWN = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
 _sync = os.fdatasync if sys.platform == "linux" else os.fsync
 
 
 class Disk:
-    """The disk as it is. A file that is mapped is written by slices, or by `write_at`: what either
-    writes is read by both."""
+    """The disk as it is. A file that is mapped is written by slices, by `write_items`, or by
+    `write_at`: what one writes is read by all."""
 
     def map(self, path: Path, size: int) -> mmap.mmap:
         """The bytes of a file of `size` bytes."""
@@ -33,6 +38,14 @@ class Disk:
         with path.open("xb") as file:
             file.truncate(size)
         return self.map(path, size)
+
+    def write_items(
+        self, mapped: mmap.mmap, begin: int, numbers: Numbers, items: npt.NDArray[Any]
+    ) -> None:
+        """Write some items of an array that begins at a byte of a mapped file, by their numbers."""
+        import numpy as np
+
+        np.frombuffer(mapped, items.dtype, offset=begin)[numbers] = items
 
     def open(self, path: Path) -> int:
         """A descriptor of a file, for `write_at`; whoever asked for it closes it."""

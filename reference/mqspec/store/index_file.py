@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _HEADER = Struct(">4q2i")
 _SLOT = Struct(">i")
 _ENTRY = Struct(">iqii")
-WAITING_MAX = 512  # records that wait to be indexed
+WAITING_MAX = 2048  # records that wait to be indexed
 RUN_MIN = 64  # keys that are taken at once: for fewer numpy is not worth while
 
 
@@ -93,11 +93,8 @@ class IndexFile:
         count = self._size.max_hash_slot_num
         at = self._entry_at(self.header.index_count)
         added = index_run.put_run(self.header, count, self._slots, run)
-        written, heads = self._map, added.heads
-        written[at : at + len(added.entries)] = added.entries
-        places = (HEADER_BYTES + SLOT_BYTES * added.slots).tolist()
-        for i, at in zip(range(0, len(heads), SLOT_BYTES), places, strict=True):
-            written[at : at + SLOT_BYTES] = heads[i : i + SLOT_BYTES]
+        self._map[at : at + len(added.entries)] = added.entries
+        self._disk.write_items(self._map, HEADER_BYTES, added.slots, added.heads)
         self.header = added.header
         self.write_header()
 
@@ -244,7 +241,9 @@ class IndexService:
         from mqspec.core import index_run
 
         left = index_run.Run(
-            index_run.key_hashes(topics, keys), np.array(positions), np.array(store_timestamps)
+            index_run.key_hashes(topics, keys),
+            np.fromiter(positions, np.int64, len(keys)),
+            np.fromiter(store_timestamps, np.int64, len(keys)),
         )
         while len(left.key_hashes):
             file = self._last()

@@ -13,11 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from store_images import Image
 
 from mqspec.store.files import Disk
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from mqspec.core.index_run import Numbers
 
 PAGE = mmap.PAGESIZE
 SECTOR = 512
@@ -131,6 +136,13 @@ class RecordingDisk(Disk):
 
         mapped.written = written
         return mapped
+
+    def write_items(
+        self, mapped: mmap.mmap, begin: int, numbers: Numbers, items: npt.NDArray[Any]
+    ) -> None:
+        size = items.itemsize
+        for at, item in zip((begin + size * numbers).tolist(), items, strict=True):
+            mapped[at : at + size] = item.tobytes()
 
     def open(self, path: Path) -> int:
         descriptor = super().open(path)

@@ -26,7 +26,7 @@ from store_images import (
 )
 
 from mqrules import UserError
-from mqspec.store import ConfigFile, MessageStore, PutStatus, StoreConfig, commit_log
+from mqspec.store import ConfigFile, MessageStore, PutStatus, StoreConfig, commit_log, index_file
 
 QUEUES = 2
 ACTIONS = 19  # of a life
@@ -41,6 +41,7 @@ ALL_BY_CALL, BOTH, ALL_THROUGH_MAP = 0, 600, 1 << 20
 @pytest.fixture(autouse=True)
 def _both_ways_to_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit_log, "BY_CALL_MIN", BOTH)
+    monkeypatch.setattr(index_file, "RUN_MIN", 3)
 
 
 @pytest.fixture
