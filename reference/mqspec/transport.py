@@ -22,7 +22,8 @@ from mqspec.wire.codes import ResponseCode
 CLOSE_MS: Final = 2_000  # how long a server that ends waits for peers to take their answers
 IDLE_MS: Final = 120_000  # a server closes a connection that is silent both ways for so long
 READ_AHEAD: Final = 64  # requests of a connection that may wait before no more of it is read
-WRITE_BYTES: Final = 8 * 1024  # frames go out together up to that: fewer calls, no long waits
+READ_BYTES: Final = 32 * 1024  # so much is read at once: what it makes stays in the caches
+WRITE_BYTES: Final = 32 * 1024  # frames go out together up to that: fewer calls, no long waits
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +171,7 @@ class Connection(asyncio.Protocol):
         # Called again where TLS comes between the connection and its socket.
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # 256 KiB is asyncio's own
         host, port = transport.get_extra_info("peername")[:2]
         self.peer = f"{host}:{port}"
         self._active = monotonic()
