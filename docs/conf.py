@@ -29,7 +29,7 @@ nitpick_ignore_regex = [
     # Aliases of plain types, which their modules describe, and type variables.
     (
         r"py:class",
-        r"(Topic|Group|TopicQueue|Numbers|mqrules\.schema\.T|mqspec\.options\.C"
+        r"(Topic|Group|TopicQueue|Heads|Numbers|mqrules\.schema\.T|mqspec\.options\.C"
         r"|mqspec\.wire\.headers\.H)",
     ),
 ]

@@ -17,6 +17,7 @@ from mqspec.core.index import FIRST_ENTRY, INT_MAX, IndexHeader, hash_before, ke
 from mqspec.core.types import Topic
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
+Heads: TypeAlias = npt.NDArray[np.int32]  # of slots, big-endian
 
 ENTRY = np.dtype(
     [("key_hash", ">i4"), ("phy_offset", ">i8"), ("time_diff", ">i4"), ("prev_index", ">i4")]
@@ -43,7 +44,7 @@ class AddedRun(NamedTuple):
     header: IndexHeader
     entries: bytes
     slots: Numbers  # numbers of the slots that have another head now, ascending
-    heads: npt.NDArray[np.int32]  # of these
+    heads: Heads  # of these
 
 
 def key_hashes(topics: Sequence[Topic], keys: Sequence[str]) -> Numbers:

@@ -13,12 +13,10 @@ import mmap
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from mqspec.core.index_run import Numbers
+    from mqspec.core.index_run import Heads, Numbers
 
 _NOT_KNOWN = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
 _sync = os.fdatasync if sys.platform == "linux" else os.fsync
@@ -39,9 +37,7 @@ class Disk:
             file.truncate(size)
         return self.map(path, size)
 
-    def write_items(
-        self, mapped: mmap.mmap, begin: int, numbers: Numbers, items: npt.NDArray[Any]
-    ) -> None:
+    def write_items(self, mapped: mmap.mmap, begin: int, numbers: Numbers, items: Heads) -> None:
         """Write some items of an array that begins at a byte of a mapped file, by their numbers."""
         import numpy as np
 

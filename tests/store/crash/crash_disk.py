@@ -20,9 +20,7 @@ from store_images import Image
 from mqspec.store.files import Disk
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from mqspec.core.index_run import Numbers
+    from mqspec.core.index_run import Heads, Numbers
 
 PAGE = mmap.PAGESIZE
 SECTOR = 512
@@ -137,9 +135,7 @@ class RecordingDisk(Disk):
         mapped.written = written
         return mapped
 
-    def write_items(
-        self, mapped: mmap.mmap, begin: int, numbers: Numbers, items: npt.NDArray[Any]
-    ) -> None:
+    def write_items(self, mapped: mmap.mmap, begin: int, numbers: Numbers, items: Heads) -> None:
         size = items.itemsize
         for at, item in zip((begin + size * numbers).tolist(), items, strict=True):
             mapped[at : at + size] = item.tobytes()
