@@ -265,6 +265,7 @@ def test_a_case_that_gives_up_has_failed(run: Run, monkeypatch: pytest.MonkeyPat
     assert (result.status, result.why) == (Status.FAILED, "three times")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_case_without_a_result_has_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError("no frames")
