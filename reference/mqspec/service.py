@@ -71,7 +71,8 @@ class Dispatcher(Generic[S]):
     ) -> None:
         self.is_shutting_down = False
         self._service, self._processors = service, processors
-        self._pool_of, self._is_rejecting = pool_of, is_rejecting
+        self._pools = {code: pool_of(code) for code in processors}
+        self._is_rejecting = is_rejecting
         self._authenticate = authenticate
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -82,11 +83,11 @@ class Dispatcher(Generic[S]):
 
     def serve(self, connection: Connection, request: RemotingCommand) -> Served:
         """The server's handler."""
-        if request.code not in self._processors:
+        pool = self._pools.get(request.code)
+        if not pool:
             return refuse(connection, request)
         if self.is_shutting_down and (refusal := flow_control.go_away(request.version)):
             return refused(request, refusal)
-        pool = self._pool_of(request.code)
         if self._is_rejecting(pool):
             return refused(request, flow_control.reject_request())
         if self._has_time():

@@ -436,9 +436,8 @@ def offset_message_id(store_host: Host, physical_offset: int) -> str:
 
 def offset_message_ids(store_host: Host, physical_offsets: Sequence[int]) -> str:
     """Those of several records, with commas between them."""
-    numbers = struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
-    host = _host_part(store_host)
-    return host + numbers.hex(",", _I64.size).upper().replace(",", f",{host}")
+    each = f"{_host_part(store_host)}%016X"
+    return ",".join([each] * len(physical_offsets)) % tuple(physical_offsets)
 
 
 @lru_cache(maxsize=64)
