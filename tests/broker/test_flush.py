@@ -196,6 +196,26 @@ def test_with_a_transient_store_pool_a_message_is_visible_when_it_is_committed(
     asyncio.run(scenario())
 
 
+def test_what_is_in_a_transient_store_pool_is_written_when_somebody_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    """Nobody else writes it here, which a broker does each 200 ms."""
+
+    async def scenario() -> None:
+        store = MessageStore(tmp_path, replace(SYNC, transient_store_pool_enable=True), clock_ms)
+        store.open()
+        store.settle = lambda: PutStatus.PUT_OK
+        put = store.put(Record("T", b"one"))
+        assert store.unflushed == (0, 0)
+        commit = GroupCommit(store, timeout_s=0.2)
+        assert await commit.flushed(put.end) is PutStatus.PUT_OK
+        await commit.close()
+        assert store.unflushed == (put.end, put.end)
+        store.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_full_disk_is_told_and_what_is_stored_can_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,7 +33,9 @@ class GroupCommit:
         """Wait until all before a position is on disk: how the put ended that waits for it."""
         try:
             async with asyncio.timeout(self._timeout_s):
-                while self._store.unflushed.min < position:
+                while (span := self._store.unflushed).min < position:
+                    if span.max < position:  # it is in a transient store pool yet
+                        self._store.commit_commit_log()
                     self.begin()
                     assert self._flushing
                     await asyncio.shield(self._flushing)
