@@ -13,7 +13,7 @@ from mqspec.looking_loop import LOOKS_S, LookingLoop
 from mqspec.transport import Connection, connect, refuse, serve
 from mqspec.wire.codec import RemotingCommand
 
-STEP_S = LOOKS_S / 4  # by which the clock goes on with each look
+STEP_S = LOOKS_S / 3.5  # by which the clock goes on with each look
 LOOKS = 4  # until it sleeps
 
 
@@ -46,22 +46,22 @@ def run(scene: Callable[[LookingLoop], Awaitable[None]]) -> None:
         runner.run(played())
 
 
-async def sleep(loop: LookingLoop) -> None:
-    """Until the loop has slept: it does not while there is something to call."""
-    slept = loop.create_future()
-    loop.call_later(0.02, slept.set_result, None)
-    await slept
+async def rest(loop: LookingLoop) -> None:
+    """Until it looks no more."""
+    while loop._is_looking:
+        await asyncio.sleep(0)
 
 
 def test_it_looks_again_after_something_came_and_then_sleeps(watched: Watched) -> None:
     async def scene(loop: LookingLoop) -> None:
-        await sleep(loop)
         assert watched.looks == 0
         loop.came()
-        await sleep(loop)
+        await rest(loop)
         assert watched.looks == LOOKS
         loop.came()
-        await sleep(loop)
+        await rest(loop)
+        assert watched.looks == 2 * LOOKS
+        await asyncio.sleep(0)
         assert watched.looks == 2 * LOOKS
 
     run(scene)
@@ -71,10 +71,11 @@ def test_what_comes_meanwhile_makes_it_look_longer_not_more_often(watched: Watch
     async def scene(loop: LookingLoop) -> None:
         loop.came()
         loop.came()
-        while watched.looks < 2:
+        for looks in (1, 2):
             await asyncio.sleep(0)
+            assert watched.looks == looks
         loop.came()
-        await sleep(loop)
+        await rest(loop)
         assert watched.looks == 2 + LOOKS
 
     run(scene)
@@ -84,10 +85,9 @@ def test_a_request_makes_it_look(watched: Watched) -> None:
     async def scene(loop: LookingLoop) -> None:
         server = await serve("127.0.0.1", 0, refuse)
         connection = await connect("127.0.0.1", server.port)
-        await sleep(loop)
         assert watched.looks == 0  # a connection is none
         await connection.request(RemotingCommand(1), 1000)
-        await sleep(loop)
+        await rest(loop)
         assert watched.looks >= LOOKS
         connection.close()
         await server.close()
