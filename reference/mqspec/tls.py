@@ -14,7 +14,7 @@ import ssl
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mqrules import UserError
 
@@ -102,7 +102,8 @@ class FirstByte(_Before):
         self._tls = tls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no heir of it
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
         self._connection.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:

@@ -11,11 +11,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from ssl import SSLContext
 from time import monotonic
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from mqspec.looking_loop import LookingLoop
 from mqspec.tls import FirstByte, Tls
 from mqspec.wire.codec import Decoder, Flag, FrameError, RemotingCommand, encode_into
 from mqspec.wire.codes import ResponseCode
@@ -23,6 +22,7 @@ from mqspec.wire.codes import ResponseCode
 CLOSE_MS: Final = 2_000  # how long a server that ends waits for peers to take their answers
 IDLE_MS: Final = 120_000  # a server closes a connection that is silent both ways for so long
 READ_AHEAD: Final = 64  # requests of a connection that may wait before no more of it is read
+READ_BYTES: Final = 32 * 1024  # so much is read at once: what it makes stays in the caches
 WRITE_BYTES: Final = 32 * 1024  # frames go out together up to that: fewer calls, no long waits
 
 log = logging.getLogger(__name__)
@@ -169,7 +169,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Called again where TLS comes between the connection and its socket.
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no heir of it
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # 256 KiB is asyncio's own
         host, port = transport.get_extra_info("peername")[:2]
         self.peer = f"{host}:{port}"
         self._active = monotonic()
@@ -179,8 +181,6 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._active = monotonic()
         self._take(data)
-        if isinstance(self._loop, LookingLoop):
-            self._loop.came()
 
     def _take(self, data: bytes) -> None:
         """Serve the requests that `data` completes, as many as may wait; the others stay bytes."""

@@ -15,8 +15,6 @@ from mqspec.tls import HANDSHAKE, Tls, TlsMode, client_context, server_context
 from mqspec.transport import Connection, ConnectionLostError, Server, connect, serve
 from mqspec.wire.codec import RemotingCommand
 
-pytestmark = pytest.mark.usefixtures("each_loop")
-
 HOST = "127.0.0.1"
 BIG = bytes(300_000)
 PERMISSIVE, ENFORCING, DISABLED = TlsMode.PERMISSIVE, TlsMode.ENFORCING, TlsMode.DISABLED

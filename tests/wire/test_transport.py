@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from mqspec.transport import (
+    READ_BYTES,
     Connection,
     ConnectionLostError,
     RequestTimeoutError,
@@ -18,8 +19,6 @@ from mqspec.transport import (
 )
 from mqspec.wire.codec import Flag, RemotingCommand, encode
 from mqspec.wire.codes import ResponseCode
-
-pytestmark = pytest.mark.usefixtures("each_loop")
 
 HOST = "127.0.0.1"
 ECHO, LATER, SILENT, FAIL, CALL_BACK = range(1, 6)
@@ -145,6 +144,29 @@ def test_something_is_done_once_all_is_served_that_was_read() -> None:
         connection.close()
         await server.close()
 
+    run(scene)
+
+
+def test_a_long_frame_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever asyncio would read at once."""
+    read: list[int] = []
+    take = Connection.data_received
+
+    def watched(connection: Connection, data: bytes) -> None:
+        read.append(len(data))
+        take(connection, data)
+
+    async def scene() -> None:
+        async with served() as server:
+            connection = await connect(HOST, server.port)
+            body = bytes(1 << 20)
+            response = await connection.request(RemotingCommand(ECHO, body=body), 5000)
+            assert response.body == body
+            assert sum(read) > 2 * len(body)
+            assert max(read) <= READ_BYTES
+            connection.close()
+
+    monkeypatch.setattr(Connection, "data_received", watched)
     run(scene)
 
 

@@ -34,9 +34,9 @@ from mqrules import UserError
 from mqspec.cluster import BROKERS_MAX, Cluster, ClusterConfig
 from mqspec.core.metadata import BrokerConfig
 from mqspec.logs import LogFormat, LogLevel, start_logging
-from mqspec.looking_loop import LookingLoop
 from mqspec.nameserver.config import NamesrvConfig
 from mqspec.options import Option, Value, build, options
+from mqspec.selector import LookingSelector
 from mqspec.store.message_store import StoreConfig
 from mqspec.tls import Tls, TlsMode, server_context
 from mqspec.trace import Trace
@@ -167,9 +167,13 @@ def run(args: argparse.Namespace) -> int:
         trace=Trace(serve.trace) if serve.trace else None,
     )
     start_logging(serve.log_level, serve.log_format)
-    with asyncio.Runner(loop_factory=LookingLoop) as runner:
+    with asyncio.Runner(loop_factory=_loop) as runner:
         runner.run(_serve(config, serve.metrics_port))
     return 0
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    return asyncio.SelectorEventLoop(LookingSelector())
 
 
 class _Settings:
