@@ -27,6 +27,7 @@ from mqspec.core.record import (
     PROPERTIES_BYTES_MAX,
     Batch,
     BatchMessage,
+    Magic,
     Record,
     SysFlag,
     alone,
@@ -67,6 +68,32 @@ def test_a_record_names_its_place(store: MessageStore) -> None:
     assert record.store_timestamp == result.store_timestamp
     assert result.message_ids == record.message_id
     assert contents(store.root).log[1] == record
+
+
+def test_where_no_record_begins_no_more_than_its_head_is_read(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths: list[int] = []
+    begins = [store.positions.commit_log.max]
+    for i in range(3):
+        begins.append(store.put(message(f"k{i}", pad=100 * i)).end)
+    end = begins.pop()
+    # A body that looks like the head of a record, a long one.
+    forged = b"\x7f\xff\xff\xff" + Magic.V1.to_bytes(4, "big")
+    store.put(Record("T", forged * 10, b""))
+    read = store._commit_log._files.read
+
+    def noted(position: int, length: int) -> bytes:
+        lengths.append(length)
+        return read(position, length)
+
+    monkeypatch.setattr(store._commit_log._files, "read", noted)
+    found = [at for at in range(end) if store.look_message_by_offset(at)]
+    assert found == begins
+    assert max(lengths) <= end
+    behind = store.positions.commit_log.max
+    assert [at for at in range(end, behind + 9) if store.look_message_by_offset(at)] == [end]
+    assert max(lengths) <= end
 
 
 def test_a_batch_lies_together_or_not_at_all(store: MessageStore) -> None:

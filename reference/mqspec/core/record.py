@@ -61,6 +61,7 @@ V1_TOPIC_BYTES_MAX = 127
 TOPIC_BYTES_MAX = 0x7FFF
 PROPERTIES_BYTES_MAX = 0x7FFF
 BLANK_BYTES_MIN = 8  # a segment always keeps room for its closing blank
+HEAD_BYTES = 8  # of a record or a blank: its size and its magic
 
 # As plain integers: operators of enumerations cost more than the rest of a record.
 _V1, _V2 = int(Magic.V1), int(Magic.V2)
@@ -298,6 +299,14 @@ def queue_offset_of(data: Buffer) -> int:
 def encode_blank(size: int) -> bytes:
     """The head of a blank that fills `size` bytes; the rest of them has no meaning."""
     return _BLANK.pack(size, Magic.BLANK)
+
+
+def size_in(head: Buffer) -> int:
+    """The size that a record gives itself in its first 8 bytes; 0 where they are no record's."""
+    if len(head) < HEAD_BYTES:
+        return 0
+    size, magic = _BLANK.unpack_from(head)
+    return int(size) if magic in (_V1, _V2) else 0
 
 
 def decode_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> Record | Blank | Bad:

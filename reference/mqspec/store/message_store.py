@@ -37,7 +37,15 @@ from mqspec.core.log import (
     TopicQueue,
     Unit,
 )
-from mqspec.core.record import Batch, Record, alone, layout_of, offset_message_ids
+from mqspec.core.record import (
+    HEAD_BYTES,
+    Batch,
+    Record,
+    alone,
+    layout_of,
+    offset_message_ids,
+    size_in,
+)
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
 from mqspec.core.step import Step, apply, whole
@@ -461,7 +469,10 @@ class MessageStore:
         first, end = self._state.commit_log
         if not first <= position < end:
             return None
-        size = int.from_bytes(self._commit_log.read(position, 4), "big")
+        # Any number may be asked for: what stands there is not read before it can be a record.
+        size = size_in(self._commit_log.read(position, HEAD_BYTES))
+        if not 0 < size <= end - position:
+            return None
         record = self._commit_log.record(position, size)
         return record if isinstance(record, Record) else None
 
