@@ -133,11 +133,11 @@ def _traffic(brokers: Iterable[Broker]) -> Iterator[Metric]:
     )
     for broker in brokers:
         for topic, traffic in broker.stats.put.items():
-            labels = (*_node(broker), topic, *_kind(topic))
+            labels = (*_node(broker), topic, *_kind(broker, topic))
             messages_in.add_metric(labels, traffic.messages)
             bytes_in.add_metric(labels, traffic.size)
         for (topic, group), traffic in broker.stats.got.items():
-            of_group = (*_node(broker), topic, group, *_kind(topic))
+            of_group = (*_node(broker), topic, group, *_kind(broker, topic))
             messages_out.add_metric(of_group, traffic.messages)
             bytes_out.add_metric(of_group, traffic.size)
     yield from (messages_in, bytes_in, messages_out, bytes_out)
@@ -181,7 +181,7 @@ def _progress(brokers: Iterable[Broker]) -> Iterator[Metric]:
         for key in broker.offsets.offset_table:
             behind.setdefault((key.topic, key.group), []).append(key)
         for (topic, group), keys in behind.items():
-            labels = (*_node(broker), topic, group, *_kind(topic))
+            labels = (*_node(broker), topic, group, *_kind(broker, topic))
             waits = [_wait(broker, key) for key in keys]
             lag.add_metric(labels, sum(count for count, _ in waits))
             latency.add_metric(labels, max(wait_ms for _, wait_ms in waits))
@@ -221,6 +221,6 @@ def _node(broker: Broker) -> tuple[str, str, str]:
     return broker.config.cluster_name, "broker", broker.config.broker_name
 
 
-def _kind(topic: str) -> tuple[str, str]:
+def _kind(broker: Broker, topic: str) -> tuple[str, str]:
     is_retry = topic.startswith(RETRY_TOPIC_PREFIX)
-    return str(is_retry).lower(), str(is_system_topic(topic)).lower()
+    return str(is_retry).lower(), str(is_system_topic(broker.config, topic)).lower()

@@ -26,6 +26,9 @@ from mqspec.core.step import Step, apply
 NOW_MS = 1_700_000_000_000
 
 
+CONFIG = BrokerConfig()
+
+
 def broker_state(config: BrokerConfig | None = None) -> MetadataState:
     topics = system_topics(config or BrokerConfig())
     return MetadataState({topic.topic_name: topic for topic in topics})
@@ -96,23 +99,23 @@ def test_a_heartbeat_makes_the_retry_topic_once() -> None:
 def test_an_administrator_creates_and_changes_a_topic() -> None:
     state = broker_state()
     topic = TopicConfig("T", 8, 2, perm=0)
-    assert carry(state, update_topic(state, topic, NOW_MS)).result is None
-    assert update_topic(state, topic, NOW_MS) == Step(), "the same again is no change"
+    assert carry(state, update_topic(state, CONFIG, topic, NOW_MS)).result is None
+    assert update_topic(state, CONFIG, topic, NOW_MS) == Step(), "the same again is no change"
     assert state.topic_data_version.counter == 1
 
 
 @pytest.mark.parametrize("name", ["SCHEDULE_TOPIC_XXXX", "rmq_sys_anything", "TBW102", "a b"])
 def test_an_administrator_cannot_have_every_name(name: str) -> None:
-    step = update_topic(MetadataState(), TopicConfig(name), NOW_MS)
+    step = update_topic(MetadataState(), CONFIG, TopicConfig(name), NOW_MS)
     assert not step.changes
     assert step.result.code == ResponseCode.INVALID_PARAMETER
 
 
 def test_a_topic_is_deleted() -> None:
     state = MetadataState({"T": TopicConfig("T")})
-    assert carry(state, delete_topic(state, "T", NOW_MS)).result is None
+    assert carry(state, delete_topic(state, CONFIG, "T", NOW_MS)).result is None
     assert state.topic_config_table == {}
-    assert delete_topic(state, "T", NOW_MS) == Step()
+    assert delete_topic(state, CONFIG, "T", NOW_MS) == Step()
 
 
 def test_a_group_comes_to_be_by_use() -> None:
@@ -146,12 +149,19 @@ def test_a_topic_is_quoted_as_java_quotes_it() -> None:
 
 def test_attributes_of_a_topic_are_kept_when_it_changes() -> None:
     state = MetadataState()
-    carry(state, update_topic(state, TopicConfig("T", 1, 1), NOW_MS, {"+message.type": "FIFO"}))
-    carry(state, update_topic(state, TopicConfig("T", 2, 2), NOW_MS))
+    carry(
+        state,
+        update_topic(
+            state, BrokerConfig(), TopicConfig("T", 1, 1), NOW_MS, {"+message.type": "FIFO"}
+        ),
+    )
+    carry(state, update_topic(state, CONFIG, TopicConfig("T", 2, 2), NOW_MS))
     assert state.topic_config_table["T"] == TopicConfig(
         "T", 2, 2, attributes={"message.type": "FIFO"}
     )
-    step = update_topic(state, TopicConfig("T", 3, 3), NOW_MS, {"+message.type": "BLUE"})
+    step = update_topic(
+        state, BrokerConfig(), TopicConfig("T", 3, 3), NOW_MS, {"+message.type": "BLUE"}
+    )
     assert step.changes == ()
     assert step.result.code == ResponseCode.SYSTEM_ERROR
 

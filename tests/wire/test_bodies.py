@@ -104,6 +104,31 @@ def test_a_heartbeat_without_a_client_id_is_read() -> None:
     assert from_body(HeartbeatData, b'{"x":1}') == HeartbeatData()
 
 
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ('{"withoutSub":"false"}', HeartbeatData()),
+        ('{"withoutSub":"TRUE"}', HeartbeatData(without_sub=True)),
+        ('{"withoutSub":1}', HeartbeatData(without_sub=True)),
+        ('{"withoutSub":"","heartbeatFingerprint":"","producerDataSet":""}', HeartbeatData()),
+        ('{"heartbeatFingerprint":"7"}', HeartbeatData(heartbeat_fingerprint=7)),
+        ('{"clientID":true}', HeartbeatData("true")),
+        ('{"clientID":""}', HeartbeatData("")),
+        ('{"clientID":{"a":[1]}}', HeartbeatData('{"a":[1]}')),
+    ],
+)
+def test_values_of_another_type_are_read_as_fastjson_reads_them(
+    given: str, read: HeartbeatData
+) -> None:
+    assert from_body(HeartbeatData, given.encode()) == read
+
+
+@pytest.mark.parametrize("value", ['"abc"', "[]", "{}"])
+def test_what_is_no_boolean_is_refused(value: str) -> None:
+    with pytest.raises(BodyError, match="a boolean is expected"):
+        from_body(HeartbeatData, f'{{"withoutSub":{value}}}'.encode())
+
+
 def test_a_message_as_the_real_broker_stores_it() -> None:
     (record,) = decode_messages(command(RESPONSES["PULL 11 FOUND"]).body)
     assert (record.topic, record.body, record.queue_offset) == ("G", b"hi", 0)

@@ -26,13 +26,13 @@ def at_once(request: RemotingCommand) -> Wanted:
     return headers.read(request, Wanted)
 
 
-def one_by_one(request: RemotingCommand) -> Wanted:
+def one_by_one(request: RemotingCommand, is_strict: bool = True) -> Wanted:
     return Wanted(
         headers.text(request, "b"),
         headers.integer(request, "e"),
         headers.long(request, "g"),
         request.ext_fields.get("a", "nobody"),
-        headers.integer(request, "h", 7),
+        headers.integer(request, "h", *(() if is_strict and "h" in request.ext_fields else (7,))),
     )
 
 
@@ -99,3 +99,21 @@ numbers = st.integers(-(2**65), 2**65).map(str) | st.sampled_from(
 @example({"b": "\ud800", "e": "1", "g": str(2**63 - 1)})
 def test_at_once_is_as_one_by_one(fields: dict[str, str]) -> None:
     assert outcome(at_once, fields) == outcome(one_by_one, fields)
+    read = outcome(lambda request: headers.read_by_reflection(request, Wanted), fields)
+    assert read == outcome(lambda request: one_by_one(request, is_strict=False), fields)
+
+
+@pytest.mark.parametrize(
+    "value", ["", " 5 ", "1_0", "1e3", "0x10", "true", "2147483648", "9" * 200]
+)
+def test_what_java_does_not_read_is_as_if_it_were_missing(value: str) -> None:
+    request = RemotingCommand(10, {"h": value})
+    assert headers.integer(request, "h", 3) == 3
+    assert headers.integer(request, "h", None) is None
+    with pytest.raises(HeaderError, match="the field h is"):
+        headers.integer(request, "h")
+
+
+def test_a_number_may_have_a_sign() -> None:
+    request = RemotingCommand(10, {"g": f"-{2**63}", "h": "+3"})
+    assert (headers.long(request, "g"), headers.integer(request, "h", 7)) == (-(2**63), 3)

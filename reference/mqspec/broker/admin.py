@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mqspec.core.attributes import parse_alterations
 from mqspec.core.metadata import (
+    TOPIC_FILTER_TYPES,
     DataVersion,
     SubscriptionGroupConfig,
     TopicConfig,
@@ -18,17 +19,15 @@ from mqspec.core.metadata import (
     update_topic,
 )
 from mqspec.core.offset_commit import clean_offset, clean_offset_by_topic
-from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.response import NOT_SET, Refusal, ResponseCode
 from mqspec.service import clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BodyError, dumps, from_body, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import boolean, integer, text
+from mqspec.wire.headers import HeaderError, boolean, integer, text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
-
-NOT_SET: Final = "not set any response code"  # what the real one says where it was created
 
 
 def update_and_create_topic(
@@ -38,16 +37,19 @@ def update_and_create_topic(
     alterations = parse_alterations(request.ext_fields.get("attributes", ""))
     if isinstance(alterations, Refusal):
         return refused(request, alterations)
+    filter_type = text(request, "topicFilterType")
+    if filter_type not in TOPIC_FILTER_TYPES:
+        raise HeaderError(f"the field topicFilterType is {filter_type!r:.40}")
     topic = TopicConfig(
         text(request, "topic"),
         integer(request, "readQueueNums"),
         integer(request, "writeQueueNums"),
         integer(request, "perm"),
-        request.ext_fields.get("topicFilterType", "SINGLE_TAG"),
+        filter_type,
         integer(request, "topicSysFlag", 0),
         boolean(request, "order"),
     )
-    step = update_topic(broker.metadata, topic, clock_ms(), alterations)
+    step = update_topic(broker.metadata, broker.config, topic, clock_ms(), alterations)
     refusal = broker.carry_metadata(step).result
     return refused(request, refusal) if refusal else request.response(remark=NOT_SET)
 
@@ -58,7 +60,8 @@ def delete_topic_in_broker(
     """215. With the topic go its queues, and the offsets that groups have of it (ADMIN-004); its
     messages stay in the log. An unknown topic is deleted too, so to speak."""
     topic = request.ext_fields.get("topic", "")
-    refusal = broker.carry_metadata(delete_topic(broker.metadata, topic, clock_ms())).result
+    step = delete_topic(broker.metadata, broker.config, topic, clock_ms())
+    refusal = broker.carry_metadata(step).result
     if refusal:
         return refused(request, refusal)
     broker.store.delete_topic(topic)

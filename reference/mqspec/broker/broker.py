@@ -31,7 +31,13 @@ from mqspec.core.group import GroupState
 from mqspec.core.lock import LockState
 from mqspec.core.log import Dispatch, PutStatus, TopicQueue, arrivals
 from mqspec.core.long_polling import LongPollingState
-from mqspec.core.metadata import BrokerConfig, MetadataState, system_topics
+from mqspec.core.metadata import (
+    SYSTEM_GROUPS,
+    BrokerConfig,
+    MetadataState,
+    SubscriptionGroupConfig,
+    system_topics,
+)
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
 from mqspec.core.pop import PopState
 from mqspec.core.pop_order import PopOrderState
@@ -471,6 +477,8 @@ class Broker:
         self._note_whole("Pop", "scan_offset", self.pop.scan_offset)
         self.pop_order = self._files.load_pop_order()
         pop.wake_all_when_free(self)
+        for name in SYSTEM_GROUPS:
+            self.metadata.subscription_group_table.setdefault(name, SubscriptionGroupConfig(name))
         table = self.metadata.topic_config_table
         missing = [topic for topic in system_topics(self.config) if topic.topic_name not in table]
         if missing:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def lock_batch_mq(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """41. What was refused is missing from the answer, whose code is 0 all the same."""
     batch, now_ms = _batch(request), clock_ms()
+    if batch.client_id is None:
+        raise BodyError("the batch of queues has no clientId")
     max_live_time_ms = broker.config.rebalance_lock_max_live_time_ms
     step = broker.carry_locks(try_lock_batch(broker.locks, batch, now_ms, max_live_time_ms))
     if broker.trace:

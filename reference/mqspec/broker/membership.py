@@ -49,6 +49,8 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
                 consumer_filter.register(broker.filters, event.group, event.subscriptions, now_ms)
             )
     for producer in heartbeat.producer_data_set:
+        if info.client_id is None:
+            raise BodyError("the heartbeat of a producer has no clientID")
         broker.carry_groups(
             group.register_producer(
                 broker.groups, group.RegisterProducer(producer.group_name, connection, info)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mqspec.core import offset_commit
+from mqspec.core.metadata import contains_subscription_group
 from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey, QueueSpan
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.types import MessageQueue
@@ -45,17 +46,16 @@ def update_consumer_offset(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """15. A consumer sends it one-way."""
-    fields = request.ext_fields
     event = CommitOffset(
-        fields.get("consumerGroup"),
+        request.ext_fields.get("consumerGroup"),
         text(request, "topic"),
-        integer(request, "queueId") if "queueId" in fields else None,
-        long(request, "commitOffset") if "commitOffset" in fields else None,
+        integer(request, "queueId", None),
+        long(request, "commitOffset", None),
     )
     step = offset_commit.update_consumer_offset(
         broker.offsets,
         event,
-        group_exists=event.group in broker.metadata.subscription_group_table,
+        group_exists=contains_subscription_group(broker.metadata, event.group),
         topic_exists=event.topic in broker.metadata.topic_config_table,
     )
     return _answered(request, broker.carry_offsets(step).result)
@@ -97,7 +97,7 @@ def _reset_offset_inner(broker: Broker, request: RemotingCommand) -> RemotingCom
     if config is None:
         remark = f"Topic {topic} does not exist"
         return request.response(ResponseCode.TOPIC_NOT_EXIST, remark)
-    if group not in broker.metadata.subscription_group_table:
+    if not contains_subscription_group(broker.metadata, request.ext_fields.get("group")):
         remark = f"Group {group} does not exist"
         return request.response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
     queue_ids = range(config.read_queue_nums) if queue_id < 0 else (queue_id,)

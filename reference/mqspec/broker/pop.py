@@ -50,7 +50,7 @@ from mqspec.core.pop import (
 from mqspec.core.pop_order import IllegalOffsetError, OrderInfo, OrderKey, is_blocked
 from mqspec.core.pop_polling import ALL_QUEUES, PollingKey, PollingResult
 from mqspec.core.record import Record, decode_record, encode_record, queue_offset_of
-from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.response import NOT_SET, Refusal, ResponseCode
 from mqspec.core.step import Step, apply
 from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue
 from mqspec.core.types import Group, Topic
@@ -63,7 +63,6 @@ from mqspec.wire.headers import HeaderError, boolean, integer, long, text
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
-_NOTHING_SAID: Final = "not set any response code"  # the remark of most answers here
 _NO_POP: Final = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
 _NO_NOTIFICATION: Final = {"hasMsg": "false", "pollingFull": "false"}
 
@@ -92,7 +91,13 @@ def pop_messages(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> RemotingCommand | None:
     """200050. None where the pop is held."""
-    return _pop(broker, connection, request, long(request, "bornTime", 0) or clock_ms())
+    return _pop(broker, connection, request, _born_time(request))
+
+
+def _born_time(request: RemotingCommand) -> int:
+    """When a request says that it was made, ms; now, where it says nothing, or 0."""
+    is_said = request.ext_fields.get("bornTime", "0") != "0"
+    return long(request, "bornTime", 0) if is_said else clock_ms()
 
 
 def pop_again(broker: Broker, held: HeldPop) -> RemotingCommand | None:
@@ -106,13 +111,13 @@ def _pop(
     pop = Pop(
         group=text(request, "consumerGroup"),
         topic=text(request, "topic"),
-        queue_id=integer(request, "queueId"),
-        max_msg_nums=integer(request, "maxMsgNums"),
+        queue_id=integer(request, "queueId", 0),
+        max_msg_nums=integer(request, "maxMsgNums", 0),
         invisible_time=long(request, "invisibleTime", 0),
         poll_time=long(request, "pollTime", 0),
         born_time=born_time,
         init_mode=integer(request, "initMode", 0),
-        exp_type=request.ext_fields.get("expType", TAG),
+        exp_type=request.ext_fields.get("expType") or TAG,
         exp=request.ext_fields.get("exp", ALL),
         order=boolean(request, "order"),
         attempt_id=request.ext_fields.get("attemptId"),
@@ -124,6 +129,8 @@ def _pop(
     if isinstance(wanted, Refusal):
         return request.response(wanted.code, wanted.remark, {**_NO_POP, "restNum": "0"})
     assert isinstance(wanted, SubscriptionData)
+    if pop.max_msg_nums < 0:
+        raise HeaderError(f"the field maxMsgNums is {pop.max_msg_nums}")
     revive_qid = ORDER_REVIVE_QUEUE if pop.order else broker.next_revive_qid()
     reading = _Reading(broker, pop, wanted, revive_qid, now_ms)
     random_q = random.randrange(100)
@@ -339,7 +346,7 @@ def _lock_free(broker: Broker, key: OrderKey) -> None:
 
 def ack(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """200051. Also where it comes too late, or the group is unknown: 0."""
-    topic, group = text(request, "topic"), text(request, "consumerGroup")
+    topic, group = text(request, "topic"), request.ext_fields.get("consumerGroup", "null")
     queue_id, offset = integer(request, "queueId"), long(request, "offset")
     refusal = check_ack_queue(
         broker.metadata, topic, queue_id, connection.peer
@@ -408,7 +415,7 @@ def change_message_invisible_time(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """200053. The answer is what the message's new handle is made of."""
-    topic, group = text(request, "topic"), text(request, "consumerGroup")
+    topic, group = text(request, "topic"), request.ext_fields.get("consumerGroup", "null")
     queue_id, offset = integer(request, "queueId"), long(request, "offset")
     invisible_time = long(request, "invisibleTime")
     refusal = check_ack_queue(broker.metadata, topic, queue_id, connection.peer)
@@ -416,22 +423,22 @@ def change_message_invisible_time(
         return request.response(refusal.code, refusal.remark, _NO_POP)
     queue = _span(broker, topic, queue_id)
     if not queue.min <= offset < queue.max:
-        return request.response(ResponseCode.NO_MESSAGE, _NOTHING_SAID, _NO_POP)
+        return request.response(ResponseCode.NO_MESSAGE, NOT_SET, _NO_POP)
     handle = _handle(request)
     event = ChangeInvisibleTime(topic, group, queue_id, offset, handle, invisible_time)
     if handle.revive_qid == ORDER_REVIVE_QUEUE:
         fields = _change_orderly(broker, event)
-        return request.response(ResponseCode.SUCCESS, _NOTHING_SAID, fields)
+        return request.response(ResponseCode.SUCCESS, NOT_SET, fields)
     check_point, ack_of_old = change_invisible_time(event, clock_ms())
     if not append_to_revive_log(broker, handle.revive_qid, check_point, event):
-        return request.response(ResponseCode.SYSTEM_ERROR, _NOTHING_SAID, _NO_POP)
+        return request.response(ResponseCode.SYSTEM_ERROR, NOT_SET, _NO_POP)
     append_to_revive_log(broker, handle.revive_qid, ack_of_old)
     fields = {
         "popTime": str(check_point.key.pop_time),
         "invisibleTime": str(invisible_time),
         "reviveQid": str(handle.revive_qid),
     }
-    return request.response(ResponseCode.SUCCESS, _NOTHING_SAID, fields)
+    return request.response(ResponseCode.SUCCESS, NOT_SET, fields)
 
 
 def _change_orderly(broker: Broker, event: ChangeInvisibleTime) -> dict[str, str]:
@@ -509,7 +516,7 @@ def notification(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> RemotingCommand | None:
     """200054. Whether there is something to pop; held while there is nothing."""
-    return _notify(broker, connection, request, long(request, "bornTime", 0) or clock_ms())
+    return _notify(broker, connection, request, _born_time(request))
 
 
 def notify_again(broker: Broker, held: HeldPop) -> RemotingCommand | None:
@@ -521,7 +528,7 @@ def _notify(
     broker: Broker, connection: Connection, request: RemotingCommand, born_time: int
 ) -> RemotingCommand | None:
     topic, group = text(request, "topic"), text(request, "consumerGroup")
-    queue_id, poll_time = integer(request, "queueId"), long(request, "pollTime", 0)
+    queue_id, poll_time = integer(request, "queueId", 0), long(request, "pollTime", 0)
     step = check_topic_and_group(
         broker.metadata, broker.config, topic, queue_id, group, connection.peer, clock_ms()
     )
@@ -545,7 +552,7 @@ def _notify(
         "hasMsg": str(has_msg).lower(),
         "pollingFull": str(result is PollingResult.POLLING_FULL).lower(),
     }
-    return request.response(ResponseCode.SUCCESS, _NOTHING_SAID, fields)
+    return request.response(ResponseCode.SUCCESS, NOT_SET, fields)
 
 
 def _noticed(broker: Broker, topic: Topic, group: Group, queue_id: int) -> Iterable[TopicQueue]:
@@ -571,7 +578,7 @@ def polling_info(
 ) -> RemotingCommand:
     """200055. How many pops are held."""
     topic, group = text(request, "topic"), text(request, "consumerGroup")
-    queue_id = integer(request, "queueId")
+    queue_id = integer(request, "queueId", 0)
     step = check_topic_and_group(
         broker.metadata, broker.config, topic, queue_id, group, connection.peer, clock_ms()
     )
@@ -579,4 +586,4 @@ def polling_info(
     if refusal:
         return request.response(refusal.code, refusal.remark, {"pollingNum": "0"})
     number = broker.pops.polling_num(PollingKey(topic, group, queue_id))
-    return request.response(ResponseCode.SUCCESS, _NOTHING_SAID, {"pollingNum": str(number)})
+    return request.response(ResponseCode.SUCCESS, NOT_SET, {"pollingNum": str(number)})

@@ -105,17 +105,18 @@ def get_broker_consume_stats(
         ]
         each = [_consume_stats(broker, group, [topic]) for topic in topics]
         found.append({group: [stats for stats in each if stats.offset_table]})
-    queues = (
+    queues = [
         queue
         for of_group in found
         for each in of_group.values()
         for stats in each
         for queue in stats.offset_table.values()
-    )
+    ]
     body = {
         "brokerAddr": broker.address,
         "consumeStatsList": to_plain(found),
         "totalDiff": sum(queue.broker_offset - queue.consumer_offset for queue in queues),
+        "totalInflightDiff": sum(queue.pull_offset - queue.consumer_offset for queue in queues),
     }
     return request.response(body=dumps(body))
 

@@ -47,6 +47,7 @@ def pull_message(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> RemotingCommand | None:
     """11 and 361. None where the pull is held."""
+    fields = request.ext_fields
     pull = Pull(
         group=text(request, "consumerGroup"),
         topic=text(request, "topic"),
@@ -54,11 +55,13 @@ def pull_message(
         queue_offset=long(request, "queueOffset"),
         max_msg_nums=integer(request, "maxMsgNums"),
         sys_flag=integer(request, "sysFlag"),
-        commit_offset=long(request, "commitOffset", 0),
-        suspend_timeout_ms=long(request, "suspendTimeoutMillis", 0),
-        subscription=request.ext_fields.get("subscription", ALL),
-        sub_version=long(request, "subVersion", 0),
-        expression_type=request.ext_fields.get("expressionType", TAG),
+        commit_offset=long(request, "commitOffset") if "commitOffset" in fields else 0,
+        suspend_timeout_ms=(
+            long(request, "suspendTimeoutMillis") if "suspendTimeoutMillis" in fields else 0
+        ),
+        subscription=fields.get("subscription", ALL),
+        sub_version=long(request, "subVersion") if "subVersion" in fields else 0,
+        expression_type=fields.get("expressionType") or TAG,
         consumer=connection.peer,
     )
     return _pull(broker, HeldPull(connection, request, pull), is_first=True)

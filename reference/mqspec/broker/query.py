@@ -8,7 +8,7 @@ from mqspec.core.index import UNIQUE_KEY_QUERY_COUNT
 from mqspec.core.response import ResponseCode
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import integer, long
+from mqspec.wire.headers import HeaderError, integer, long
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 def query_message(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """12. A topic or a key that is missing is looked for as Java writes it (LOG-029)."""
-    count = integer(request, "maxNum")
-    if request.ext_fields.get("_UNIQUE_KEY_QUERY") == "true":
-        count = UNIQUE_KEY_QUERY_COUNT
+    is_by_unique_key = request.ext_fields.get("_UNIQUE_KEY_QUERY") == "true"
+    count = UNIQUE_KEY_QUERY_COUNT if is_by_unique_key else integer(request, "maxNum")
+    if count < 0:
+        raise HeaderError(f"the field maxNum is {count}")
     found = broker.store.query(
         request.ext_fields.get("topic", "null"),
         request.ext_fields.get("key", "null"),

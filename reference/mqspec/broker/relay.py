@@ -28,11 +28,10 @@ def get_consumer_running_info(broker: Broker, _: Connection, request: RemotingCo
 
 def consume_message_directly(broker: Broker, _: Connection, request: RemotingCommand) -> Served:
     """309. The broker adds the message that the request names by its id."""
-    message_id = text(request, "msgId")
     try:
-        position = position_of(message_id)
-    except ValueError:
-        raise HeaderError(f"{message_id!r:.80} is no message id") from None
+        position = position_of(text(request, "msgId"))
+    except ValueError as error:
+        raise HeaderError(str(error)) from None
     named = {**request.ext_fields, "brokerName": broker.config.broker_name}
     return _call_consumer(
         broker, replace(request, ext_fields=named), broker.store.record_at(position)

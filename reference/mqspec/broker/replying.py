@@ -17,7 +17,7 @@ from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
-from mqspec.wire.headers import read
+from mqspec.wire.headers import read, read_by_reflection
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -27,7 +27,7 @@ _NOT_STORED: Final = {"msgId": "0", "queueOffset": "0"}
 
 def send_reply_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """324."""
-    return _reply(broker, connection, request, read(request, SendHeader))
+    return _reply(broker, connection, request, read_by_reflection(request, SendHeader))
 
 
 def send_reply_message_v2(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -30,7 +29,6 @@ _QUEUES: Final[dict[str, Pool]] = {
     "litePullThreadPoolQueue": LITE_PULL,
     "queryThreadPoolQueue": QUERY,
     "ackThreadPoolQueue": ACK,
-    "EndTransactionThreadPoolQueue": END_TRANSACTION,
 }
 
 
@@ -49,7 +47,7 @@ def update_broker_config(
 def get_broker_config(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """26."""
     body = to_properties(broker.config, broker.store_config)
-    fields = {"version": json.dumps(to_plain(DataVersion()))}
+    fields = {"version": dumps(to_plain(DataVersion())).decode()}
     return request.response(ext_fields=fields, body=body.encode())
 
 
@@ -142,4 +140,6 @@ def _queues(broker: Broker) -> dict[str, str]:
             f"{name}HeadWaitTimeMills": str(wait_ms),
             f"{name}Capacity": str(pool.capacity),
         }
+    table["EndTransactionQueueSize"] = str(broker.waiting(END_TRANSACTION)[0])
+    table["EndTransactionThreadPoolQueueCapacity"] = str(END_TRANSACTION.capacity)
     return table

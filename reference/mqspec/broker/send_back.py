@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 
 def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> Served:
     """36. A message that is stored but not as safely as asked counts as failed (RETRY-007)."""
-    fields = request.ext_fields
     event = SendBack(
         text(request, "group"),
         long(request, "offset"),
         integer(request, "delayLevel"),
-        integer(request, "maxReconsumeTimes") if "maxReconsumeTimes" in fields else None,
+        integer(request, "maxReconsumeTimes", None),
         request.version,
         random.randrange(1 << 31),
     )

@@ -31,7 +31,7 @@ from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
 from mqspec.wire.bodies import decode_batch
 from mqspec.wire.codec import Int, RemotingCommand
-from mqspec.wire.headers import HeaderError, Long, integer, read
+from mqspec.wire.headers import HeaderError, Long, integer, read, read_by_reflection
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -87,12 +87,14 @@ SendHeaderV2: Final = cast(
 
 def send_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """10."""
-    return _send(broker, connection, request, read(request, SendHeader), "maxReconsumeTimes")
+    header = read_by_reflection(request, SendHeader)
+    return _send(broker, connection, request, header, integer(request, "maxReconsumeTimes", None))
 
 
 def send_message_v2(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """310, and 320: whether it is a batch is said by a field, not by the code (SEND-014)."""
-    return _send(broker, connection, request, read(request, SendHeaderV2), "l")
+    maximum = integer(request, "l") if "l" in request.ext_fields else None
+    return _send(broker, connection, request, read(request, SendHeaderV2), maximum)
 
 
 def to_send(connection: Connection, request: RemotingCommand, header: SendHeader) -> Send:
@@ -125,19 +127,15 @@ def _send(
     connection: Connection,
     request: RemotingCommand,
     header: SendHeader,
-    maximum_name: str,
+    maximum: int | None,
 ) -> Served:
     send = to_send(connection, request, header)
-    # All is read before anything is done: no topic comes to be for what cannot be read.
-    has_maximum = maximum_name in request.ext_fields
-    maximum = integer(request, maximum_name) if has_maximum else None
-    batch = decode_batch(request.body) if send.is_batch else None
-
     now_ms = clock_ms()
     step = check_send(broker.metadata, broker.config, send, now_ms)
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
         return request.response(queue_id.code, queue_id.remark, STAMP)
+    batch = decode_batch(request.body) if send.is_batch else None
     properties = send.properties
     fields = {**STAMP, "queueId": str(queue_id)}
     if batch is None:

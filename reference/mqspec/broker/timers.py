@@ -18,7 +18,6 @@ from mqspec.service import Served, clock_ms
 from mqspec.store.timer_check import TimerCheck, read_timer_check, write_timer_check
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +32,7 @@ def recall_message(broker: Broker, connection: Connection, request: RemotingComm
     """370. The answer has the UNIQ_KEY of the message, whether it waits or not."""
     handle = request.ext_fields.get("recallHandle", "")
     event = timer.Recall(
-        text(request, "topic"),
+        request.ext_fields.get("topic", "null"),
         handle,
         request.ext_fields.get("producerGroup", ""),
         born_host(connection.peer),

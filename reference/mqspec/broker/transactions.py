@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from mqspec.broker.admin import NOT_SET
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import GetMessageStatus, Span
 from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.publish import PUT_CODES, PUT_REFUSALS
 from mqspec.core.record import Record, SysFlag, encode_record, position_of
-from mqspec.core.response import Refusal
+from mqspec.core.response import NOT_SET, Refusal
 from mqspec.core.transaction import (
     CONSUMER_GROUP,
     OP_TOPIC,

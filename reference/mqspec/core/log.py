@@ -59,6 +59,7 @@ _DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DELAY = re.compile(r"(\d+)([smhd])")
 
 TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
+_INNER_BATCH = int(SysFlag.INNER_BATCH)
 _NOT_INDEXED = (int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
 
 
@@ -292,8 +293,8 @@ def has_unit(span: Span, queue_offset: int) -> bool:
 def check_messages(batch: Batch) -> PutStatus:
     """The limits of messages, in the order in which 5.3.3 checks them
     (HookUtils.checkBeforePutMessage, MessageExtEncoder.encode)."""
-    if not _may_be_topic(batch.shared.topic):
-        return PutStatus.MESSAGE_ILLEGAL
+    if not _may_be_topic(batch.shared.topic) or batch.shared.sys_flag & _INNER_BATCH:
+        return PutStatus.MESSAGE_ILLEGAL  # the flag is for queues of a kind that no topic has here
     own_bytes_max = PROPERTIES_BYTES_MAX - len(batch.beside)
     for message in batch.messages:
         if len(message.properties) > own_bytes_max:

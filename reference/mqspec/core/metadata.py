@@ -40,6 +40,9 @@ class Perm(IntFlag):
     READ = 4
 
 
+TOPIC_FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
+
+
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """A topic on one broker."""
@@ -197,21 +200,34 @@ def system_topics(config: BrokerConfig) -> tuple[TopicConfig, ...]:
         TopicConfig("RMQ_SYS_TRANS_HALF_TOPIC", 1, 1),
         TopicConfig("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, 1),
         TopicConfig("TRANS_CHECK_MAX_TIME_TOPIC", 1, 1),
-        TopicConfig(f"{cluster}_REPLY_TOPIC", 1, 1),
+        TopicConfig(_reply_topic(cluster), 1, 1),
         TopicConfig(revive_topic(cluster), config.revive_queue_num, config.revive_queue_num),
     )
 
 
-def is_system_topic(topic: Topic) -> bool:
+SYSTEM_GROUPS: Final = (
+    *("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY"),
+    *("CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS"),
+)
+"""The groups that a broker has from its first start on (SubscriptionGroupManager.init)."""
+
+
+def is_system_topic(config: BrokerConfig, topic: Topic) -> bool:
     """Whether the name is the system's: nobody may create or delete it."""
-    return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX)
+    cluster = config.cluster_name
+    own = cluster, config.broker_name, _reply_topic(cluster)
+    return topic in _SYSTEM_TOPICS or topic in own or topic.startswith(_SYSTEM_PREFIX)
+
+
+def _reply_topic(cluster: str) -> Topic:
+    return f"{cluster}_REPLY_TOPIC"
 
 
 def check_topic_name(topic: Topic) -> Refusal | None:
     """What is wrong with a topic's name; None: nothing."""
-    if not topic.strip():
-        remark = "The specified topic is blank."
-    elif _NOT_IN_NAMES.search(topic):
+    if blank := _check_not_blank(topic):
+        return blank
+    if _NOT_IN_NAMES.search(topic):
         remark = "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
     elif len(topic) > TOPIC_CHARS_MAX:
         remark = "The specified topic is longer than topic max length."
@@ -220,13 +236,19 @@ def check_topic_name(topic: Topic) -> Refusal | None:
     return Refusal(ResponseCode.INVALID_PARAMETER, remark)
 
 
+def contains_subscription_group(state: MetadataState, group: Group | None) -> bool:
+    """Whether there is the group; a blank one is said not to be, also where it was created."""
+    return bool(group and group.strip()) and group in state.subscription_group_table
+
+
 def is_group_name(group: Group) -> bool:
-    """Whether a group may have this name."""
-    return bool(group.strip()) and len(group) <= GROUP_CHARS_MAX and not _NOT_IN_NAMES.search(group)
+    """Whether a group may have this name: also none at all."""
+    return len(group) <= GROUP_CHARS_MAX and not _NOT_IN_NAMES.search(group)
 
 
 def update_topic(
     state: MetadataState,
+    config: BrokerConfig,
     topic: TopicConfig,
     now_ms: int,
     alterations: Mapping[str, str] | None = None,
@@ -236,7 +258,7 @@ def update_topic(
     Its attributes are those that it had, altered (`mqspec.core.attributes`). The permissions
     are taken as they come, and what changes nothing gives no new version.
     """
-    refusal = check_topic_name(topic.topic_name) or _check_not_system(topic.topic_name)
+    refusal = check_topic_name(topic.topic_name) or _check_not_system(config, topic.topic_name)
     if refusal:
         return Step(result=refusal)
     old = state.topic_config_table.get(topic.topic_name)
@@ -247,9 +269,10 @@ def update_topic(
     return Step() if topic == old else Step(_put_topic(state, topic, now_ms))
 
 
-def delete_topic(state: MetadataState, topic: Topic, now_ms: int) -> Step:
-    """An administrator deletes a topic. Result: a Refusal or None, also for an unknown topic."""
-    refusal = check_topic_name(topic) or _check_not_system(topic)
+def delete_topic(state: MetadataState, config: BrokerConfig, topic: Topic, now_ms: int) -> Step:
+    """An administrator deletes a topic. Result: a Refusal or None, also for an unknown topic,
+    whatever its name."""
+    refusal = _check_not_blank(topic) or _check_not_system(config, topic)
     if refusal or topic not in state.topic_config_table:
         return Step(result=refusal)
     version = state.topic_data_version.next(now_ms)
@@ -336,8 +359,14 @@ def delete_subscription_group(state: MetadataState, group: Group, now_ms: int) -
     )
 
 
-def _check_not_system(topic: Topic) -> Refusal | None:
-    if not is_system_topic(topic):
+def _check_not_blank(topic: Topic) -> Refusal | None:
+    if topic.strip():
+        return None
+    return Refusal(ResponseCode.INVALID_PARAMETER, "The specified topic is blank.")
+
+
+def _check_not_system(config: BrokerConfig, topic: Topic) -> Refusal | None:
+    if not is_system_topic(config, topic):
         return None
     remark = f"The topic[{topic}] is conflict with system topic."
     return Refusal(ResponseCode.INVALID_PARAMETER, remark)

@@ -172,6 +172,8 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
             return Refusal(ResponseCode.SYSTEM_ERROR, "message body size exceeded")
         # What stands in the messages of a batch is not heeded, what stands beside them is.
         return _ILLEGAL if level > 0 or event.sys_flag & TRANSACTION_TYPE else None
+    if "INNER_NUM\x01" in event.properties:
+        return _ILLEGAL
     if config.reject_transaction_message and "TRAN_MSG\x01true" in event.properties:
         remark = f"the broker[{config.host}] sending transaction message is forbidden"
         return Refusal(ResponseCode.NO_PERMISSION, remark)

@@ -14,6 +14,7 @@ A segment of the log ends with a blank: `encode_blank`.
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -96,6 +97,8 @@ _FEW_UNITS = 12  # of a text: so few are hashed faster one by one
 _POWERS_OF_31 = tuple(pow(31, n, 1 << 32) for n in range(256))
 
 _new_tuple = tuple.__new__
+
+_MESSAGE_ID = re.compile("[0-9A-Fa-f]{32}([0-9A-Fa-f]{24})?")
 
 _NAME_VALUE = "\x01"
 _PROPERTY = "\x02"
@@ -455,7 +458,9 @@ def _host_part(store_host: Host) -> str:
 
 
 def position_of(message_id: str) -> int:
-    """The physical offset that an offset message id holds."""
+    """The physical offset that an offset message id holds. Raises ValueError where it is none."""
+    if not _MESSAGE_ID.fullmatch(message_id):
+        raise ValueError(f"{message_id!r:.80} is no message id")
     return int(message_id[-2 * _I64.size :], 16)
 
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
+NOT_SET: Final = "not set any response code"
+"""The remark of an answer that was made before it was known what it says."""
+
 
 class ResponseCode(IntEnum):
     """How it ended."""

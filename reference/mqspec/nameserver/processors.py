@@ -10,7 +10,7 @@ from mqspec.core import flow_control, kv_config, route
 from mqspec.core.flow_control import Pool
 from mqspec.core.kv_config import ORDER_TOPIC_CONFIG
 from mqspec.core.metadata import DataVersion
-from mqspec.core.response import SEE_FAQ, ResponseCode
+from mqspec.core.response import NOT_SET, SEE_FAQ, ResponseCode
 from mqspec.core.route import TopicRouteData
 from mqspec.nameserver.config import NEVER_UPDATED
 from mqspec.options import parse_properties, to_properties, updated
@@ -151,7 +151,7 @@ def get_broker_member_group(
     group = route.broker_member_group(
         server.state, fields.get("clusterName", ""), fields.get("brokerName", "")
     )
-    return request.response(body=dumps({"brokerMemberGroup": to_plain(group)}))
+    return request.response(remark=NOT_SET, body=dumps({"brokerMemberGroup": to_plain(group)}))
 
 
 # Permissions and topics

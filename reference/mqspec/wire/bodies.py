@@ -26,6 +26,11 @@ from mqspec.core.types import MessageQueue
 
 T = TypeVar("T")
 
+# TypeUtils.castToBoolean of fastjson 1.2.83.
+_BOOLEANS = dict(
+    zip(("true", "1", "y", "t", "false", "0", "n", "f"), [True] * 4 + [False] * 4, strict=True)
+)
+
 
 class BodyError(ValueError):
     """The body is not what its command says it is."""
@@ -199,7 +204,7 @@ class ConsumerList:
 class LockBatchBody:
     """The body of requests 41 and 42 (LockBatchRequestBody.java, UnlockBatchRequestBody.java)."""
 
-    consumer_group: str = ""
+    consumer_group: str
     client_id: str | None = None
     mq_set: tuple[MessageQueue, ...] = ()
     only_this_broker: bool = False
@@ -275,8 +280,14 @@ def _build(kind: Any, data: Any) -> Any:
             raise BodyError(f"an object is expected, not {data!r:.40}")
         assert isinstance(kind, type)
         found = ((name, data.get(key)) for name, key in _keys(kind))
+        hinted = ((name, _hints(kind)[name], item) for name, item in found if item is not None)
+        # An empty text in the place of anything else is null.
         return kind(
-            **{name: _build(_hints(kind)[name], item) for name, item in found if item is not None}
+            **{
+                name: _build(hint, item)
+                for name, hint, item in hinted
+                if item != "" or hint in (str, str | None)
+            }
         )
     if type(data) is int and issubclass(kind, StrEnum):
         # Java's ordinal, which clients in C++ write (GROUP-058): the members stand in its order.
@@ -284,7 +295,19 @@ def _build(kind: Any, data: Any) -> Any:
         if not 0 <= data < len(members):
             raise BodyError(f"{kind.__name__} has no member {data}")
         return members[data]
-    return kind(data)
+    return _boolean(data) if kind is bool else _text(data) if kind is str else kind(data)
+
+
+def _boolean(data: object) -> bool:
+    if isinstance(data, str):
+        data = _BOOLEANS.get(data.lower())
+    if not isinstance(data, bool | int):
+        raise BodyError("a boolean is expected")
+    return data == 1
+
+
+def _text(data: object) -> str:
+    return data if isinstance(data, str) else dumps(data).decode()
 
 
 def _iterable(data: Any) -> Iterable[Any]:

@@ -2,14 +2,17 @@
 
 The real broker does not refuse a request for a missing field as such: what happens depends
 on who needs it first, and mostly it is an exception, answered with code 1 (SYSTEM_ERROR).
+A number that Java does not read is as if it were missing (WIRE-020), but for the headers
+that 5.3.3 reads without reflection, a pull's and a send's of code 310 (FastCodesHeader.java).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import itemgetter
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -18,6 +21,10 @@ from mqspec.wire.codec import Int, RemotingCommand
 Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 H = TypeVar("H", bound=msgspec.Struct)
+D = TypeVar("D", int, None)
+
+_REQUIRED: Final = object()
+_JAVA_NUMBER = re.compile(r"[+-]?\d{1,99}")
 
 
 class HeaderError(ValueError):
@@ -41,20 +48,29 @@ def read(request: RemotingCommand, kind: type[H]) -> H:
     return _read_one_by_one(request, kind)
 
 
+def read_by_reflection(request: RemotingCommand, kind: type[H]) -> H:
+    """The same of a header that 5.3.3 reads by reflection: a number that may be missing, and is
+    none, has its default."""
+    try:
+        return read(request, kind)
+    except HeaderError:
+        return _read_one_by_one(request, kind, by_reflection=True)
+
+
 @lru_cache
 def _numbers_of(kind: type[msgspec.Struct]) -> Callable[[Mapping[str, str]], Iterable[str]]:
     fields = msgspec.structs.fields(kind)
     return itemgetter(*(each.encode_name for each in fields if each.type is not str))
 
 
-def _read_one_by_one(request: RemotingCommand, kind: type[H]) -> H:
-    return kind(
-        **{
-            each.name: _READERS[each.type](request, each.encode_name)
-            for each in msgspec.structs.fields(kind)
-            if each.required or each.encode_name in request.ext_fields
-        }
-    )
+def _read_one_by_one(request: RemotingCommand, kind: type[H], by_reflection: bool = False) -> H:
+    values = {}
+    for each in msgspec.structs.fields(kind):
+        if each.required or each.encode_name in request.ext_fields:
+            is_defaulted = by_reflection and not each.required and each.type is not str
+            default = (each.default,) if is_defaulted else ()
+            values[each.name] = _READERS[each.type](request, each.encode_name, *default)
+    return kind(**values)
 
 
 def text(request: RemotingCommand, name: str) -> str:
@@ -65,31 +81,37 @@ def text(request: RemotingCommand, name: str) -> str:
         raise HeaderError(f"the field {name} is missing") from None
 
 
-def integer(request: RemotingCommand, name: str, default: int | None = None) -> int:
-    """A Java int; without a default it must be there. Raises HeaderError."""
+@overload
+def integer(request: RemotingCommand, name: str) -> int: ...
+@overload
+def integer(request: RemotingCommand, name: str, default: D) -> int | D: ...
+def integer(request: RemotingCommand, name: str, default: Any = _REQUIRED) -> Any:
+    """A Java int. Where it is missing, or none: the default; without one, HeaderError."""
     return _number(request, name, default, 1 << 31)
 
 
-def long(request: RemotingCommand, name: str, default: int | None = None) -> int:
-    """A Java long; without a default it must be there. Raises HeaderError."""
+@overload
+def long(request: RemotingCommand, name: str) -> int: ...
+@overload
+def long(request: RemotingCommand, name: str, default: D) -> int | D: ...
+def long(request: RemotingCommand, name: str, default: Any = _REQUIRED) -> Any:
+    """A Java long. Where it is missing, or none: the default; without one, HeaderError."""
     return _number(request, name, default, 1 << 63)
 
 
-def _number(request: RemotingCommand, name: str, default: int | None, bound: int) -> int:
-    try:
-        value = request.ext_fields[name]
-    except KeyError:
-        if default is None:
-            raise HeaderError(f"the field {name} is missing") from None
-        return default
-    try:
-        number = int(value)
-    except ValueError:
-        raise HeaderError(f"the field {name} is {value!r:.40}, not a number") from None
-    if -bound <= number < bound:
+def _number(request: RemotingCommand, name: str, default: Any, bound: int) -> Any:
+    value = request.ext_fields.get(name)
+    if value is None:
+        why = "is missing"
+    elif not _JAVA_NUMBER.fullmatch(value):
+        why = f"is {value!r:.40}, not a number"
+    elif -bound <= (number := int(value)) < bound:
         return number
-    bits = bound.bit_length()
-    raise HeaderError(f"the field {name} is {value:.40}, which {bits} bits do not hold")
+    else:
+        why = f"is {value:.40}, which {bound.bit_length()} bits do not hold"
+    if default is _REQUIRED:
+        raise HeaderError(f"the field {name} {why}")
+    return default
 
 
 def boolean(request: RemotingCommand, name: str, default: bool = False) -> bool:
@@ -98,7 +120,7 @@ def boolean(request: RemotingCommand, name: str, default: bool = False) -> bool:
     return default if value is None else value.lower() == "true"
 
 
-_READERS: Final[Mapping[Any, Callable[[RemotingCommand, str], str | int]]] = {
+_READERS: Final[Mapping[Any, Callable[..., Any]]] = {
     str: text,
     Int: integer,
     Long: long,
