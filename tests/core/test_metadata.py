@@ -11,6 +11,7 @@ from mqspec.core.metadata import (
     SubscriptionGroupConfig,
     TopicConfig,
     check_topic_name,
+    contains_subscription_group,
     create_retry_topic,
     create_topic_in_send,
     delete_subscription_group,
@@ -145,6 +146,16 @@ def test_a_topic_is_quoted_as_java_quotes_it() -> None:
         "TopicConfig [topicName=TRW, readQueueNums=8, writeQueueNums=2, perm=RW-, "
         "topicFilterType=SINGLE_TAG, topicSysFlag=0, order=false, attributes={}]"
     )
+
+
+def test_a_group_without_a_name_is_there_and_is_not() -> None:
+    state = MetadataState()
+    assert carry(state, find_subscription_group(state, CONFIG, "", NOW_MS)).result
+    assert "" in state.subscription_group_table
+    assert not contains_subscription_group(state, "")
+    assert not contains_subscription_group(state, None)
+    assert carry(state, find_subscription_group(state, CONFIG, "G", NOW_MS)).result
+    assert contains_subscription_group(state, "G")
 
 
 def test_attributes_of_a_topic_are_kept_when_it_changes() -> None:

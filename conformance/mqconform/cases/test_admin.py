@@ -126,11 +126,37 @@ def test_offsets_go_with_their_topic(scene: Scene) -> None:
 
 
 @case("ADMIN-005", party="broker")
-def test_topics_that_cannot_be_deleted(scene: Scene) -> None:
-    system = requests.delete_topic("SCHEDULE_TOPIC_XXXX")
-    assert scene.broker.call(system).code == 29
-    assert scene.broker.call(system.without("topic")).code == 29
-    assert scene.broker.call(requests.delete_topic(scene.name("T"))).code == 0
+def test_topics_of_the_system_stay(scene: Scene) -> None:
+    info = scene.nameserver.call(Request(requests.GET_BROKER_CLUSTER_INFO)).json()
+    broker = scene.broker_names[0]
+    cluster = info["brokerAddrTable"][broker]["cluster"]
+    for topic in ("SCHEDULE_TOPIC_XXXX", cluster, broker, f"{cluster}_REPLY_TOPIC"):
+        for request in (requests.delete_topic(topic), requests.create_topic(topic, 1, 1)):
+            assert scene.broker.call(request).code == 29
+    other = requests.delete_topic(scene.name("T"))
+    assert scene.broker.call(other.without("topic")).code == 29
+    for name in (scene.name("T"), f"{scene.name('T')} . 1", "x" * 300):
+        assert scene.broker.call(other.having(topic=name)).code == 0
+
+
+@case("ADMIN-020", party="broker")
+def test_a_topic_has_a_filter_type(scene: Scene) -> None:
+    request = requests.create_topic(scene.name("T"), 1, 1)
+    for wrong in (request.without("topicFilterType"), request.having(topicFilterType="single_tag")):
+        assert scene.broker.call(wrong).code == 1
+        assert scene.broker.call(requests.topic_config(request.fields["topic"])).code == 17
+    done(scene.broker.call(request.having(topicFilterType="MULTI_TAG")))
+    shown = done(scene.broker.call(requests.topic_config(request.fields["topic"]))).json()
+    assert shown["topicFilterType"] == "MULTI_TAG"
+
+
+@case("ADMIN-021", party="broker")
+def test_a_broker_has_the_groups_of_the_system(scene: Scene) -> None:
+    answer = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))
+    assert answer.json()["subscriptionGroupTable"].keys() >= {
+        *("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY"),
+        *("CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS"),
+    }
 
 
 @case("ADMIN-010", party="broker")

@@ -314,3 +314,14 @@ def test_a_one_way_send_is_stored_and_not_answered(scene: Scene) -> None:
     assert {r.body for r in scene.read_all(topic, group)} == {b"%d" % n for n in range(5)}
     for opaque in (*opaques, refused):
         assert scene.broker.is_quiet(opaque, within=0.05)
+
+
+@case("SEND-033", party="broker")
+@pytest.mark.parametrize(
+    ("sys_flag", "properties"), [(128, {}), (128, {"INNER_NUM": "1"}), (0, {"INNER_NUM": "1"})]
+)
+def test_an_inner_batch_is_refused(scene: Scene, sys_flag: int, properties: dict[str, str]) -> None:
+    topic = scene.topic()
+    request = requests.send(topic, properties=properties).having(f=sys_flag)
+    assert scene.broker.call(request).code == 13
+    assert scene.max_offset(topic) == 0

@@ -17,7 +17,7 @@ from mqconform.connection import Connection, eventually
 from mqconform.frame import BINARY, FRAME_MAX, JSON, RESPONSE, Frame, frame, json_header
 from mqconform.records import parse_records
 from mqconform.requests import Request
-from mqconform.scene import Scene
+from mqconform.scene import Scene, done
 
 UNKNOWN = Request(9999)
 BUSY = ("[REJECTREQUEST]", "[OVERLOAD]", "[TIMEOUT_CLEAN_QUEUE]", "[PCBUSY_CLEAN_QUEUE]",
@@ -408,6 +408,37 @@ def test_the_nameserver_closes_what_it_cannot_decode(scene: Scene, raw: bytes) -
     hostile.write(raw)
     assert hostile.is_closed()
     assert unharmed(scene.nameserver)
+
+
+NO_NUMBERS = ("", " 5 ", "1.5", "1e3", "0x1", "true", "9223372036854775808")
+
+
+@case("WIRE-020", party="broker")
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_a_number_that_is_none_counts_as_missing(scene: Scene, value: str) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.send(topic)
+    commit = requests.commit_offset(group, topic, 1)
+    for name in ("queueId", "commitOffset"):
+        assert scene.broker.call(commit.having(**{name: value})).code == 29
+    assert scene.committed(group, topic) is None
+    pop = requests.pop(topic, group).having(queueId=value)  # missing, it is 0
+    (record,) = parse_records(done(scene.broker.call(pop)).body)
+    assert record.topic == topic
+    v1 = requests.send_v1(requests.send(topic))
+    done(scene.broker.call(v1.having(reconsumeTimes=value)))
+    assert scene.broker.call(v1.having(queueId=value)).code == 1
+
+
+@case("WIRE-020", party="broker")
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_a_number_that_is_none_is_refused_in_pulls_and_sends(scene: Scene, value: str) -> None:
+    topic, group = scene.topic(), scene.group()
+    scene.send(topic)
+    assert scene.broker.call(requests.send(topic).having(j=value)).code == 1
+    for name in ("commitOffset", "suspendTimeoutMillis", "subVersion"):
+        assert scene.broker.call(requests.pull(topic, group).having(**{name: value})).code == 1
+    assert scene.max_offset(topic) == 1
 
 
 @case("WIRE-052", party="nameserver")
