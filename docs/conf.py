@@ -30,7 +30,7 @@ nitpick_ignore_regex = [
     (
         r"py:class",
         r"(Topic|Group|TopicQueue|Heads|Numbers|mqrules\.schema\.T|mqspec\.options\.C"
-        r"|mqspec\.wire\.headers\.H)",
+        r"|mqspec\.wire\.headers\.[DH])",
     ),
 ]
 
