@@ -110,7 +110,7 @@ def test_a_heartbeat_without_a_client_id_is_read() -> None:
         ('{"withoutSub":"false"}', HeartbeatData()),
         ('{"withoutSub":"TRUE"}', HeartbeatData(without_sub=True)),
         ('{"withoutSub":1}', HeartbeatData(without_sub=True)),
-        ('{"withoutSub":"","heartbeatFingerprint":"","producerDataSet":""}', HeartbeatData()),
+        ('{"withoutSub":"","heartbeatFingerprint":""}', HeartbeatData()),
         ('{"heartbeatFingerprint":"7"}', HeartbeatData(heartbeat_fingerprint=7)),
         ('{"clientID":true}', HeartbeatData("true")),
         ('{"clientID":""}', HeartbeatData("")),

@@ -9,6 +9,7 @@ from mqspec.service import clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BodyError, LockBatchBody, dumps, from_body, to_plain
 from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def lock_batch_mq(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """41. What was refused is missing from the answer, whose code is 0 all the same."""
     batch, now_ms = _batch(request), clock_ms()
-    if batch.client_id is None:
+    if batch.mq_set and batch.client_id is None:
         raise BodyError("the batch of queues has no clientId")
     max_live_time_ms = broker.config.rebalance_lock_max_live_time_ms
     step = broker.carry_locks(try_lock_batch(broker.locks, batch, now_ms, max_live_time_ms))
@@ -37,4 +38,6 @@ def _batch(request: RemotingCommand) -> LockBatch:
     if not request.body:
         raise BodyError("the batch of queues has no body")
     body = from_body(LockBatchBody, request.body)
-    return LockBatch(body.consumer_group, body.client_id, body.mq_set)
+    if body.consumer_group is None and (body.mq_set or request.code == RequestCode.UNLOCK_BATCH_MQ):
+        raise BodyError("the batch of queues has no consumerGroup")
+    return LockBatch(body.consumer_group or "", body.client_id, body.mq_set)

@@ -19,7 +19,7 @@ from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, from_body, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
-from mqspec.wire.headers import boolean, integer, long
+from mqspec.wire.headers import boolean, integer, long, text
 from mqspec.wire.registration import body_crc, decode_registration
 
 if TYPE_CHECKING:
@@ -81,8 +81,10 @@ def unregister_broker(
     server: NameServer, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """104. Whoever it is, the answer is 0."""
-    name = request.ext_fields.get("brokerName", "")
-    server.carry(route.unregister_broker(server.state, _address(request), name))
+    fields = request.ext_fields
+    name = fields.get("brokerName", "")
+    address = route.BrokerAddr(fields.get("clusterName", ""), fields.get("brokerAddr", ""))
+    server.carry(route.unregister_broker(server.state, address, name))
     return request.response()
 
 
@@ -109,8 +111,7 @@ def query_data_version(
 
 
 def _address(request: RemotingCommand) -> route.BrokerAddr:
-    fields = request.ext_fields
-    return route.BrokerAddr(fields.get("clusterName", ""), fields.get("brokerAddr", ""))
+    return route.BrokerAddr(text(request, "clusterName"), text(request, "brokerAddr"))
 
 
 def get_route_info_by_topic(

@@ -204,7 +204,7 @@ class ConsumerList:
 class LockBatchBody:
     """The body of requests 41 and 42 (LockBatchRequestBody.java, UnlockBatchRequestBody.java)."""
 
-    consumer_group: str
+    consumer_group: str | None = None
     client_id: str | None = None
     mq_set: tuple[MessageQueue, ...] = ()
     only_this_broker: bool = False
@@ -281,12 +281,12 @@ def _build(kind: Any, data: Any) -> Any:
         assert isinstance(kind, type)
         found = ((name, data.get(key)) for name, key in _keys(kind))
         hinted = ((name, _hints(kind)[name], item) for name, item in found if item is not None)
-        # An empty text in the place of anything else is null.
+        # An empty text in the place of anything but a list is null.
         return kind(
             **{
                 name: _build(hint, item)
                 for name, hint, item in hinted
-                if item != "" or hint in (str, str | None)
+                if item != "" or hint in (str, str | None) or get_origin(hint) is tuple
             }
         )
     if type(data) is int and issubclass(kind, StrEnum):
