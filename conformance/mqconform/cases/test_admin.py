@@ -333,6 +333,19 @@ def test_what_is_counted_of_a_topic(scene: Scene) -> None:
     assert scene.broker.call(request.having(statsName="NO_SUCH_STATS")).code == 1
 
 
+@case("ADMIN-012", party="broker")
+def test_a_delayed_message_is_counted_when_it_is_delivered(scene: Scene) -> None:
+    topic = scene.topic()
+    fields = {"statsName": "TOPIC_PUT_NUMS", "statsKey": topic}
+    request = Request(requests.VIEW_BROKER_STATS_DATA, fields)
+    done(scene.broker.call(requests.send(topic, properties={"DELAY": "3"})))  # 10 s
+    assert scene.broker.call(request.having(statsKey="SCHEDULE_TOPIC_XXXX")).code == 0
+    assert scene.broker.call(request).code == 1
+    done(scene.broker.call(requests.send(topic, properties={"DELAY": "1"})))  # 1 s
+    assert eventually(lambda: scene.broker.call(request).code == 0)
+    assert scene.max_offset(topic) == 1
+
+
 @case("ADMIN-014", party="broker")
 def test_what_a_broker_is_doing(scene: Scene) -> None:
     topic = scene.topic()

@@ -41,6 +41,7 @@ from mqspec.core.metadata import (
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
 from mqspec.core.pop import PopState
 from mqspec.core.pop_order import PopOrderState
+from mqspec.core.publish import PUT_CODES
 from mqspec.core.record import Host, Record, decode_properties
 from mqspec.core.response import Refusal
 from mqspec.core.retention import CLEAN_RESOURCE_INTERVAL_MS
@@ -231,7 +232,14 @@ class Broker:
         """Store a message; one that asks for a delay waits first. All messages that are not
         the broker's own come in here."""
         placed = self.schedule(message, clock_ms())
-        return PutResult(placed) if isinstance(placed, PutStatus) else self.store.put(placed)
+        return PutResult(placed) if isinstance(placed, PutStatus) else self.put(placed)
+
+    def put(self, record: Record) -> PutResult:
+        """Store a message where it belongs, and count it there (ADMIN-012)."""
+        result = self.store.put(record)
+        if result.status in PUT_CODES:
+            self.stats.put[record.topic].add(1, len(record.body))
+        return result
 
     def schedule(self, message: Record, now_ms: int) -> Record | PutStatus:
         """The message as it is stored: where it waits, if it asks for that; or why it is not."""

@@ -44,4 +44,4 @@ def _put(broker: Broker, position: int) -> bool:
     """Whether the message is delivered, or is no more."""
     message = broker.store.look_message_by_offset(position)
     copy = message and delay.delivered_copy(message)
-    return copy is None or broker.store.put(copy).status is PutStatus.PUT_OK
+    return copy is None or broker.put(copy).status is PutStatus.PUT_OK

@@ -164,7 +164,7 @@ def _send(
         if handle := timer.recall_handle(broker.config.broker_name, placed):
             fields["recallHandle"] = handle
         stored = alone(placed)
-    broker.sends.add(Checked(connection, request, send.topic, stored, fields))
+    broker.sends.add(Checked(connection, request, stored, fields))
     return None
 
 
@@ -172,7 +172,8 @@ def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
     """The answer to a send whose put is done."""
     if put.status in PUT_REFUSALS:
         return _refused(send.request, put.status)
-    broker.stats.put[send.topic].add(len(send.batch.messages), len(send.request.body))
+    topic = send.batch.shared.topic  # where it is stored: it may be on its way to another
+    broker.stats.put[topic].add(len(send.batch.messages), len(send.request.body))
     send.fields["msgId"] = put.message_ids
     send.fields["queueOffset"] = str(put.queue_offset)
     return broker.when_stored(

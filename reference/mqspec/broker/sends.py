@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 
 from mqspec.core.record import Batch
-from mqspec.core.types import Topic
 from mqspec.service import Served
 from mqspec.store.message_store import MessageStore, PutResult
 from mqspec.transport import Connection
@@ -25,7 +24,6 @@ class Checked(msgspec.Struct, frozen=True):
 
     connection: Connection
     request: RemotingCommand
-    topic: Topic  # as asked for: the messages may be on their way to it
     batch: Batch
     fields: dict[str, str]  # of the answer, but for those that the put gives
 

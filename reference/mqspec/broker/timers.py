@@ -104,8 +104,7 @@ def _deliver(broker: Broker, offsets: Iterable[int]) -> bool:
     """Whether all messages of a slot are delivered."""
     found = [message for _, message in _messages(broker, offsets) if message]
     return all(
-        broker.store.put(copy).status in PUT_CODES
-        for copy in timer.delivered_copies(found, clock_ms())
+        broker.put(copy).status in PUT_CODES for copy in timer.delivered_copies(found, clock_ms())
     )
 
 

@@ -156,7 +156,7 @@ def _half(broker: Broker, offset: int) -> Record | None:
 
 
 def _put_back(broker: Broker, send: PutBack) -> None:
-    put = broker.store.put(send.message)
+    put = broker.put(send.message)
     if put.status in PUT_CODES and send.is_checked:
         _ask_producer(broker, send, put)
 

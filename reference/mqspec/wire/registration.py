@@ -59,7 +59,11 @@ def decode_registration(body: bytes, version: int, compressed: bool) -> Registra
 
 def _object(data: Any, key: str) -> Mapping[str, Any]:
     found = data.get(key) if isinstance(data, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    if found in (None, "", []):  # null, for fastjson
+        return {}
+    if not isinstance(found, Mapping):
+        raise BodyError(f"{key} is no object: {found!r:.40}")
+    return found
 
 
 def _decode_compressed(body: bytes) -> Registration:
