@@ -246,7 +246,7 @@ def test_wrong_requests_are_answered_as_apache_answers_them(tmp_path: Path) -> N
     assert judged(theirs, answered) == ({}, [])
 
 
-def judged(theirs: Codes, ours: Codes) -> tuple[dict[str, tuple[object, object]], list[str]]:
+def judged(theirs: Codes, ours: Codes) -> tuple[Mapping[str, object], list[str]]:
     """What differs and may not, with both codes; and what should differ and does not."""
     found = {what: (code, ours[what]) for what, code in theirs.items() if code != ours[what]}
     used = {each for each in DIFFERENCES for what in found if fnmatchcase(what, each)}
