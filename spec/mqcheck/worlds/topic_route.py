@@ -102,7 +102,7 @@ class TopicRouteWorld(World):
 
     def _update_topic(self, read: int, write: int) -> None:
         topic = TopicConfig(TOPIC, read, write)
-        step = metadata.update_topic(self.broker, topic, NOW_MS)
+        step = metadata.update_topic(self.broker, CONFIG, topic, NOW_MS)
         require(step.result is None)
         apply(self.broker, step.changes)
 
