@@ -49,6 +49,21 @@ def test_it_stays_away_after_a_kill(tmp_path: Path, lost: bool) -> None:
     assert started.put(message("newer")).queue_offset == 1
 
 
+def test_a_topic_that_never_was_is_not_remembered(tmp_path: Path) -> None:
+    store = deleted_and_made_again(tmp_path / "store")
+    file = store.root / "config" / "deletedTopics.json"
+    remembered = file.read_bytes()
+    for name in ("nobody's", "../../else", "x" * 300):
+        store.delete_topic(name)
+    assert file.read_bytes() == remembered
+    store.delete_topic("T")
+    assert file.read_bytes() != remembered
+    remembered = file.read_bytes()
+    store.delete_topic("T")  # has no queue any more
+    assert file.read_bytes() == remembered
+    assert keys(killed(store, tmp_path / "copy")) == []
+
+
 def test_it_stays_away_after_a_clean_stop(tmp_path: Path) -> None:
     store = deleted_and_made_again(tmp_path / "store")
     store.close()

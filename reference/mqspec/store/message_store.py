@@ -405,8 +405,10 @@ class MessageStore:
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic; its records stay in the log."""
         self.reput()
-        self._deleted.add(topic, self._state.commit_log.max)
         step = log.delete_topic(self._state, topic)
+        if not step.result:
+            return  # no record of it is anybody's: nothing is to be remembered
+        self._deleted.add(topic, self._state.commit_log.max)
         for queue in step.result:
             consume_queue = self._consume_queues.pop(queue, None)
             if consume_queue:
