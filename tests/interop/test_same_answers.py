@@ -53,19 +53,12 @@ DIFFERENCES: Final = {
 class World:
     """What requests are about: a topic with three messages, and a group with a member."""
 
-    name: str  # part of all names
+    topic: str
+    group: str
     broker_name: str
     position: int  # of the first message, in the log
     half: tuple[int, int]  # the queue offset and the position of a half message
     handle: str  # of the first message, as it was popped
-
-    @property
-    def topic(self) -> str:
-        return f"T-{self.name}"
-
-    @property
-    def group(self) -> str:
-        return f"G-{self.name}"
 
 
 Making: TypeAlias = Callable[[World], Request]
@@ -104,9 +97,9 @@ TO_BROKER: Final[Mapping[str, Making]] = {
     "min": lambda w: requests.min_offset(w.topic),
     "earliest": lambda w: requests.earliest_time(w.topic),
     "search": lambda w: requests.search_offset(w.topic, 0).having(boundaryType="upper"),
-    "create topic": lambda w: requests.create_topic(f"N-{w.name}", 2, 2),
+    "create topic": lambda w: requests.create_topic(f"N-{w.topic}", 2, 2),
     "topic": lambda w: requests.topic_config(w.topic),
-    "create group": lambda w: requests.create_group(f"N-{w.name}"),
+    "create group": lambda w: requests.create_group(f"N-{w.topic}"),
     "group": lambda w: requests.group_config(w.group),
     "members": lambda w: requests.consumer_list(w.group),
     "send back": lambda w: requests.send_back(w.group, w.topic, w.position, 1, 16),
@@ -209,8 +202,7 @@ class Asked:
 
     def _world(self, name: str) -> World:
         call = self._member.call
-        world = World(name, self._broker_name, 0, (0, 0), "")
-        topic, group = world.topic, world.group
+        topic, group = f"T-{name}", f"G-{name}"
         done(call(requests.create_topic(topic, 4, 4)))
         done(call(requests.heartbeat("C", group, [Subscription(topic)])))
         sent = [done(call(requests.send(topic, properties={"KEYS": "k"}))) for _ in range(3)]
@@ -220,7 +212,8 @@ class Asked:
         times = (popped.fields[field] for field in ("popTime", "invisibleTime", "reviveQid"))
         handle = " ".join(("0", *times, "0", self._broker_name, "0", "0"))
         place = half.number("queueOffset"), position(half.fields["msgId"])
-        return replace(world, position=position(sent[0].fields["msgId"]), half=place, handle=handle)
+        first = position(sent[0].fields["msgId"])
+        return World(topic, group, self._broker_name, first, place, handle)
 
 
 def position(message_id: str) -> int:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from mqspec.core.group import SubscriptionData
 from mqspec.core.log import GetMessageStatus
 from mqspec.core.long_polling import PullRequest
@@ -27,11 +29,27 @@ from mqspec.core.subscription import (
 from mqspec.service import clock_ms, refused
 from mqspec.store.message_store import GetResult
 from mqspec.transport import Connection
-from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import integer, long, text
+from mqspec.wire.codec import Int, RemotingCommand
+from mqspec.wire.headers import Long, read
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
+
+
+class PullHeader(msgspec.Struct, rename="camel", gc=False):
+    """The fields of 11 and 361."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    queue_offset: Long
+    max_msg_nums: Int
+    sys_flag: Int
+    commit_offset: Long = 0
+    suspend_timeout_millis: Long = 0
+    subscription: str = ALL
+    sub_version: Long = 0  # ms
+    expression_type: str = TAG
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,21 +65,19 @@ def pull_message(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> RemotingCommand | None:
     """11 and 361. None where the pull is held."""
-    fields = request.ext_fields
+    header = read(request, PullHeader)
     pull = Pull(
-        group=text(request, "consumerGroup"),
-        topic=text(request, "topic"),
-        queue_id=integer(request, "queueId"),
-        queue_offset=long(request, "queueOffset"),
-        max_msg_nums=integer(request, "maxMsgNums"),
-        sys_flag=integer(request, "sysFlag"),
-        commit_offset=long(request, "commitOffset") if "commitOffset" in fields else 0,
-        suspend_timeout_ms=(
-            long(request, "suspendTimeoutMillis") if "suspendTimeoutMillis" in fields else 0
-        ),
-        subscription=fields.get("subscription", ALL),
-        sub_version=long(request, "subVersion") if "subVersion" in fields else 0,
-        expression_type=fields.get("expressionType") or TAG,
+        group=header.consumer_group,
+        topic=header.topic,
+        queue_id=header.queue_id,
+        queue_offset=header.queue_offset,
+        max_msg_nums=header.max_msg_nums,
+        sys_flag=header.sys_flag,
+        commit_offset=header.commit_offset,
+        suspend_timeout_ms=header.suspend_timeout_millis,
+        subscription=header.subscription,
+        sub_version=header.sub_version,
+        expression_type=header.expression_type or TAG,
         consumer=connection.peer,
     )
     return _pull(broker, HeldPull(connection, request, pull), is_first=True)

@@ -14,7 +14,7 @@ import dataclasses
 import json
 import struct
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -27,9 +27,7 @@ from mqspec.core.types import MessageQueue
 T = TypeVar("T")
 
 # TypeUtils.castToBoolean of fastjson 1.2.83.
-_BOOLEANS = dict(
-    zip(("true", "1", "y", "t", "false", "0", "n", "f"), [True] * 4 + [False] * 4, strict=True)
-)
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class BodyError(ValueError):
@@ -295,7 +293,7 @@ def _build(kind: Any, data: Any) -> Any:
         if not 0 <= data < len(members):
             raise BodyError(f"{kind.__name__} has no member {data}")
         return members[data]
-    return _boolean(data) if kind is bool else _text(data) if kind is str else kind(data)
+    return _SCALARS.get(kind, kind)(data)
 
 
 def _boolean(data: object) -> bool:
@@ -308,6 +306,9 @@ def _boolean(data: object) -> bool:
 
 def _text(data: object) -> str:
     return data if isinstance(data, str) else dumps(data).decode()
+
+
+_SCALARS: Mapping[Any, Callable[[Any], Any]] = {bool: _boolean, str: _text}  # others: their type
 
 
 def _iterable(data: Any) -> Iterable[Any]:
