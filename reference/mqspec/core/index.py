@@ -17,7 +17,7 @@ Facts: store/index/{IndexFile,IndexHeader,IndexService}.java (5.3.3), and the fi
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -91,32 +91,36 @@ class Keys(NamedTuple):
     phy_offsets: list[int]  # positions of the records
     store_timestamps: list[int]  # ms
 
+    def extend(self, following: Keys) -> None:
+        """Add those of the records behind."""
+        self.topics.extend(following.topics)
+        self.keys.extend(following.keys)
+        self.phy_offsets.extend(following.phy_offsets)
+        self.store_timestamps.extend(following.store_timestamps)
 
-def keys_of(dispatches: Iterable[Dispatch], header: IndexHeader) -> Keys:
-    """The keys of records that are not indexed yet, of some that follow each other in the log;
-    `header` is that of the last file."""
-    topics: list[Topic] = []
-    texts: list[str] = []
-    phy_offsets: list[int] = []
-    store_timestamps: list[int] = []
-    for each in dispatches:
-        if each.sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
-            continue
-        count = len(each.properties)
-        topics += [each.queue[0]] * count
-        texts += [properties.decode(errors="replace") for properties in each.properties]
-        phy_offsets += each.positions[:count]
-        store_timestamps += [each.store_timestamp] * count
-    first = bisect_left(phy_offsets, True, key=lambda at: not is_indexed_already(header, at))
-    for column in (topics, texts, phy_offsets, store_timestamps):
-        del column[:first]
+    def not_indexed(self, header: IndexHeader) -> Keys:
+        """Those that are not in the files yet, of which the last has this header."""
+        first = bisect_left(
+            self.phy_offsets, True, key=lambda at: not is_indexed_already(header, at)
+        )
+        topics, keys, phy_offsets, store_timestamps = self
+        return Keys(topics[first:], keys[first:], phy_offsets[first:], store_timestamps[first:])
+
+
+def keys_of(dispatches: Sequence[Dispatch]) -> Keys:
+    """The keys of records that follow each other in the log."""
+    found = [each for each in dispatches if each.sys_flag & _TRANSACTION_TYPE != _ROLLBACK]
+    texts = [own.decode(errors="replace") for each in found for own in each.properties]
+    topics = [each.queue[0] for each in found for _ in each.properties]
+    phy_offsets = [at for each in found for at in each.positions[: len(each.properties)]]
+    store_timestamps = [each.store_timestamp for each in found for _ in each.properties]
     unique = [find_property(text, "UNIQ_KEY") for text in texts]
     if all(unique) and "KEYS" not in "".join(texts):
         return Keys(topics, unique, phy_offsets, store_timestamps)
     rows: list[int] = []
     keys: list[str] = []
-    for row, found in enumerate(map(_all_keys, unique, texts)):
-        for key in found:
+    for row, of_row in enumerate(map(_all_keys, unique, texts)):
+        for key in of_row:
             rows.append(row)
             keys.append(key)
     return Keys(

@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mqrules import UserError
 from mqspec.core import index
-from mqspec.core.index import ENTRY_BYTES, HEADER_BYTES, SLOT_BYTES, IndexEntry, IndexHeader, Key
+from mqspec.core.index import (
+    ENTRY_BYTES,
+    HEADER_BYTES,
+    SLOT_BYTES,
+    IndexEntry,
+    IndexHeader,
+    Key,
+    Keys,
+)
 from mqspec.core.log import Dispatch
 from mqspec.core.types import Topic
 from mqspec.store.files import DISK, Disk
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
 _HEADER = Struct(">4q2i")
 _SLOT = Struct(">i")
 _ENTRY = Struct(">iqii")
-WAITING_MAX = 2048  # records that wait to be indexed
+WAITING_MAX = 2048  # keys that wait to be indexed
 RUN_MIN = 64  # keys that are taken at once: for fewer numpy is not worth while
 
 
@@ -166,8 +174,7 @@ class IndexService:
         self._clock_ms = clock_ms
         self._disk = disk
         self._files: list[IndexFile] = []  # ascending
-        self._waiting: list[Dispatch] = []
-        self._waiting_count = 0  # of their records
+        self._waiting = Keys([], [], [], [])
         self.index_msg_timestamp = 0  # as in the checkpoint: the end of the last full file, ms
 
     def check(self) -> None:
@@ -203,24 +210,22 @@ class IndexService:
 
         Raises OSError where too many wait that cannot be; these were not added then.
         """
-        if self._waiting_count >= WAITING_MAX:
+        if len(self._waiting.keys) >= WAITING_MAX:
             self.build()
-        self._waiting += dispatches
-        self._waiting_count += sum(len(each.tags_codes) for each in dispatches)
+        self._waiting.extend(index.keys_of(dispatches))
 
     def build(self) -> None:
         """Index the records that were added, but for those that were indexed before. Raises
         OSError where there is no room for another file: the rest goes on waiting."""
-        if not self._waiting:
+        if not self._waiting.keys:
             return
-        columns = index.keys_of(self._waiting, self._last().header)
+        columns = self._waiting.not_indexed(self._last().header)
         if len(columns.keys) < RUN_MIN:
             rows = zip(*columns, strict=True)
             self._put_keys([Key(index.key_hash(topic, key), *at) for topic, key, *at in rows])
         else:
             self._put_run(*columns)
-        self._waiting.clear()
-        self._waiting_count = 0
+        self._waiting = Keys([], [], [], [])
 
     def _put_keys(self, keys: list[Key]) -> None:
         while keys:
