@@ -12,7 +12,7 @@ import pytest
 from mqspec import selector
 from mqspec.selector import LOOKS_S, LookingSelector
 
-STEP_S = LOOKS_S / 4  # by which the clock goes on with each look
+STEP_S = LOOKS_S / 3.5  # by which the clock goes on with each look
 
 
 class Script:
