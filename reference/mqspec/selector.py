@@ -12,7 +12,7 @@ import selectors
 from time import monotonic
 from typing import Final
 
-LOOKS_S: Final = 0.0006  # how long after something came
+LOOKS_S: Final = 0.0006  # after something came: so long a client prepares its next batch
 
 
 class LookingSelector(selectors.DefaultSelector):

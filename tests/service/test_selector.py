@@ -12,7 +12,8 @@ import pytest
 from mqspec import selector
 from mqspec.selector import LOOKS_S, LookingSelector
 
-STEP_S = LOOKS_S / 3.5  # by which the clock goes on with each look
+# By which the clock goes on with each look: past the limit with the fourth, never onto it.
+STEP_S = LOOKS_S / 3.5
 
 
 class Script:
