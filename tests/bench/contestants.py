@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from mqconform.apache import Apache
 from mqconform.cluster import Cluster
 from mqconform.reference import serve
+from mqconform.target import parse_address
 
 _SERVER_JVM: Final = ("-Xms768m", "-Xmx768m", "-XX:MaxDirectMemorySize=512m", "-XX:-UsePerfData")
 
@@ -31,6 +32,11 @@ class Contestant(NamedTuple):
     def resume(self) -> None:
         for pid in self.pids:
             os.kill(pid, signal.SIGCONT)
+
+    def wait(self) -> None:
+        """Until it serves: a broker that was stopped in the middle of its registration may have to
+        register again. Raises UserError where it does not."""
+        Cluster(parse_address(self.nameserver)).wait(1)
 
     def pause(self) -> None:
         """Until `resume`: what waits is not to take the time of what is measured."""

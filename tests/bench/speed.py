@@ -1,8 +1,9 @@
 """The reference beside Apache RocketMQ 5.3.3, in turn, with the real client.
 
-A figure alone says more about the machine than about the broker, so what counts is the ratio
-reference / Apache of medians, both measured within the same minutes. While one of the two is
-measured, the other is stopped (SIGSTOP), since an idle Apache broker takes a third of a core.
+A figure alone says more about the machine than about the broker, and the machine is another one a
+quarter of a minute later. So each work is done to both, one right after the other and each first in
+turn, and what counts is the median of the rounds' ratios. While one of the two is measured, the
+other is stopped (SIGSTOP), since an idle Apache broker takes a third of a core.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ def speed(home: Path, rounds: int, messages: int) -> Part:
             contestant.pause()
             print(f"{contestant.name}: up in {contestant.started_s:.2f} s, {memory:.0f} MiB idle")
             contestants.append(contestant)
-        rates = _measure(contestants, client, rounds, messages)
+        rates = measure(contestants, client, rounds, messages)
     a, r = contestants
     figures = [
-        Figure(f"{work}, of Apache's", _ratio(rates, r, a, work), least=least)
+        Figure(f"{work}, of Apache's", ratio(rates, work), least=least)
         for work, least in LEAST.items()
     ]
     figures += (
@@ -67,13 +68,13 @@ def speed(home: Path, rounds: int, messages: int) -> Part:
     )
 
 
-def _ratio(
-    rates: dict[str, dict[str, list[float]]], one: Contestant, other: Contestant, work: str
-) -> float:
-    return median(rates[one.name][work]) / median(rates[other.name][work])
+def ratio(rates: Mapping[str, Mapping[str, Sequence[float]]], work: str) -> float:
+    """The median of the rounds' ratios, reference / Apache, of what `measure` found."""
+    pairs = zip(rates["reference"][work], rates["apache"][work], strict=True)
+    return median(ours / theirs for ours, theirs in pairs)
 
 
-def _measure(
+def measure(
     contestants: Sequence[Contestant], client: Sequence[str], rounds: int, messages: int
 ) -> dict[str, dict[str, list[float]]]:
     """Messages a second: by contestant, by work, one a round. Round 0 only warms up."""
@@ -81,18 +82,21 @@ def _measure(
         one.name: {work: [] for work in LEAST} for one in contestants
     }
     for number in range(rounds + 1):
-        for one in contestants:
-            one.resume()
-            print(f"round {number} {one.name}:", end="", flush=True)
-            for work in CLIENTS:
-                topic = "_".join((f"Round{number}", *work))
+        print(f"round {number}:", end="", flush=True)
+        for work in CLIENTS:
+            topic = "_".join((f"Round{number}", *work))
+            for one in contestants if number % 2 else contestants[::-1]:
                 command = [*client, "Bench", one.nameserver, topic]
-                for name, rate in run_client(command, work, messages, number > 0).items():
-                    print(f" {name} {rate}", end="", flush=True)
-                    if number:
+                one.resume()
+                one.wait()
+                found = run_client(command, work, messages, number > 0)
+                one.pause()
+                print(f" {one.name}", *(f"{name} {rate}" for name, rate in found.items()), end="")
+                sys.stdout.flush()
+                if number:
+                    for name, rate in found.items():
                         rates[one.name][name].append(rate)
-            print()
-            one.pause()
+        print()
     return rates
 
 

@@ -8,17 +8,17 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
 
 import flat
 import pytest
+import speed
 from contestants import Contestant
 from figures import Figure
 from fill import QUEUES, fill, topics
 from load import PULLED, Load, pull, pulled, send
-from speed import run_client
 
 from mqspec.service import clock_ms
 from mqspec.store.message_store import MessageStore, StoreConfig
@@ -51,8 +51,14 @@ def client(failures: int, code: int) -> list[str]:
 
 def test_a_client_tells_its_rates() -> None:
     work = {"batch": 0.5, "consume": 0.0}
-    assert run_client(client(0, 0), work, 100, is_measured=True) == {"batch": 50, "consume": 0}
-    assert run_client(client(3, 0), work, 100, is_measured=False) == {"batch": 50, "consume": 0}
+    assert speed.run_client(client(0, 0), work, 100, is_measured=True) == {
+        "batch": 50,
+        "consume": 0,
+    }
+    assert speed.run_client(client(3, 0), work, 100, is_measured=False) == {
+        "batch": 50,
+        "consume": 0,
+    }
 
 
 @pytest.mark.parametrize(("failures", "code", "is_measured"), [(3, 0, True), (0, 1, False)])
@@ -60,7 +66,47 @@ def test_a_client_whose_sends_fail_ends_the_benchmark(
     failures: int, code: int, is_measured: bool
 ) -> None:
     with pytest.raises(SystemExit, match="async=100: WARNING"):
-        run_client(client(failures, code), {"async": 1.0}, 100, is_measured)
+        speed.run_client(client(failures, code), {"async": 1.0}, 100, is_measured)
+
+
+def test_each_work_is_done_to_both_each_first_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[tuple[str, str]] = []
+    running: list[str] = []
+    waited: list[str] = []
+
+    class Watched(Contestant):
+        def resume(self) -> None:
+            running.append(self.name)
+
+        def wait(self) -> None:
+            waited.append(self.name)
+
+        def pause(self) -> None:
+            running.remove(self.name)
+
+    def client(command: Sequence[str], work: Iterable[str], *_: object) -> dict[str, float]:
+        assert running == waited[-1:] == [command[2]]
+        done.append((command[2], command[3]))
+        return dict.fromkeys(work, 1.0)
+
+    monkeypatch.setattr(speed, "run_client", client)
+    both = [Watched(name, name, "", [], 0.0) for name in ("apache", "reference")]
+    rates = speed.measure(both, ["java"], 2, 100)
+    assert done == [
+        (name, f"Round{number}_{work}")
+        for number in range(3)
+        for work in ("sync1", "sync16", "async", "batch_consume")
+        for name in (("apache", "reference") if number % 2 else ("reference", "apache"))
+    ]
+    of_each = {work: [1.0, 1.0] for work in speed.LEAST}
+    assert rates == {"apache": of_each, "reference": of_each}
+    assert running == []
+
+
+def test_rates_are_compared_round_by_round() -> None:
+    # The machine gets slower; of the medians, 60 and 55, the ratio would be 1.09.
+    rates = {"reference": {"async": [90, 60, 10]}, "apache": {"async": [100, 55, 20]}}
+    assert speed.ratio(rates, "async") == 0.9
 
 
 @pytest.mark.parametrize("messages", [1, 8, 1_000])
