@@ -65,8 +65,11 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(unknown[0], "no such rule", "see: mqspec conform --list")
     # Tables are as wide as the terminal; piped, wide enough to be searched line by line.
     console = Console() if sys.stdout.isatty() else Console(width=_PIPED_COLUMNS)
+    cases = _collected(args)
+    if not cases:
+        raise UserError("cases", "none is selected", "see: mqspec conform --list")
     if args.list:
-        report.list_cases(console, _collected(args))
+        report.list_cases(console, cases)
         return 0
     directory = args.history or Path(".mqspec") / "history"
     if directory.is_file():
@@ -75,8 +78,6 @@ def run(args: argparse.Namespace) -> int:
     with _target(args) as target:
         suite = _run_suite(target, args, console)
     results = list(suite.results.values())
-    if all(result.status is Status.NOT_RUN for result in results):
-        raise UserError("cases", "none was selected", "see: mqspec conform --list")
     ran = [result for result in results if result.status is not Status.NOT_RUN]
     report.show_table(console, str(target), ran)
     report.show_failures(console, ran, args.frames)
