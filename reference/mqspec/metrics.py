@@ -123,7 +123,7 @@ def _traffic(brokers: Iterable[Broker]) -> Iterator[Metric]:
         "rocketmq_messages_in", "messages that producers sent", labels=_TOPIC
     )
     bytes_in = CounterMetricFamily(
-        "rocketmq_throughput_in", "bytes of the bodies of these", labels=_TOPIC
+        "rocketmq_throughput_in", "bytes of the records of these", labels=_TOPIC
     )
     messages_out = CounterMetricFamily(
         "rocketmq_messages_out", "messages that consumers got", labels=_GROUP

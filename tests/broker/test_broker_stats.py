@@ -40,9 +40,13 @@ def test_messages_are_counted_each_way(tmp_path: Path) -> None:
             popped = await peer.ask(RequestCode.POP_MESSAGE, **POP)
             assert (found.code, back.code, popped.code) == (0, 0, 0)
             got = broker.stats.got
-            waiting = Traffic(1, len(b"one"), 1)  # what was sent back
-            sent = Traffic(2, len(b"onethree"), 2)
-            assert broker.stats.put == {"T": sent, "SCHEDULE_TOPIC_XXXX": waiting}
+            sent = Traffic(2, len(found.body), 2)
+            # What was sent back: level 3 waits in queue 2.
+            (waiting,) = broker.store.get("SCHEDULE_TOPIC_XXXX", 2, 0, 32).records
+            assert broker.stats.put == {
+                "T": sent,
+                "SCHEDULE_TOPIC_XXXX": Traffic(1, len(waiting), 1),
+            }
             assert got["T", "H"] == Traffic(2, len(popped.body), 1)
             (puller,) = (traffic for (_, name), traffic in got.items() if name != "H")
             assert puller == Traffic(2, len(found.body), 1)

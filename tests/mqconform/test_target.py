@@ -81,10 +81,8 @@ def test_free_ports_are_distinct() -> None:
         (["apache:4.9.7"], "apache:4.9.7: cannot be started"),
         (["reference", "--rule", "NONE-001"], "NONE-001: no such rule"),
         (["--list", "-k", "no_such_case"], "cases: none is selected"),
-        (
-            ["nowhere", "-k", "no_such_case"],
-            "cases: none is selected",
-        ),  # before a target is looked for
+        # Before a target is looked for:
+        (["nowhere", "-k", "no_such_case"], "cases: none is selected"),
         (["reference", "--history", __file__], "a file stands where histories go"),
     ],
 )

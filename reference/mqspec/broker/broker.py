@@ -168,6 +168,7 @@ class Broker:
             undo.callback(self._registrar.close)
             await self._registrar.register(self.metadata)
             undo.pop_all()
+        self.stats.sampling()
         self._clocks = [
             asyncio.create_task(every(interval_ms, action))
             for interval_ms, action in (
@@ -238,7 +239,7 @@ class Broker:
         """Store a message where it belongs, and count it there (ADMIN-012)."""
         result = self.store.put(record)
         if result.status in PUT_CODES:
-            self.stats.put[record.topic].add(1, len(record.body))
+            self.stats.put[record.topic].add(1, result.wrote_bytes)
         return result
 
     def schedule(self, message: Record, now_ms: int) -> Record | PutStatus:

@@ -173,7 +173,7 @@ def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
     if put.status in PUT_REFUSALS:
         return _refused(send.request, put.status)
     topic = send.batch.shared.topic  # where it is stored: it may be on its way to another
-    broker.stats.put[topic].add(len(send.batch.messages), len(send.request.body))
+    broker.stats.put[topic].add(len(send.batch.messages), put.wrote_bytes)
     send.fields["msgId"] = put.message_ids
     send.fields["queueOffset"] = str(put.queue_offset)
     return broker.when_stored(

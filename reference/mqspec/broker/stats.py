@@ -29,7 +29,7 @@ class Traffic:
     """Messages that went one way since the start."""
 
     messages: int = 0
-    size: int = 0  # bytes: of bodies that came in, of records that went out
+    size: int = 0  # of their records, bytes
     times: int = 0  # requests
 
     def add(self, messages: int, size: int) -> None:
@@ -82,7 +82,7 @@ class BrokerStats:
         return named
 
     def sampling(self) -> None:
-        """Each 10 s."""
+        """At the start and then each 10 s."""
         step = stats.sampling(self.state, self.counts(), clock_ms(), date.today().toordinal())
         apply(self.state, step.changes)
 

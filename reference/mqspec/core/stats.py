@@ -1,9 +1,10 @@
 """Statistics: how much a broker took in and gave out in the last minute, hour and day.
 
-Every counter only grows; it is sampled at intervals, and a rate is the difference of the
-first and the last sample of a window. What is not sampled twice yet has a rate of 0.
+Every counter only grows; all are sampled at the ticks of a window's clock, and a rate is the
+difference of the first and the last sample of a window. One tick before the first that finds a
+counter it counts as 0, so that what came before is in the rate; before that tick it has none.
 
-Facts: BrokerStatsManager.java, StatsItem.java, StatsItemSet.java (5.3.3).
+Facts: BrokerStatsManager.java, StatsItem.java, StatsItemSet.java (5.3.3), and what 5.3.3 answered.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class Sample(NamedTuple):
 class StatsState:
     """The samples of every counter, oldest first."""
 
+    ticked: dict[Window, int] = field(default_factory=dict)  # when last, ms
     samples: dict[tuple[Window, ItemKey], tuple[Sample, ...]] = field(default_factory=dict)
     day: int = 0  # whichever number the shell gives the day
     today_morning: dict[ItemKey, int] = field(default_factory=dict)  # at its first sampling
@@ -94,16 +96,18 @@ class BrokerStatsData:
 
 
 def sampling(state: StatsState, counts: Mapping[ItemKey, Count], now_ms: int, day: int) -> Step:
-    """Each 10 s: of each window whose interval is over a sample is taken. A counter that is gone
-    is forgotten. With a new day the old one becomes yesterday."""
+    """At the start and then each 10 s: of each window whose interval is over a sample is taken. A
+    counter that is gone is forgotten. With a new day the old one becomes yesterday."""
     changes: list[Change] = []
     for window in WINDOWS:
+        # The clock ticks a little early or late: half a tick must not skip a sample.
+        due = window.interval_ms - SAMPLE_INTERVAL_MS // 2
+        if window in state.ticked and now_ms - state.ticked[window] < due:
+            continue
+        changes.append(Change("ticked", window, now_ms))
+        before = Sample(now_ms - window.interval_ms, Count(0, 0))
         for key, count in counts.items():
-            samples = state.samples.get((window, key), ())
-            # The clock ticks a little early or late: half a tick must not skip a sample.
-            due = window.interval_ms - SAMPLE_INTERVAL_MS // 2
-            if samples and now_ms - samples[-1].timestamp < due:
-                continue
+            samples = state.samples.get((window, key), (before,))
             kept = (*samples, Sample(now_ms, count))[-window.samples :]
             changes.append(Change("samples", (window, key), kept))
     gone = [at for at in state.samples if at[1] not in counts]
@@ -139,7 +143,7 @@ def tps(state: StatsState, key: ItemKey) -> Tps:
 
 
 def _shown(samples: tuple[Sample, ...]) -> BrokerStatsItem:
-    if not samples or samples[0].timestamp == samples[-1].timestamp:
+    if not samples:
         return BrokerStatsItem()
     first, last = samples[0], samples[-1]
     total, steps = (

@@ -99,6 +99,7 @@ class PutResult(msgspec.Struct, frozen=True, gc=False):
     end: int = 0  # position behind the last message
     message_ids: str = ""  # the offset message ids, with commas between them
     store_timestamp: int = 0  # ms
+    wrote_bytes: int = 0  # the records'
 
 
 class GetResult(NamedTuple):
@@ -265,7 +266,7 @@ class MessageStore:
             stored.append(Stored(batch, positions, queue_offset, now_ms))
             *begins, end = positions
             ids = offset_message_ids(batch.shared.store_host, begins)
-            results.append(PutResult(PutStatus.PUT_OK, queue_offset, end, ids, now_ms))
+            results.append(PutResult(PutStatus.PUT_OK, queue_offset, end, ids, now_ms, put.size))
         if stored:
             self._commit_log.append([(place, b"".join(pieces)) for place, pieces in runs])
             self._carry(step)
