@@ -87,14 +87,14 @@ def measure(
             topic = "_".join((f"Round{number}", *work))
             for one in contestants if number % 2 else contestants[::-1]:
                 command = [*client, "Bench", one.nameserver, topic]
+                print(f" {one.name}", end="", flush=True)
                 one.resume()
                 one.wait()
                 found = run_client(command, work, messages, number > 0)
                 one.pause()
-                print(f" {one.name}", *(f"{name} {rate}" for name, rate in found.items()), end="")
-                sys.stdout.flush()
-                if number:
-                    for name, rate in found.items():
+                for name, rate in found.items():
+                    print(f" {name} {rate}", end="", flush=True)
+                    if number:
                         rates[one.name][name].append(rate)
         print()
     return rates

@@ -51,14 +51,9 @@ def client(failures: int, code: int) -> list[str]:
 
 def test_a_client_tells_its_rates() -> None:
     work = {"batch": 0.5, "consume": 0.0}
-    assert speed.run_client(client(0, 0), work, 100, is_measured=True) == {
-        "batch": 50,
-        "consume": 0,
-    }
-    assert speed.run_client(client(3, 0), work, 100, is_measured=False) == {
-        "batch": 50,
-        "consume": 0,
-    }
+    rates = {"batch": 50, "consume": 0}
+    assert speed.run_client(client(0, 0), work, 100, is_measured=True) == rates
+    assert speed.run_client(client(3, 0), work, 100, is_measured=False) == rates
 
 
 @pytest.mark.parametrize(("failures", "code", "is_measured"), [(3, 0, True), (0, 1, False)])
@@ -70,6 +65,7 @@ def test_a_client_whose_sends_fail_ends_the_benchmark(
 
 
 def test_each_work_is_done_to_both_each_first_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    rate_of = {"apache": 1.0, "reference": 2.0}
     done: list[tuple[str, str]] = []
     running: list[str] = []
     waited: list[str] = []
@@ -87,10 +83,10 @@ def test_each_work_is_done_to_both_each_first_in_turn(monkeypatch: pytest.Monkey
     def client(command: Sequence[str], work: Iterable[str], *_: object) -> dict[str, float]:
         assert running == waited[-1:] == [command[2]]
         done.append((command[2], command[3]))
-        return dict.fromkeys(work, 1.0)
+        return dict.fromkeys(work, rate_of[command[2]])
 
     monkeypatch.setattr(speed, "run_client", client)
-    both = [Watched(name, name, "", [], 0.0) for name in ("apache", "reference")]
+    both = [Watched(name, name, "", [], 0.0) for name in rate_of]
     rates = speed.measure(both, ["java"], 2, 100)
     assert done == [
         (name, f"Round{number}_{work}")
@@ -98,8 +94,9 @@ def test_each_work_is_done_to_both_each_first_in_turn(monkeypatch: pytest.Monkey
         for work in ("sync1", "sync16", "async", "batch_consume")
         for name in (("apache", "reference") if number % 2 else ("reference", "apache"))
     ]
-    of_each = {work: [1.0, 1.0] for work in speed.LEAST}
-    assert rates == {"apache": of_each, "reference": of_each}
+    assert rates == {
+        name: {work: [rate, rate] for work in speed.LEAST} for name, rate in rate_of.items()
+    }
     assert running == []
 
 

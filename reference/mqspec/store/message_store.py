@@ -99,7 +99,7 @@ class PutResult(msgspec.Struct, frozen=True, gc=False):
     end: int = 0  # position behind the last message
     message_ids: str = ""  # the offset message ids, with commas between them
     store_timestamp: int = 0  # ms
-    wrote_bytes: int = 0  # the records'
+    wrote_bytes: int = 0  # of the records
 
 
 class GetResult(NamedTuple):
