@@ -14,12 +14,12 @@ from mqspec.core.index import (
     IndexEntry,
     IndexHeader,
     Key,
+    Keys,
     index_keys,
     is_covered,
     is_indexed_already,
     is_time_matched,
     key_hash,
-    keys_of,
     put_keys,
     select_phy_offset,
 )
@@ -77,11 +77,14 @@ def test_keys_of_records_together_are_those_of_each(
         positions = range(position, position + len(properties) + 1)
         position += len(properties)
         codes = [0] * len(properties)
-        dispatches.append(Dispatch((topic, 0), 0, True, positions, codes, at, flag, properties))
+        texts = [each.decode(errors="replace") for each in properties]
+        dispatches.append(Dispatch((topic, 0), 0, True, positions, codes, at, flag, texts))
         for place, each in zip(positions, properties, strict=False):
             if place >= indexed:
                 expected += [(topic, key, place, at) for key in index_keys(flag, each)]
-    found = keys_of(dispatches).not_indexed(IndexHeader(end_phy_offset=indexed))
+    waiting = Keys([], [], [], [])
+    waiting.add(dispatches)
+    found = waiting.not_indexed(IndexHeader(end_phy_offset=indexed))
     assert list(zip(*found, strict=True)) == expected
 
 

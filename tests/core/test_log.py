@@ -34,6 +34,7 @@ from mqspec.core.log import (
     may_dispatch,
     parse_delay_levels,
     unit_tags_code,
+    units,
 )
 from mqspec.core.record import Batch, BatchMessage, Record, SysFlag, alone, tags_code
 from mqspec.core.step import apply
@@ -146,7 +147,7 @@ def records_of(batch: Dispatch) -> list[Dispatch]:
             (position, position + size),
             (code,),
         )
-        for number, (position, size, code) in enumerate(batch.units())
+        for number, (position, size, code) in enumerate(units((batch,)))
     ]
 
 
@@ -243,14 +244,14 @@ def test_which_records_enter_a_queue(sys_flag: int, indexed: bool) -> None:
 @pytest.mark.parametrize(
     ("topic", "properties", "code"),
     [
-        ("T", b"", 0),
-        ("T", b"TAGS\x01a||b\x02", tags_code("a||b")),
-        ("T", b"DELAY\x013\x02TAGS\x01a\x02", tags_code("a")),
-        (SCHEDULE_TOPIC, b"DELAY\x013\x02TAGS\x01a\x02", 5_000 + 10_000),
-        (SCHEDULE_TOPIC, b"DELAY\x0199\x02", 5_000 + DELAY_LEVELS_MS[-1]),
+        ("T", "", 0),
+        ("T", "TAGS\x01a||b\x02", tags_code("a||b")),
+        ("T", "DELAY\x013\x02TAGS\x01a\x02", tags_code("a")),
+        (SCHEDULE_TOPIC, "DELAY\x013\x02TAGS\x01a\x02", 5_000 + 10_000),
+        (SCHEDULE_TOPIC, "DELAY\x0199\x02", 5_000 + DELAY_LEVELS_MS[-1]),
     ],
 )
-def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int) -> None:
+def test_what_filters_see_of_a_message(topic: str, properties: str, code: int) -> None:
     assert unit_tags_code(topic, properties, 5_000) == code
 
 
@@ -260,8 +261,8 @@ def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int)
 def test_what_filters_see_of_a_batch(topic: str, own: list[bytes], beside: bytes) -> None:
     batch = Batch(Record(topic, b""), [BatchMessage(b"", each) for each in own], beside)
     found = dispatch_of(Stored(batch, range(len(own) + 1), 7, 5_000))
-    assert found.properties == [each + beside for each in own]
-    assert found.tags_codes == [unit_tags_code(topic, each + beside, 5_000) for each in own]
+    assert found.properties == [(each + beside).decode() for each in own]
+    assert found.tags_codes == [unit_tags_code(topic, each, 5_000) for each in found.properties]
 
 
 @pytest.mark.parametrize(
@@ -304,8 +305,8 @@ def test_delays_that_are_none(text: str) -> None:
 
 
 def test_when_a_message_is_due_depends_on_the_delays_of_the_store() -> None:
-    assert unit_tags_code(SCHEDULE_TOPIC, b"DELAY\x012\x02", 5_000, (7, 9)) == 5_009
-    assert unit_tags_code(SCHEDULE_TOPIC, b"DELAY\x013\x02", 5_000, (7, 9)) == 5_009
+    assert unit_tags_code(SCHEDULE_TOPIC, "DELAY\x012\x02", 5_000, (7, 9)) == 5_009
+    assert unit_tags_code(SCHEDULE_TOPIC, "DELAY\x013\x02", 5_000, (7, 9)) == 5_009
 
 
 @pytest.mark.parametrize(

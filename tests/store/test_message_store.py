@@ -254,7 +254,7 @@ def test_arrivals_are_told_once_a_queue(store: MessageStore) -> None:
     store.put_together(list(map(alone, tagged)))
     (queue, dispatches), (other, _) = told
     assert (queue, other) == (("T", 3), ("T", 4))
-    code, properties = tags_code("a"), b"TAGS\x01a\x02"
+    code, properties = tags_code("a"), "TAGS\x01a\x02"
     assert list(arrivals(dispatches)) == [(1, code, properties), (2, code, properties)]
 
 

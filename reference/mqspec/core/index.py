@@ -34,7 +34,7 @@ QUERY_COUNT_MAX = 64  # maxMsgsNumBatch
 UNIQUE_KEY_QUERY_COUNT = 32  # defaultQueryMaxNum
 
 INT_MAX = 0x7FFFFFFF
-_TRANSACTION_TYPE = _ROLLBACK = int(SysFlag.ROLLBACK)  # the two bits
+_ROLLBACK = int(SysFlag.ROLLBACK)  # the two bits of what a record is in a transaction
 
 
 class IndexHeader(NamedTuple):
@@ -73,14 +73,15 @@ class IndexEntry(NamedTuple):
 
 def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     """The keys by which a record can be found: of a rollback record none."""
-    if sys_flag & _TRANSACTION_TYPE == _ROLLBACK:
+    if _is_rollback(sys_flag):
         return ()
     text = properties.decode(errors="replace")
-    return tuple(_all_keys(find_property(text, "UNIQ_KEY"), text))
+    own = find_property(text, "UNIQ_KEY"), *find_property(text, "KEYS").split(" ")
+    return tuple(filter(None, own))
 
 
-def _all_keys(unique: str, properties: str) -> Iterable[str]:
-    return filter(None, (unique, *find_property(properties, "KEYS").split(" ")))
+def _is_rollback(sys_flag: int) -> bool:
+    return sys_flag & _ROLLBACK == _ROLLBACK
 
 
 class Keys(NamedTuple):
@@ -91,12 +92,25 @@ class Keys(NamedTuple):
     phy_offsets: list[int]  # positions of the records
     store_timestamps: list[int]  # ms
 
-    def extend(self, following: Keys) -> None:
-        """Add those of the records behind."""
-        self.topics.extend(following.topics)
-        self.keys.extend(following.keys)
-        self.phy_offsets.extend(following.phy_offsets)
-        self.store_timestamps.extend(following.store_timestamps)
+    def add(self, dispatches: Sequence[Dispatch]) -> None:
+        """Add the keys of the records behind: those that `index_keys` gives of each."""
+        topics, keys, phy_offsets, store_timestamps = self
+        for each in dispatches:
+            if _is_rollback(each.sys_flag):
+                continue
+            before = len(keys)
+            for position, text in zip(each.positions, each.properties, strict=False):
+                if unique := find_property(text, "UNIQ_KEY"):
+                    keys.append(unique)
+                    phy_offsets.append(position)
+                if "KEYS" in text:
+                    for key in find_property(text, "KEYS").split(" "):
+                        if key:
+                            keys.append(key)
+                            phy_offsets.append(position)
+            added = len(keys) - before
+            topics += [each.queue[0]] * added
+            store_timestamps += [each.store_timestamp] * added
 
     def not_indexed(self, header: IndexHeader) -> Keys:
         """Those that are not in the files yet, of which the last has this header."""
@@ -105,30 +119,6 @@ class Keys(NamedTuple):
         )
         topics, keys, phy_offsets, store_timestamps = self
         return Keys(topics[first:], keys[first:], phy_offsets[first:], store_timestamps[first:])
-
-
-def keys_of(dispatches: Sequence[Dispatch]) -> Keys:
-    """The keys of records that follow each other in the log."""
-    found = [each for each in dispatches if each.sys_flag & _TRANSACTION_TYPE != _ROLLBACK]
-    texts = [own.decode(errors="replace") for each in found for own in each.properties]
-    topics = [each.queue[0] for each in found for _ in each.properties]
-    phy_offsets = [at for each in found for at in each.positions[: len(each.properties)]]
-    store_timestamps = [each.store_timestamp for each in found for _ in each.properties]
-    unique = [find_property(text, "UNIQ_KEY") for text in texts]
-    if all(unique) and "KEYS" not in "".join(texts):
-        return Keys(topics, unique, phy_offsets, store_timestamps)
-    rows: list[int] = []
-    keys: list[str] = []
-    for row, of_row in enumerate(map(_all_keys, unique, texts)):
-        for key in of_row:
-            rows.append(row)
-            keys.append(key)
-    return Keys(
-        [topics[row] for row in rows],
-        keys,
-        [phy_offsets[row] for row in rows],
-        [store_timestamps[row] for row in rows],
-    )
 
 
 def key_hash(topic: Topic, key: str) -> int:

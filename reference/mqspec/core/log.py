@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from operator import sub
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -35,7 +34,6 @@ from mqspec.core.record import (
     SysFlag,
     alone,
     find_property,
-    mentions,
     tags_code,
 )
 from mqspec.core.step import REMOVED, Change, Step
@@ -165,17 +163,12 @@ class Dispatch(msgspec.Struct, frozen=True, gc=False):
     tags_codes: Sequence[int]
     store_timestamp: int = 0  # ms
     sys_flag: int = 0
-    properties: Sequence[bytes] = ()  # by which consumers filter, and the index finds
+    properties: Sequence[str] = ()  # by which consumers filter, and the index finds
 
     @property
     def unit(self) -> Unit:
         """The unit of the first one."""
-        return Unit._make(next(self.units()))
-
-    def units(self) -> Iterator[tuple[int, int, int]]:
-        """The fields of the unit of each."""
-        sizes = map(sub, self.positions[1:], self.positions)
-        return zip(self.positions, sizes, self.tags_codes, strict=False)
+        return Unit._make(next(units((self,))))
 
     @property
     def next_offset(self) -> int:
@@ -277,7 +270,16 @@ def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
     return Step(tuple(changes), result=visible)
 
 
-def arrivals(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, bytes]]:
+def units(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, int]]:
+    """The fields of the unit of each record."""
+    for each in dispatches:
+        begin = each.positions[0]
+        for end, code in zip(each.positions[1:], each.tags_codes, strict=True):
+            yield begin, end - begin, code
+            begin = end
+
+
+def arrivals(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, str]]:
     """What those who wait for a message are told of each that becomes visible: the queue offset
     behind it, its tags code and its properties."""
     for each in dispatches:
@@ -331,17 +333,16 @@ DELAY_LEVELS_MS: Final = parse_delay_levels(DELAY_LEVELS)
 
 def unit_tags_code(
     topic: Topic,
-    properties: bytes,
+    properties: str,
     store_timestamp: int,
     delay_levels: Sequence[int] = DELAY_LEVELS_MS,
 ) -> int:
     """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
     schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
-    text = properties.decode(errors="replace")
-    level = int(find_property(text, "DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
+    level = int(find_property(properties, "DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
     if level > 0:
         return store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
-    return tags_code(find_property(text, "TAGS"))
+    return tags_code(find_property(properties, "TAGS"))
 
 
 def queue_offsets(first: int, indexed: bool) -> Iterator[int]:
@@ -355,11 +356,8 @@ def dispatch_of(stored: Stored, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -
     batch, store_timestamp = stored.batch, stored.store_timestamp
     shared, beside = batch.shared, batch.beside
     topic, sys_flag = shared.topic, shared.sys_flag
-    properties = [one.properties + beside for one in batch.messages]
-    if topic == SCHEDULE_TOPIC or mentions(b"".join(properties), b"TAGS"):
-        codes = [unit_tags_code(topic, each, store_timestamp, delay_levels) for each in properties]
-    else:  # most often
-        codes = [0] * len(properties)
+    properties = [(one.properties + beside).decode(errors="replace") for one in batch.messages]
+    codes = [unit_tags_code(topic, each, store_timestamp, delay_levels) for each in properties]
     return Dispatch(
         (topic, shared.queue_id),
         stored.queue_offset,

@@ -51,7 +51,7 @@ def notify_message_arriving(
     max_offset: int,
     tags_code: int | None,
     now_ms: int,
-    properties: bytes | None = None,
+    properties: str | None = None,
 ) -> Step:
     """LongPolling!NotifyMessageArriving. The queue's max offset is seen, with the tag and the
     properties of the message that came last (None: unknown, which every filter passes).

@@ -93,7 +93,7 @@ def notify_message_arriving(
     queue_id: int,
     offset: int,
     tags_code: int | None,
-    properties: bytes | None = None,
+    properties: str | None = None,
 ) -> Step:
     """PopPolling!NotifyMessageArriving. A message arrived; `offset` is that behind it. Result: the
     tokens to carry out again."""
@@ -112,7 +112,7 @@ def notify_group(
     state: PopPollingState,
     key: PollingKey,
     tags_code: int | None = None,
-    properties: bytes | None = None,
+    properties: str | None = None,
 ) -> Step:
     """PopPolling!NotifyGroup. There may be something for one that waits at a key: a message with
     these tags and properties, as far as that is known. Result: its token, or nobody's."""

@@ -227,16 +227,12 @@ class Layout(msgspec.Struct, frozen=True):
         message, beside = batch.shared, batch.beside
         magic, topic, queue_id = self.magic, self.topic, message.queue_id
         overhead, beside_bytes = self.overhead, len(beside)
-        born, born_port = message.born_host
-        store, store_port = message.store_host
         shared = self.shared.pack(
             message.sys_flag & ~_HOSTS_V6 | self.hosts_v6,
             message.born_timestamp,
-            born,
-            born_port,
+            *message.born_host,
             store_timestamp,
-            store,
-            store_port,
+            *message.store_host,
             message.reconsume_times,
             message.prepared_transaction_offset,
         )

@@ -66,7 +66,7 @@ def is_matched_by_consume_queue(subscription: SubscriptionData, tags_code: int |
     )
 
 
-def is_matched_by_commit_log(subscription: SubscriptionData, properties: bytes) -> bool:
+def is_matched_by_commit_log(subscription: SubscriptionData, properties: str | bytes) -> bool:
     """Whether a message with these properties, as they are stored, is wanted. A subscription by
     tags looks at none of them."""
     if subscription.expression_type == TAG:

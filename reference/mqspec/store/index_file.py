@@ -212,7 +212,7 @@ class IndexService:
         """
         if len(self._waiting.keys) >= WAITING_MAX:
             self.build()
-        self._waiting.extend(index.keys_of(dispatches))
+        self._waiting.add(dispatches)
 
     def build(self) -> None:
         """Index the records that were added, but for those that were indexed before. Raises

@@ -12,11 +12,11 @@ import os
 import time
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain, islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -559,7 +559,7 @@ class MessageStore:
         state = RecoveryState()
         redispatched = 0
         for dispatch in recovery.recover(files, state):
-            self._write_units(dispatch.queue, dispatch.queue_offset, dispatch.units())
+            self._write_units(dispatch.queue, (dispatch,))
             redispatched += 1
             if not abort:
                 self._index.add((dispatch,))
@@ -609,8 +609,7 @@ class MessageStore:
     def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
         step = log.dispatch(self._state, dispatches)
         for queue, visible in step.result.items():
-            units = chain.from_iterable(each.units() for each in visible)
-            self._write_units(queue, visible[0].queue_offset, units)
+            self._write_units(queue, visible)
         self._carry(step, dispatches)
         self._dispatched_at = dispatches[-1].store_timestamp
         for queue, visible in step.result.items():
@@ -618,15 +617,13 @@ class MessageStore:
         if self._index_from is None:
             self._index.add(dispatches)
 
-    def _write_units(
-        self, queue: TopicQueue, queue_offset: int, units: Iterable[tuple[int, int, int]]
-    ) -> None:
+    def _write_units(self, queue: TopicQueue, dispatches: Sequence[Dispatch]) -> None:
         consume_queue = self._consume_queues.get(queue)
         if consume_queue is None:
             topic, queue_id = queue
             directory = self.root / "consumequeue" / topic / str(queue_id)
             consume_queue = self._consume_queues[queue] = self._consume_queue(directory)
-        consume_queue.put(queue_offset, units)
+        consume_queue.put(dispatches[0].queue_offset, log.units(dispatches))
 
     def _unit(self, queue: TopicQueue, offset: int) -> Unit:
         return self._consume_queues[queue].unit(offset)
@@ -644,11 +641,12 @@ class MessageStore:
     def _dispatchable(self) -> list[Stored]:
         """What may be dispatched, from the first on that was not; for a trace, one at a time."""
         is_sync_flush = self._config.sync_flush
-        ready = takewhile(
-            lambda each: log.may_dispatch(self._state, each.positions[-1], is_sync_flush),
+        count = bisect_left(
             self._pending,
+            True,
+            key=lambda each: not log.may_dispatch(self._state, each.positions[-1], is_sync_flush),
         )
-        return list(islice(ready, 1 if self.on_step else None))
+        return list(islice(self._pending, min(count, 1) if self.on_step else count))
 
     def _visible(self, queue: TopicQueue) -> Span:
         """What a queue's ConsumeQueue holds, for somebody who looks: what was put is there,

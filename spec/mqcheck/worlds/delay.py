@@ -107,5 +107,5 @@ class DelayWorld(World):
 
     def _due(self, message: Record) -> int:
         """What the ConsumeQueue keeps of it."""
-        stored = message.store_timestamp
-        return log.unit_tags_code(message.topic, message.properties, stored, self.delays_ms)
+        properties, stored = message.properties.decode(), message.store_timestamp
+        return log.unit_tags_code(message.topic, properties, stored, self.delays_ms)
