@@ -34,6 +34,7 @@ PARTS: Final[dict[str, Callable[[Path, argparse.Namespace], Part]]] = {
 
 def main() -> int:
     args = _arguments()
+    print(f"Python {sys.version}")
     figures: list[Figure] = []
     measured = {}
     for name in args.only or PARTS:
@@ -44,7 +45,11 @@ def main() -> int:
         figures += part.figures
         measured[name] = part.measured
     RESULT.parent.mkdir(exist_ok=True)
-    result = {"figures": [figure.plain for figure in figures], "measured": measured}
+    result = {
+        "python": sys.version,
+        "figures": [figure.plain for figure in figures],
+        "measured": measured,
+    }
     RESULT.write_text(json.dumps(result, indent=1))
     print(f"written to {RESULT}")
     return int(not all(figure.holds for figure in figures))
