@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -247,22 +247,24 @@ def test_a_filter_passes_over_messages(store: MessageStore) -> None:
     assert len(result.records) == 1
 
 
-def test_arrivals_are_told_once_a_queue(store: MessageStore) -> None:
-    told: list[tuple[TopicQueue, Sequence[Dispatch]]] = []
-    store.on_arrival = lambda *arrived: told.append(arrived)
+def test_arrivals_are_told_by_queue(store: MessageStore) -> None:
+    told: list[Mapping[TopicQueue, Sequence[Dispatch]]] = []
+    store.on_arrival = told.append
     tagged = [Record("T", b"x", b"TAGS\x01a\x02", queue_id=number) for number in (3, 4, 3)]
     store.put_together(list(map(alone, tagged)))
-    (queue, dispatches), (other, _) = told
-    assert (queue, other) == (("T", 3), ("T", 4))
+    (visible,) = told
+    assert list(visible) == [("T", 3), ("T", 4)]
     code, properties = tags_code("a"), "TAGS\x01a\x02"
-    assert list(arrivals(dispatches)) == [(1, code, properties), (2, code, properties)]
+    assert list(arrivals(visible["T", 3])) == [(1, code, properties), (2, code, properties)]
 
 
 def test_an_arrival_is_told_once_though_the_index_cannot_grow(
     store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int] = []
-    store.on_arrival = lambda _, dispatches: told.extend(each[0] for each in arrivals(dispatches))
+    store.on_arrival = lambda visible: told.extend(
+        each[0] for dispatches in visible.values() for each in arrivals(dispatches)
+    )
     with monkeypatch.context() as patch:
         patch.setattr(IndexService, "add", _full_disk)
         assert store.put(message("a")).status is PutStatus.PUT_OK

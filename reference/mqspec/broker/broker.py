@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from copy import deepcopy
 from functools import partial
@@ -410,10 +410,15 @@ class Broker:
     def _is_reput_due(self) -> bool:
         """Whether what was put is dispatched at once. Where nobody waits for a message it is
         when somebody looks, or much has come: together it costs less."""
-        is_awaited = (
+        return bool(
+            self._is_any_held() or self.trace or self.store.undispatched_bytes >= REPUT_BYTES
+        )
+
+    def _is_any_held(self) -> bool:
+        """Whether anybody waits for a message."""
+        return bool(
             self.long_polling.pull_request_table or self.pops.is_any or self.notifications.is_any
         )
-        return bool(is_awaited or self.trace or self.store.undispatched_bytes >= REPUT_BYTES)
 
     async def _flush(self) -> None:
         self.store.commit_commit_log()
@@ -508,16 +513,19 @@ class Broker:
         config = self.metadata.subscription_group_table.get(name)
         return config is None or config.notify_consumer_ids_changed_enable
 
-    def _arrived(self, queue: TopicQueue, dispatches: Sequence[Dispatch]) -> None:
-        self.pops.arrived(queue, dispatches)
-        self.notifications.arrived(queue, dispatches)
-        if queue in self.long_polling.pull_request_table:
-            for max_offset, tags_code, properties in arrivals(dispatches):
-                self._wake(
-                    long_polling.notify_message_arriving(
-                        self.long_polling, queue, max_offset, tags_code, clock_ms(), properties
+    def _arrived(self, visible: Mapping[TopicQueue, Sequence[Dispatch]]) -> None:
+        if not self._is_any_held():
+            return
+        for queue, dispatches in visible.items():
+            self.pops.arrived(queue, dispatches)
+            self.notifications.arrived(queue, dispatches)
+            if queue in self.long_polling.pull_request_table:
+                for max_offset, tags_code, properties in arrivals(dispatches):
+                    self._wake(
+                        long_polling.notify_message_arriving(
+                            self.long_polling, queue, max_offset, tags_code, clock_ms(), properties
+                        )
                     )
-                )
 
     def _check_hold_request(self) -> None:
         self._wake(

@@ -12,7 +12,7 @@ import os
 import time
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -123,7 +123,7 @@ class QueryResult(NamedTuple):
 class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
-    `on_arrival` is called with messages of a queue as they become visible, and does not use the
+    `on_arrival` is called with messages as they become visible, by queue, and does not use the
     store itself; `on_step` with what recovery found and then with each step of the log, and what
     it dispatches, before it is carried out. `settle` is called after each put, to dispatch it
     and, with synchronous flush, to have it on disk first, now or soon; what it returns is how the
@@ -139,7 +139,7 @@ class MessageStore:
     ) -> None:
         self.root = root
         self._disk = disk
-        self.on_arrival: Callable[[TopicQueue, Sequence[Dispatch]], None] = lambda *_: None
+        self.on_arrival: Callable[[Mapping[TopicQueue, Sequence[Dispatch]]], None] = lambda _: None
         self.on_step: Callable[[Step, Sequence[Dispatch] | None], None] | None = None
         self.settle: Callable[[], PutStatus] = self._settle
         self._config = config
@@ -612,8 +612,7 @@ class MessageStore:
             self._write_units(queue, visible)
         self._carry(step, dispatches)
         self._dispatched_at = dispatches[-1].store_timestamp
-        for queue, visible in step.result.items():
-            self.on_arrival(queue, visible)
+        self.on_arrival(step.result)
         if self._index_from is None:
             self._index.add(dispatches)
 
