@@ -104,10 +104,9 @@ class Keys(NamedTuple):
                     keys.append(unique)
                     phy_offsets.append(position)
                 if "KEYS" in text:
-                    for key in find_property(text, "KEYS").split(" "):
-                        if key:
-                            keys.append(key)
-                            phy_offsets.append(position)
+                    for key in filter(None, find_property(text, "KEYS").split(" ")):
+                        keys.append(key)
+                        phy_offsets.append(position)
             added = len(keys) - before
             topics += [each.queue[0]] * added
             store_timestamps += [each.store_timestamp] * added
