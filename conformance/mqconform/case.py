@@ -20,7 +20,7 @@ class Capability(StrEnum):
     RESTART = "restart"  # it can be stopped, killed and started
     STORE = "store"  # its files can be reached
     BROKERS = "brokers"  # it has two brokers or more
-    TLS = "tls"  # it has a certificate
+    TLS = "tls"  # it speaks TLS
     USERS = "users"  # it has a broker that lets only users in
 
 

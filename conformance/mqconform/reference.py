@@ -11,7 +11,6 @@ from mqconform.target import Address, Secured, Target, parse_address
 from mqrules import UserError
 
 STOP_S: Final = 10
-LOOPBACK_CERTIFICATE: Final = Path(__file__).parent / "data" / "loopback.pem"
 USER, PASSWORD = "rocketmq", "12345678"
 _USERS: Final = f"""\
 authentication_enabled = true
@@ -83,7 +82,6 @@ class Reference:
             *("--nameserver-port", str(self.nameserver.port), "--broker-port", "0"),
             *("--transaction-check-interval", "2000"),  # ms, instead of 30 s
             *("--rebalance-lock-max-live-time-ms", "10000"),  # instead of a minute
-            *("--tls-certificate", str(LOOPBACK_CERTIFICATE)),
         )
         self.nameserver = listening["nameserver"]
 

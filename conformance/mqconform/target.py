@@ -73,7 +73,7 @@ class Target:
     nameserver: Address
     lifecycle: Lifecycle | None = None
     store: Path | None = None  # the store of the broker that `lifecycle` restarts
-    tls: bool = False  # its brokers have a certificate
+    tls: bool = False  # its brokers speak TLS
     secured: Secured | None = None
 
     def __str__(self) -> str:

@@ -11,14 +11,19 @@ import asyncio
 import contextlib
 import logging
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from mqrules import UserError
 
 HANDSHAKE: Final = 0x16  # the first byte of every TLS connection, and of no frame
+SELF_SIGNED_DAYS: Final = 3650
 
 log = logging.getLogger(__name__)
 
@@ -31,12 +36,18 @@ class TlsMode(StrEnum):
     ENFORCING = "enforcing"  # TLS only
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Tls:
-    """How a server speaks TLS. Without a certificate it cannot, and closes who tries."""
+    """How a server speaks TLS. Without a certificate it signs one itself when a client first asks
+    for it, as the real one does by default (tls.test.mode.enable; TlsHelper.java, 5.3.3)."""
 
     mode: TlsMode = TlsMode.PERMISSIVE
-    context: ssl.SSLContext | None = None
+    given: ssl.SSLContext | None = None
+
+    @cached_property
+    def context(self) -> ssl.SSLContext:
+        """That of all its connections."""
+        return self.given or server_context()
 
     def to_others(self) -> ssl.SSLContext | None:
         """How this server speaks to other servers of its cluster, which are as it is."""
@@ -44,23 +55,60 @@ class Tls:
 
 
 def server_context(
-    certificate: Path, key: Path | None = None, trusted: Path | None = None
+    certificate: Path | None = None, key: Path | None = None, trusted: Path | None = None
 ) -> ssl.SSLContext:
-    """The context of a server, from PEM files; the key may be in the certificate's.
+    """The context of a server, from PEM files; the key may be in the certificate's. Without a
+    certificate it is self-signed, and new.
 
     With `trusted` certificates clients must have one that they signed. Raises UserError.
     """
+    if not certificate:
+        if key:
+            raise UserError(str(key), "a key without its certificate", "give the certificate too")
+        with TemporaryDirectory() as directory:  # ssl reads files only
+            certificate = Path(directory) / "self-signed.pem"
+            certificate.write_bytes(self_signed())
+            return server_context(certificate, trusted=trusted)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
+    with _named(certificate, "not a certificate with its key"):
         context.load_cert_chain(certificate, key)
-        if trusted:
+    if trusted:
+        with _named(trusted, "no certificates"):
             context.load_verify_locations(trusted)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except OSError as error:  # ssl.SSLError is one
-        raise UserError(
-            str(certificate), f"not a certificate with its key: {error}", "give PEM files"
-        ) from None
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+@contextlib.contextmanager
+def _named(file: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # ssl.SSLError is one
+        raise UserError(str(file), f"{what}: {error}", "give PEM files") from None
+
+
+def self_signed(name: str = "localhost") -> bytes:
+    """A key and the certificate for it, which no other vouches for, as PEM."""
+    # Here, since few who start a server or a client need it.
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    today = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(subject, subject, key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(today - timedelta(days=1))  # other clocks may be behind
+        .not_valid_after(today + timedelta(days=SELF_SIGNED_DAYS))
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
 
 
 def client_context(trusted: Path | None = None) -> ssl.SSLContext:
@@ -109,13 +157,13 @@ class FirstByte(_Before):
     def data_received(self, data: bytes) -> None:
         is_tls = data[0] == HANDSHAKE
         refused = TlsMode.DISABLED if is_tls else TlsMode.ENFORCING
-        if self._tls.mode is refused or (is_tls and not self._tls.context):
-            log.warning("a client that %s TLS is not served", "speaks" if is_tls else "lacks")
+        if self._tls.mode is refused:
+            which = "speaks" if is_tls else "lacks"
+            log.warning("a client that %s TLS is not served: %s", which, self._tls.mode)
             self._transport.close()
             return
         following = self._connection
         if is_tls:
-            assert self._tls.context
             following = TlsTransport(self._transport, self._connection, self._tls.context)
         self._transport.set_protocol(following)
         following.data_received(data)

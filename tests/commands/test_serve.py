@@ -244,6 +244,11 @@ def test_a_host_may_be_a_name(tmp_path: Path) -> None:
         assert running.address("broker-a")[0] == "127.0.0.1"
 
 
+def test_a_key_without_its_certificate(tmp_path: Path) -> None:
+    key = str(tmp_path / "server.key")
+    assert refused(tmp_path / "store", "--tls-key", key).startswith(f"mqspec: {key}: a key without")
+
+
 def test_a_directory_that_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     assert "not a store" in refused(tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from importlib.resources import as_file, files
 from pathlib import Path
 
 from mqspec.broker import Broker
@@ -14,7 +13,7 @@ from mqspec.core.authentication import User
 from mqspec.core.metadata import BrokerConfig
 from mqspec.nameserver import NameServer
 from mqspec.store.message_store import StoreConfig
-from mqspec.tls import Tls, TlsMode, client_context, server_context
+from mqspec.tls import Tls, TlsMode, client_context
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
@@ -23,8 +22,7 @@ SMALL = StoreConfig(segment_size=1 << 20)
 
 
 def test_clients_with_a_password_over_tls(java_command: Sequence[str], tmp_path: Path) -> None:
-    with as_file(files("mqconform") / "data" / "loopback.pem") as certificate:
-        tls = Tls(TlsMode.ENFORCING, server_context(certificate))
+    tls = Tls(TlsMode.ENFORCING)
     config = BrokerConfig(authentication_enabled=True, users=(USER,))
 
     async def scene() -> None:

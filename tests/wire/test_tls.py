@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
-from importlib.resources import as_file, files
 from pathlib import Path
 
 import pytest
 
 from mqrules import UserError
-from mqspec.tls import HANDSHAKE, Tls, TlsMode, client_context, server_context
+from mqspec.tls import HANDSHAKE, Tls, TlsMode, client_context, self_signed, server_context
 from mqspec.transport import Connection, ConnectionLostError, Server, connect, serve
 from mqspec.wire.codec import RemotingCommand
 
@@ -21,9 +20,10 @@ PERMISSIVE, ENFORCING, DISABLED = TlsMode.PERMISSIVE, TlsMode.ENFORCING, TlsMode
 
 
 @pytest.fixture
-def certificate() -> Path:
-    with as_file(files("mqconform") / "data" / "loopback.pem") as path:
-        return path
+def certificate(tmp_path: Path) -> Path:
+    path = tmp_path / "server.pem"
+    path.write_bytes(self_signed())
+    return path
 
 
 def run(tls: Tls, scene: Callable[[Server], Awaitable[None]], idle_ms: int = 0) -> None:
@@ -77,7 +77,7 @@ def test_long_frames_and_many(certificate: Path) -> None:
         while server.connections:
             await asyncio.sleep(0)
 
-    run(Tls(context=server_context(certificate)), scene)
+    run(Tls(given=server_context(certificate)), scene)
 
 
 def test_a_client_that_trusts_nobody_is_not_served(certificate: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_client_that_trusts_nobody_is_not_served(certificate: Path) -> None:
         assert not await echoed(server, strict)
         assert await echoed(server, None)
 
-    run(Tls(context=server_context(certificate)), scene)
+    run(Tls(given=server_context(certificate)), scene)
 
 
 def test_a_server_may_ask_for_certificates(certificate: Path) -> None:
@@ -96,13 +96,11 @@ def test_a_server_may_ask_for_certificates(certificate: Path) -> None:
         assert await echoed(server, known)
         assert not await echoed(server, client_context())
 
-    run(Tls(context=server_context(certificate, trusted=certificate)), scene)
+    run(Tls(given=server_context(certificate, trusted=certificate)), scene)
 
 
-@pytest.mark.parametrize("has_certificate", [True, False])
-def test_garbage_after_the_first_byte_closes_its_connection(
-    certificate: Path, has_certificate: bool
-) -> None:
+@pytest.mark.parametrize("mode", [PERMISSIVE, DISABLED])
+def test_garbage_after_the_first_byte_closes_its_connection(mode: TlsMode) -> None:
     async def scene(server: Server) -> None:
         reader, writer = await asyncio.open_connection(HOST, server.port)
         writer.write(bytes([HANDSHAKE]) + b"hello, I am no handshake")
@@ -111,7 +109,15 @@ def test_garbage_after_the_first_byte_closes_its_connection(
         writer.close()
         assert await echoed(server, None)
 
-    run(Tls(context=server_context(certificate) if has_certificate else None), scene)
+    run(Tls(mode), scene)
+
+
+def test_without_a_certificate_a_server_signs_one(certificate: Path) -> None:
+    async def scene(server: Server) -> None:
+        assert await echoed(server, client_context())
+        assert not await echoed(server, client_context(certificate))  # another, of the same name
+
+    run(Tls(), scene)
 
 
 def test_who_says_nothing_is_closed(certificate: Path) -> None:
@@ -122,7 +128,7 @@ def test_who_says_nothing_is_closed(certificate: Path) -> None:
         assert await silent.read() == b""
         assert await half_greeted.read() == b""
 
-    run(Tls(context=server_context(certificate)), scene, idle_ms=50)
+    run(Tls(given=server_context(certificate)), scene, idle_ms=50)
 
 
 def test_a_certificate_that_is_none(tmp_path: Path) -> None:
@@ -131,3 +137,7 @@ def test_a_certificate_that_is_none(tmp_path: Path) -> None:
     for wrong in (path, tmp_path / "missing.pem"):
         with pytest.raises(UserError, match="not a certificate with its key"):
             server_context(wrong)
+        with pytest.raises(UserError, match="no certificates"):
+            server_context(trusted=wrong)
+    with pytest.raises(UserError, match="a key without its certificate"):
+        server_context(key=path)

@@ -15,6 +15,7 @@ import difflib
 import json
 import signal
 import socket
+import ssl
 import sys
 import tomllib
 from collections import ChainMap
@@ -60,7 +61,7 @@ class ServeConfig:
     log_format: LogFormat = LogFormat.TEXT
     trace: Path | None = None  # a file, for what they do, step by step
     tls_mode: TlsMode = TlsMode.PERMISSIVE
-    tls_certificate: Path | None = None  # a PEM file
+    tls_certificate: Path | None = None  # a PEM file; without it a self-signed one
     tls_key: Path | None = None  # where it is not in the certificate's file
     tls_trusted: Path | None = None  # clients must have a certificate that these signed
 
@@ -158,18 +159,18 @@ def run(args: argparse.Namespace) -> int:
         nameserver_config=settings.section(NamesrvConfig),
         broker_config=settings.section(BrokerConfig),
         store_config=settings.section(StoreConfig),
-        tls=Tls(
-            serve.tls_mode,
-            server_context(serve.tls_certificate, serve.tls_key, serve.tls_trusted)
-            if serve.tls_certificate
-            else None,
-        ),
+        tls=Tls(serve.tls_mode, _context(serve)),
         trace=Trace(serve.trace) if serve.trace else None,
     )
     start_logging(serve.log_level, serve.log_format)
     with asyncio.Runner(loop_factory=_loop) as runner:
         runner.run(_serve(config, serve.metrics_port))
     return 0
+
+
+def _context(serve: ServeConfig) -> ssl.SSLContext | None:
+    files = serve.tls_certificate, serve.tls_key, serve.tls_trusted
+    return server_context(*files) if any(files) else None
 
 
 def _loop() -> asyncio.AbstractEventLoop:
