@@ -147,6 +147,12 @@ def test_a_changed_invisible_time_never_meets_the_old_checkpoint(now_ms: int) ->
     assert changed.check_point.revive_time >= now_ms + 500
 
 
+def test_a_message_is_hidden_for_no_longer_than_a_timer_message_waits() -> None:
+    config = BrokerConfig(timer_max_delay_sec=60)
+    assert not pop.is_too_long(config, 61_000)
+    assert pop.is_too_long(config, 61_001)
+
+
 def test_the_revive_log_is_read_again_from_its_first_open_checkpoint() -> None:
     later = PopCheckPoint(KEY._replace(start_offset=3), 100, (3,))
     state = read(AckMsg(KEY, 0, (0,)), CHECK_POINT, later, AckMsg(KEY, 0, (0, 1)))

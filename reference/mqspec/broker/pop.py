@@ -43,6 +43,7 @@ from mqspec.core.pop import (
     check_pop,
     check_topic_and_group,
     init_offset,
+    is_too_long,
     places,
     pop_message,
     retry_message,
@@ -430,7 +431,9 @@ def change_message_invisible_time(
         fields = _change_orderly(broker, event)
         return request.response(ResponseCode.SUCCESS, NOT_SET, fields)
     check_point, ack_of_old = change_invisible_time(event, clock_ms())
-    if not append_to_revive_log(broker, handle.revive_qid, check_point, event):
+    if is_too_long(broker.config, invisible_time) or not append_to_revive_log(
+        broker, handle.revive_qid, check_point, event
+    ):
         return request.response(ResponseCode.SYSTEM_ERROR, NOT_SET, _NO_POP)
     append_to_revive_log(broker, handle.revive_qid, ack_of_old)
     fields = {

@@ -39,6 +39,7 @@ from mqspec.core.offset_commit import OffsetKey, OffsetState
 from mqspec.core.record import Host, Record, decode_properties, encode_properties
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.revive_log import (
+    ACK_TIME_INTERVAL_MS,
     REVIVE_GROUP,
     AckMsg,
     CheckPointKey,
@@ -312,6 +313,12 @@ def change_invisible_time(event: ChangeInvisibleTime, now_ms: int) -> tuple[PopC
     )
     ack = ack_message(event.topic, event.group, event.queue_id, (event.offset,), event.handle)
     return PopCheckPoint(new, event.invisible_time, (event.offset,)), ack
+
+
+def is_too_long(config: BrokerConfig, invisible_time: int) -> bool:
+    """Whether 5.3.3 refuses to change the invisible time of a message to this, in ms: its new
+    checkpoint would wait for longer than a message may (POP-043)."""
+    return invisible_time - ACK_TIME_INTERVAL_MS > 1000 * config.timer_max_delay_sec
 
 
 def consume_revive_message(
