@@ -87,7 +87,7 @@ def _named(file: Path, what: str) -> Iterator[None]:
         raise UserError(str(file), f"{what}: {error}", "give PEM files") from None
 
 
-def self_signed(name: str = "localhost") -> bytes:
+def self_signed() -> bytes:
     """A key and the certificate for it, which no other vouches for, as PEM."""
     # Here, since few who start a server or a client need it.
     from cryptography import x509
@@ -95,7 +95,7 @@ def self_signed(name: str = "localhost") -> bytes:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     today = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder(subject, subject, key.public_key())
