@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,8 +14,10 @@ from peer import SMALL, Peer, meet, running
 
 from mqspec.broker import transactions
 from mqspec.cluster import Cluster
+from mqspec.core.log import PutStatus
 from mqspec.core.metadata import BrokerConfig
 from mqspec.service import clock_ms
+from mqspec.store.message_store import PutResult
 from mqspec.store.timer_check import TimerCheck, write_timer_check
 from mqspec.transport import ConnectionLostError
 from mqspec.wire.bodies import decode_messages
@@ -168,6 +171,54 @@ def test_a_timer_message_that_no_wheel_had_is_delivered(
             await peer.send("Probe", i="TIMER_DELAY_MS\x01300\x02")
             await until(lambda: stored(cluster, "Probe") == 1)
             assert stored(cluster, "T") == delivered
+
+    asyncio.run(scenario())
+
+
+async def send_for_one_second(peer: Peer, count: int) -> None:
+    """Messages for one topic and one time."""
+    properties = f"TIMER_DELIVER_MS\x01{clock_ms() + 1000}\x02"
+    await asyncio.gather(*(peer.send("T", i=properties) for _ in range(count)))
+
+
+def test_others_get_their_turn_while_a_second_is_delivered(tmp_path: Path) -> None:
+    """And a clean stop meanwhile delivers the rest of it, all once."""
+    store, count = tmp_path / "store", 300
+
+    async def scenario() -> None:
+        async with running(store) as cluster:
+            await send_for_one_second(await meet(cluster.brokers[0].address), count)
+            async with asyncio.timeout(DEADLINE_S):
+                while not stored(cluster, "T"):
+                    await asyncio.sleep(0)
+            assert stored(cluster, "T") < count
+        async with running(store) as cluster:
+            peer = await meet(cluster.brokers[0].address)
+            await peer.send("Probe", i="TIMER_DELAY_MS\x01300\x02")
+            await until(lambda: stored(cluster, "Probe") == 1)
+            assert stored(cluster, "T") == count
+
+    asyncio.run(scenario())
+
+
+def test_where_a_put_fails_the_rest_of_a_second_is_delivered_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 150
+
+    async def scenario() -> None:
+        async with running(tmp_path) as cluster:
+            broker = cluster.brokers[0]
+            await send_for_one_second(await meet(broker.address), count)
+            puts, refused = itertools.count(), PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
+            put = broker.put
+            monkeypatch.setattr(
+                broker, "put", lambda copy: refused if next(puts) in (7, 120) else put(copy)
+            )
+            await until(lambda: stored(cluster, "T") >= count)
+            assert next(puts) == count + 2
+            await asyncio.sleep(0.3)  # three looks at the wheel
+            assert stored(cluster, "T") == count
 
     asyncio.run(scenario())
 

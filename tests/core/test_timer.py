@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -18,15 +18,16 @@ from mqspec.core.timer import (
     TIMER_TOPIC,
     Recall,
     TimerState,
+    Waiting,
+    break_off,
     delivered_before,
-    delivered_copies,
+    delivered_copy,
     dequeue,
     enqueue,
     first_waiting,
     recall_handle,
     recall_message,
     recalled_key,
-    recover,
     schedule_timer,
 )
 
@@ -102,29 +103,41 @@ def test_a_broker_may_have_no_wheel() -> None:
     assert schedule_timer(config, message(), NOW_MS) == message()
 
 
-def turn(state: TimerState, now_ms: int) -> list[tuple[int, ...]]:
-    """All that comes out of the wheel by a time."""
+def take_in(state: TimerState, messages: Iterable[Record | None]) -> TimerState:
+    """The state, with messages of the timer queue in the wheel."""
+    for offset, each in enumerate(messages, state.queue_offset):
+        apply(state, enqueue(state, offset, each).changes)
+    return state
+
+
+def turn(state: TimerState, now_ms: int) -> list[list[int]]:
+    """The queue offsets of all that comes out of the wheel by a time, by slot."""
     found = []
     while (step := dequeue(state, now_ms)).changes:
         apply(state, step.changes)
-        found += [step.result] if step.result else []
+        found += [step.result.queue_offsets] if step.result else []
     return found
 
 
+def delivered(messages: Sequence[Record], now_ms: int = 9) -> list[bytes]:
+    """The properties of what is delivered of messages of one slot."""
+    due = dequeue(take_in(TimerState(), messages), SECOND_MS + 60_000).result
+    copies = (delivered_copy(messages[each], due.deleted, now_ms) for each in due.queue_offsets)
+    return [copy.properties for copy in copies if copy]
+
+
 def test_nothing_leaves_the_wheel_early() -> None:
-    state = TimerState(SECOND_MS)
-    for offset, delay_ms in enumerate((3000, 2000, 2400)):
-        waits = scheduled(TIMER_DELAY_MS=delay_ms)
-        apply(state, enqueue(state, offset, waits).changes)
+    waits = [scheduled(TIMER_DELAY_MS=delay_ms) for delay_ms in (3000, 2000, 2400)]
+    state = take_in(TimerState(SECOND_MS), waits)
     assert state.queue_offset == 3
     assert turn(state, SECOND_MS + 2999) == []
-    assert turn(state, SECOND_MS + 3000) == [(1, 2)]
-    assert turn(state, SECOND_MS + 9000) == [(0,)]
+    assert turn(state, SECOND_MS + 3000) == [[1, 2]]
+    assert turn(state, SECOND_MS + 9000) == [[0]]
     assert state == TimerState(SECOND_MS + 9000, 3)
 
 
 def test_a_look_at_a_full_wheel_touches_few_slots() -> None:
-    class Wheel(dict[int, tuple[int, ...]]):
+    class Wheel(dict[int, Waiting]):
         looks = 0
 
         def __contains__(self, slot: object) -> bool:
@@ -134,11 +147,34 @@ def test_a_look_at_a_full_wheel_touches_few_slots() -> None:
         def __iter__(self) -> Iterator[int]:
             raise AssertionError("the whole wheel is gone through")
 
-    wheel = Wheel(dict.fromkeys(range(SECOND_MS, SECOND_MS + MAX_MS, 1000), (0,)))
+    waiting = Waiting(0, "", 0, None)
+    wheel = Wheel(dict.fromkeys(range(SECOND_MS, SECOND_MS + MAX_MS, 1000), waiting))
     state = TimerState(SECOND_MS, wheel=wheel, next_slot=SECOND_MS)
     looks = range(SECOND_MS, SECOND_MS + 5000, 100)
-    assert [slot for now_ms in looks for slot in turn(state, now_ms)] == [(0,)] * 4
+    assert [slot for now_ms in looks for slot in turn(state, now_ms)] == [[0]] * 4
     assert Wheel.looks < 100
+
+
+def test_a_full_slot_is_not_copied_for_one_more_message() -> None:
+    waits = scheduled(TIMER_DELAY_SEC=3)
+    state = take_in(TimerState(), [waits] * 1000)
+    (before,) = state.wheel.values()
+    (after,) = take_in(state, [waits]).wheel.values()
+    assert after.before is before
+    assert turn(state, SECOND_MS + 60_000) == [list(range(1001))]
+
+
+def test_a_slot_that_is_broken_off_is_gone_on_with() -> None:
+    waits = [scheduled(TIMER_DELAY_SEC=3, UNIQ_KEY=key) for key in "abcd"]
+    delete = scheduled(TIMER_DELAY_SEC=3, TIMER_DEL_UNIQKEY="T+d")
+    state = take_in(TimerState(SECOND_MS + 9000), [delete, *waits])
+    due = dequeue(state, SECOND_MS + 60_000).result
+    assert due.queue_offsets == [1, 2, 3, 4]
+    apply(state, break_off(state, due.slot, 3).changes)
+    assert delivered_before(state) == due.slot
+    left = dequeue(state, SECOND_MS + 60_000).result
+    assert left == due._replace(queue_offsets=[3, 4])
+    assert left.deleted == {"T+d"}
 
 
 def test_a_time_within_a_second_is_that_second_s() -> None:
@@ -146,57 +182,59 @@ def test_a_time_within_a_second_is_that_second_s() -> None:
     waits = structs.replace(
         message(), properties=f"TIMER_OUT_MS\x01{SECOND_MS + 2700}\x02".encode()
     )
-    apply(state, enqueue(state, 0, waits).changes)
+    take_in(state, [waits])
     assert turn(state, SECOND_MS + 2999) == []
-    assert turn(state, SECOND_MS + 3000) == [(0,)]
+    assert turn(state, SECOND_MS + 3000) == [[0]]
 
 
 def test_a_clock_that_goes_back_hides_nothing() -> None:
-    state = TimerState(SECOND_MS + 60_000)
-    apply(state, enqueue(state, 0, scheduled(TIMER_DELAY_SEC=3)).changes)
-    assert turn(state, SECOND_MS + 61_000) == [(0,)]
+    state = take_in(TimerState(SECOND_MS + 60_000), [scheduled(TIMER_DELAY_SEC=3)])
+    assert turn(state, SECOND_MS + 61_000) == [[0]]
 
 
 def test_what_is_no_timer_message_is_passed_over() -> None:
-    state = TimerState()
-    for offset, passed in enumerate((None, message(), message(TIMER_OUT_MS="x"))):
-        apply(state, enqueue(state, offset, passed).changes)
-    assert state == TimerState(0, 3)
+    passed = [None, message(), message(TIMER_OUT_MS="x")]
+    assert take_in(TimerState(), passed) == TimerState(0, 3)
 
 
 def test_after_a_restart_the_wheel_has_what_was_not_delivered() -> None:
     waits = [scheduled(TIMER_DELAY_SEC=seconds) for seconds in (1, 5, 5)]
-    messages = [*enumerate(waits), (3, None)]
-    state = recover(messages, SECOND_MS + 5000, 4)
-    assert state == TimerState(SECOND_MS + 5000, 4, {SECOND_MS + 5000: (1, 2)})
-    assert recover(messages, 0, 4).wheel.keys() == {SECOND_MS + 1000, SECOND_MS + 5000}
+    state = take_in(TimerState(SECOND_MS + 5000, taken_before=4), [*waits, None])
     assert first_waiting(state, 0) == 1
     assert first_waiting(state, 2) == 2
     assert first_waiting(state, 3) == 4
+    assert turn(state, SECOND_MS + 60_000) == [[1, 2]]
+    assert turn(take_in(TimerState(), waits), SECOND_MS + 60_000) == [[0], [1, 2]]
+
+
+def test_nothing_leaves_the_wheel_before_it_is_filled_again() -> None:
+    waits = [scheduled(TIMER_DELAY_SEC=seconds) for seconds in (1, 1)]
+    state = take_in(TimerState(SECOND_MS, taken_before=2), waits[:1])
+    assert turn(state, SECOND_MS + 60_000) == []
+    assert turn(take_in(state, waits[1:]), SECOND_MS + 60_000) == [[0, 1]]
 
 
 def test_what_no_wheel_had_waits_after_a_restart_however_early_it_is_due() -> None:
     """It was stored, and the broker was killed before it took it in."""
     waits = [scheduled(TIMER_DELAY_SEC=seconds) for seconds in (1, 1, 9)]
-    state = recover(enumerate(waits), SECOND_MS + 5000, 1)
-    assert state.wheel == {SECOND_MS + 1000: (1,), SECOND_MS + 9000: (2,)}
+    state = take_in(TimerState(SECOND_MS + 5000, taken_before=1), waits)
     assert state.queue_offset == 3
-    assert turn(state, SECOND_MS + 5000) == [(1,)]
+    assert turn(state, SECOND_MS + 5000) == [[1]]
     assert state.read_time == SECOND_MS + 5000
+    assert turn(state, SECOND_MS + 60_000) == [[2]]
 
 
 def test_progress_stays_before_all_that_waits() -> None:
     state = TimerState(SECOND_MS + 8000)
-    assert delivered_before(state, None) == SECOND_MS + 8000
-    assert delivered_before(state, SECOND_MS + 7500) == SECOND_MS + 6000
-    apply(state, enqueue(state, 0, scheduled(TIMER_DELAY_SEC=3)).changes)  # visible only now
-    assert delivered_before(state, None) == SECOND_MS + 3000
+    assert delivered_before(state) == SECOND_MS + 8000
+    take_in(state, [scheduled(TIMER_DELAY_SEC=3)])  # visible only now
+    assert delivered_before(state) == SECOND_MS + 3000
 
 
 def test_what_is_delivered() -> None:
-    (copy,) = delivered_copies(
-        [structs.replace(scheduled(TIMER_DELAY_SEC=3), store_timestamp=5)], 9
-    )
+    waits = structs.replace(scheduled(TIMER_DELAY_SEC=3), store_timestamp=5)
+    copy = delivered_copy(waits, (), 9)
+    assert copy
     assert (copy.topic, copy.queue_id, copy.body, copy.flag) == ("T", 3, b"body", 7)
     found = decode_properties(copy.properties)
     assert (found["TIMER_ENQUEUE_MS"], found["TIMER_DEQUEUE_MS"]) == ("5", "9")
@@ -206,11 +244,9 @@ def test_what_is_delivered() -> None:
 def test_a_message_deletes_another_one_of_its_slot() -> None:
     one, two = (scheduled(TIMER_DELAY_SEC=3, UNIQ_KEY=key) for key in "ab")
     delete = scheduled(TIMER_DELAY_SEC=3, TIMER_DEL_UNIQKEY="T+a")
-    assert [copy.properties for copy in delivered_copies([one, two, delete], 9)] == [
-        copy.properties for copy in delivered_copies([two], 9)
-    ]
+    assert delivered([one, two, delete]) == delivered([delete, one, two]) == delivered([two])
     other = scheduled(TIMER_DELAY_SEC=3, TIMER_DEL_UNIQKEY="a")
-    assert len(delivered_copies([one, other], 9)) == 1
+    assert delivered([one, other]) == delivered([one])
 
 
 def test_a_recall_handle_names_the_message() -> None:
@@ -242,7 +278,7 @@ def test_a_recalled_message_is_not_delivered() -> None:
     assert isinstance(waits, Record)
     slots = {decode_properties(one.properties)["TIMER_OUT_MS"] for one in (gone, waits)}
     assert len(slots) == 1
-    assert delivered_copies([gone, waits], 9) == []
+    assert delivered([gone, waits]) == []
 
 
 def test_recalls_that_are_refused() -> None:

@@ -202,6 +202,7 @@ class Broker:
         """Leave the routes, answer nobody any more, and write everything to disk."""
         for clock in self._clocks:
             clock.cancel()
+        await asyncio.wait(self._clocks)
         await self._registrar.unregister()
         await self._go_away()
         await self._fast_server.close()
@@ -209,6 +210,7 @@ class Broker:
         self._persist_filters()
         await self._persist_offsets()
         await self._persist_delay()
+        await timers.deliver_slot(self)  # or what of it is delivered would be so again
         await self._persist_timers()
         transactions.write_ops(self)
         await self._group_commit.close()

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mqspec.broker.sending import born_host
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
 _ALWAYS: Final = {"MSG_REGION": REGION}  # in each answer to 370, refusals too
-_AT_A_TIME: Final = 100  # messages before others get their turn
+_AT_A_TIME: Final = 100  # messages, before others get their turn
 
 
 def recall_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
@@ -50,32 +51,54 @@ def recall_message(broker: Broker, connection: Connection, request: RemotingComm
 
 
 def load(broker: Broker) -> TimerState:
-    """Fill the wheel with what waits in the store."""
+    """Where the wheel is to go on. It is filled from the store while the broker serves."""
     first, end = broker.store.min_offset(TIMER_TOPIC, 0), broker.store.max_offset(TIMER_TOPIC, 0)
     check = read_timer_check(_path(broker))
     taken = min(check.master_timer_queue_offset, end)
-    return timer.recover(_messages(broker, range(first, end)), check.last_read_time, taken)
+    return TimerState(check.last_read_time, first, taken_before=taken)
 
 
 async def deliver(broker: Broker) -> None:
     """Take in what has come, and deliver what is due."""
+    while _take_in(broker):
+        await asyncio.sleep(0)
+    while await deliver_slot(broker):
+        await asyncio.sleep(0)
+
+
+async def deliver_slot(broker: Broker) -> bool:
+    """Deliver the first slot that is due. Returns whether there may be another one.
+
+    Where a put fails, and where it is cancelled, what is not delivered stays in the wheel.
+    """
     state = broker.timer
-    while _take_in(broker, _AT_A_TIME):
-        await asyncio.sleep(0)
-    while (step := timer.dequeue(state, clock_ms())).changes:
-        if not _deliver(broker, step.result or ()):
-            return
+    step = timer.dequeue(state, clock_ms())
+    due = step.result
+    waiting = deque(due.queue_offsets if due else ())
+    is_delivered = True
+    try:
+        while waiting and is_delivered:
+            # All are read before the first is put: to look at a queue is to dispatch what was put.
+            for message in [_message(broker, each) for each in islice(waiting, _AT_A_TIME)]:
+                copy = message and timer.delivered_copy(message, due.deleted, clock_ms())
+                is_delivered = copy is None or broker.put(copy).status in PUT_CODES
+                if not is_delivered:
+                    break
+                waiting.popleft()
+            await asyncio.sleep(0)
+    finally:
+        if waiting:
+            step = timer.break_off(state, due.slot, waiting[0])
         apply(state, step.changes)
-        await asyncio.sleep(0)
+    return bool(step.changes) and is_delivered
 
 
 def progress(broker: Broker) -> TimerCheck | None:
     """How far delivery has come; None where nothing is to be written. It may be persisted once
     the log is on disk as it is now: no delivery is, before the copy."""
-    _take_in(broker)
     state, old = broker.timer, read_timer_check(_path(broker))
-    read_time = timer.delivered_before(state, broker.store.undispatched_since)
-    if not state.queue_offset or read_time == old.last_read_time:
+    read_time = timer.delivered_before(state)
+    if not timer.is_filled(state) or not state.queue_offset or read_time == old.last_read_time:
         return None
     return old._replace(
         last_read_time=read_time,
@@ -90,28 +113,19 @@ def persist(broker: Broker, check: TimerCheck) -> None:
     write_timer_check(_path(broker), check)
 
 
-def _take_in(broker: Broker, count: int | None = None) -> bool:
-    """Take in what is visible, `count` messages at most. Returns whether there was any."""
+def _take_in(broker: Broker) -> bool:
+    """Take in some of what is visible. Returns whether there was any."""
     state, end = broker.timer, broker.store.max_offset(TIMER_TOPIC, 0)
     first = state.queue_offset
-    last = end if count is None else min(end, first + count)
-    for offset, message in _messages(broker, range(first, last)):
-        apply(state, timer.enqueue(state, offset, message).changes)
-    return first < last
+    for offset in range(first, min(end, first + _AT_A_TIME)):
+        apply(state, timer.enqueue(state, offset, _message(broker, offset)).changes)
+    return first < end
 
 
-def _deliver(broker: Broker, offsets: Iterable[int]) -> bool:
-    """Whether all messages of a slot are delivered."""
-    found = [message for _, message in _messages(broker, offsets) if message]
-    return all(
-        broker.put(copy).status in PUT_CODES for copy in timer.delivered_copies(found, clock_ms())
-    )
-
-
-def _messages(broker: Broker, offsets: Iterable[int]) -> Iterator[tuple[int, Record | None]]:
-    for offset in offsets:
-        for unit in broker.store.units(TIMER_TOPIC, 0, offset, 1):
-            yield offset, broker.store.look_message_by_offset(unit.position)
+def _message(broker: Broker, offset: int) -> Record | None:
+    for unit in broker.store.units(TIMER_TOPIC, 0, offset, 1):
+        return broker.store.look_message_by_offset(unit.position)
+    return None
 
 
 def _path(broker: Broker) -> Path:

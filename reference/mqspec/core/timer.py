@@ -5,10 +5,10 @@ beside it. The wheel has a slot for each second, with the messages that are due 
 second has passed they are copied to their real topics. So nothing comes early, and most comes
 up to a second late (TIMER-002).
 
-Apache 5.3.3 keeps its wheel in files of its own. Here it is in memory, and filled from the
-timer topic at each start: all that has to be on disk is up to which second messages have been
-delivered, and up to which offset of the timer queue they have been taken in. A broker that is
-killed delivers again what it delivered since that was written.
+Apache 5.3.3 keeps its wheel in files of its own. Here it is in memory, and filled again from
+the timer topic after each start, before anything leaves it: all that has to be on disk is up to
+which second messages have been delivered, and up to which offset of the timer queue they have
+been taken in. A broker that is killed delivers again what it delivered since that was written.
 
 A store goes both ways with messages that wait (TIMER-012, TIMER-013). Of Apache's files only
 that progress is read: what it took in lies in the timer topic too. Apache has no wheel of ours:
@@ -23,7 +23,7 @@ answered and stored.
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -54,15 +54,34 @@ _RECALL_BODY = b"0"
 _MARK: Final = b"TIMER_D"  # in the names of all three properties that ask for a time
 
 
+class Waiting(NamedTuple):
+    """A message in a slot, and with it those that came into the slot before: so one more costs
+    the same in a slot of a million. The timer log of 5.3.3 links them the same way."""
+
+    queue_offset: int
+    deletes: str  # the message that it takes out of the slot; "": it is to be delivered itself
+    first: int  # the least queue offset in the slot
+    before: Waiting | None
+
+
+class Due(NamedTuple):
+    """A slot whose second has passed."""
+
+    slot: int
+    queue_offsets: list[int]  # of the messages to deliver, ascending
+    deleted: frozenset[str]  # messages that are not to be delivered
+
+
 @dataclass(slots=True)
 class TimerState:
     """The wheel; the messages are in the log. Slots are named by the time, ms, at which their
     second begins."""
 
     read_time: int = 0  # slots before it are delivered, but for those in the wheel
-    queue_offset: int = 0  # messages of the timer queue before it are in the wheel
-    wheel: dict[int, tuple[int, ...]] = field(default_factory=dict)  # slot: queue offsets
+    queue_offset: int = 0  # messages of the timer queue before it are in the wheel, or delivered
+    wheel: dict[int, Waiting] = field(default_factory=dict)  # the newest message of each slot
     next_slot: int = field(default=0, compare=False)  # a bound: no slot before it has a message
+    taken_before: int = 0  # what `queue_offset` was before the start
 
 
 class Recall(NamedTuple):
@@ -158,18 +177,27 @@ def recalled_key(recall_handle: str) -> str:
 
 
 def enqueue(state: TimerState, queue_offset: int, message: Record | None) -> Step:
-    """A message of the timer queue enters the wheel; None: it is no more."""
+    """A message of the timer queue enters the wheel; None: it is no more. Of those that were in
+    the wheel before the start, only they do whose slots had not been reached; of the others all
+    do, however early they are due."""
     taken = Change("queue_offset", None, queue_offset + 1)
-    out_ms = _out_ms(message)
-    if out_ms is None:
+    properties = decode_properties(message.properties) if message else {}
+    out_ms = properties.get(OUT_MS, "")
+    if not out_ms.isdecimal():
         return Step((taken,))
-    entered = Change("wheel", out_ms, (*state.wheel.get(out_ms, ()), queue_offset))
-    return Step((taken, entered, Change("next_slot", None, min(state.next_slot, out_ms))))
+    slot = int(out_ms) // PRECISION_MS * PRECISION_MS
+    if queue_offset < state.taken_before and slot < state.read_time:
+        return Step((taken,))
+    waiting = _added(state.wheel.get(slot), queue_offset, properties.get(DELETE_KEY, ""))
+    bound = min(state.next_slot, slot)
+    return Step((taken, Change("wheel", slot, waiting), Change("next_slot", None, bound)))
 
 
 def dequeue(state: TimerState, now_ms: int) -> Step:
     """The first slot, if its second has passed. The changes are applied when its messages have
-    been delivered. Result: the queue offsets in it; None: nothing is due."""
+    been delivered. Result: a Due; None: nothing is due."""
+    if not is_filled(state):
+        return Step()
     this_second = now_ms // PRECISION_MS * PRECISION_MS
     slot = _first_slot(state, this_second)
     if slot == this_second:
@@ -183,24 +211,20 @@ def dequeue(state: TimerState, now_ms: int) -> Step:
         Change("read_time", None, max(state.read_time, slot + PRECISION_MS)),
         Change("next_slot", None, slot + PRECISION_MS),
     )
-    return Step(changes, result=state.wheel[slot])
+    waiting = _oldest_first(state.wheel[slot])
+    offsets = [each.queue_offset for each in waiting if not each.deletes]
+    deleted = frozenset(each.deletes for each in waiting if each.deletes)
+    return Step(changes, result=Due(slot, offsets, deleted))
 
 
-def recover(
-    messages: Iterable[tuple[int, Record | None]], read_time: int, queue_offset: int
-) -> TimerState:
-    """The state after a restart, which has the progress of before: of the messages in the timer
-    queue before `queue_offset`, those wait whose slots had not been reached; and all behind it,
-    which no wheel had, however early they are due."""
-    state = TimerState(read_time, queue_offset)
-    for offset, message in messages:
-        out_ms = _out_ms(message)
-        if out_ms is None or (offset < queue_offset and out_ms < read_time):
-            continue
-        state.wheel[out_ms] = (*state.wheel.get(out_ms, ()), offset)
-        state.queue_offset = max(state.queue_offset, offset + 1)
-    state.next_slot = min(state.wheel, default=0)
-    return state
+def break_off(state: TimerState, slot: int, queue_offset: int) -> Step:
+    """Of a slot only the messages before an offset could be delivered: the others stay, and what
+    takes messages out."""
+    left = None
+    for each in _oldest_first(state.wheel[slot]):
+        if each.deletes or each.queue_offset >= queue_offset:
+            left = _added(left, each.queue_offset, each.deletes)
+    return Step((Change("wheel", slot, left),))
 
 
 # Queries
@@ -211,34 +235,43 @@ def slot_of(deliver_at: int) -> int:
     return (deliver_at - 1) // PRECISION_MS * PRECISION_MS
 
 
-def delivered_before(state: TimerState, stored_ms: int | None) -> int:
-    """The slots before it are delivered, and no message comes into one of them: not one that is
-    stored and not visible yet, the first of them at `stored_ms`. When that one is due was
-    reckoned a moment before."""
-    coming = [] if stored_ms is None else [slot_of(stored_ms) - PRECISION_MS]
-    return min((*coming, _first_slot(state, state.read_time)))
+def is_filled(state: TimerState) -> bool:
+    """Whether the wheel has all that it had before the start."""
+    return state.queue_offset >= state.taken_before
+
+
+def delivered_before(state: TimerState) -> int:
+    """The slots before it are delivered: of all that was taken in, nothing waits in them."""
+    return _first_slot(state, state.read_time)
 
 
 def first_waiting(state: TimerState, since: int) -> int:
     """The first offset from `since` on whose message waits; the end of what was taken in where
     none does."""
-    waiting = (offset for slot in state.wheel.values() for offset in slot if offset >= since)
+    firsts = (
+        # Seldom less: then the store was Apache's, whose timer log has what lies before.
+        (each.first,) if each.first >= since else (one.queue_offset for one in _newest_first(each))
+        for each in state.wheel.values()
+    )
+    waiting = (offset for offsets in firsts for offset in offsets if offset >= since)
     return min(waiting, default=state.queue_offset)
 
 
-def delivered_copies(messages: Iterable[Record], now_ms: int) -> list[Record]:
-    """What is put into the real topics of the messages of one slot. A message that names another
-    one, as its topic, a plus and its UNIQ_KEY, takes that out of its slot, and is not delivered
-    itself (TIMER-006)."""
-    found = [(message, decode_properties(message.properties)) for message in messages]
-    deleted = {properties[DELETE_KEY] for _, properties in found if DELETE_KEY in properties}
-    return [
-        _delivered(message, properties, now_ms)
-        for message, properties in found
-        if DELETE_KEY not in properties
-        and REAL_TOPIC in properties
-        and f"{properties[REAL_TOPIC]}+{properties.get(_UNIQUE_KEY)}" not in deleted
-    ]
+def delivered_copy(message: Record, deleted: Container[str], now_ms: int) -> Record | None:
+    """What is put into the real topic of a message whose second has passed; None: it has none, or
+    another message of the slot took it out, which names it by its topic, a plus and its UNIQ_KEY
+    (TIMER-006)."""
+    properties = decode_properties(message.properties)
+    topic = properties.get(REAL_TOPIC)
+    if topic is None or f"{topic}+{properties.get(_UNIQUE_KEY)}" in deleted:
+        return None
+    properties |= {ENQUEUE_MS: str(message.store_timestamp), DEQUEUE_MS: str(now_ms)}
+    return structs.replace(
+        message,
+        topic=topic,
+        queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
+        properties=_encoded(properties),
+    )
 
 
 def recall_handle(broker: BrokerName, message: Record) -> str | None:
@@ -278,6 +311,20 @@ def _deliver_at(properties: Mapping[str, str], now_ms: int) -> int | None:
     return int(properties[DELIVER_MS]) if DELIVER_MS in properties else None
 
 
+def _added(before: Waiting | None, queue_offset: int, deletes: str) -> Waiting:
+    return Waiting(queue_offset, deletes, before.first if before else queue_offset, before)
+
+
+def _newest_first(waiting: Waiting | None) -> Iterator[Waiting]:
+    while waiting:
+        yield waiting
+        waiting = waiting.before
+
+
+def _oldest_first(waiting: Waiting) -> list[Waiting]:
+    return list(_newest_first(waiting))[::-1]
+
+
 def _first_slot(state: TimerState, before: int) -> int:
     """The first slot with a message, of those before a second; that second where there is none.
     Slots are tried one by one, as few are: a wheel may have one for each second of three days."""
@@ -285,21 +332,6 @@ def _first_slot(state: TimerState, before: int) -> int:
     if len(slots) > len(state.wheel):
         return min((before, *state.wheel))
     return next((slot for slot in slots if slot in state.wheel), before)
-
-
-def _out_ms(message: Record | None) -> int | None:
-    text = decode_properties(message.properties).get(OUT_MS, "") if message else ""
-    return int(text) // PRECISION_MS * PRECISION_MS if text.isdecimal() else None
-
-
-def _delivered(message: Record, properties: dict[str, str], now_ms: int) -> Record:
-    properties |= {ENQUEUE_MS: str(message.store_timestamp), DEQUEUE_MS: str(now_ms)}
-    return structs.replace(
-        message,
-        topic=properties[REAL_TOPIC],
-        queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
-        properties=_encoded(properties),
-    )
 
 
 def _encoded(properties: Mapping[str, str]) -> bytes:

@@ -329,11 +329,6 @@ class MessageStore:
         )
 
     @property
-    def undispatched_since(self) -> int | None:
-        """When the first message was stored, ms, that is not visible yet; None: all are."""
-        return self._pending[0].store_timestamp if self._pending else None
-
-    @property
     def undispatched_bytes(self) -> int:
         """How much of the log is not visible yet."""
         return self._state.commit_log.max - self._state.reput_from_offset
