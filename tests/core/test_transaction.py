@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 from msgspec import structs
@@ -203,7 +204,8 @@ def look(
     state = state or TransactionState()
     span = Span(min(halves, default=0), max(halves, default=-1) + 1)
     batch = state.op_batch
-    event = CheckRound(ops, state.op_offset, batch, span, halves.get, 3 * DAY_MS, NOW_MS)
+    named = frozenset(chain(*ops))
+    event = CheckRound(ops, named, state.op_offset, batch, span, halves.get, 3 * DAY_MS, NOW_MS)
     step = check(state, config, event)
     apply(state, step.changes)
     return step, state

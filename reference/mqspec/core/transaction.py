@@ -20,10 +20,10 @@ EndTransactionProcessor.java (5.3.3), and what 5.3.3 answered and stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain, takewhile
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -76,7 +76,8 @@ class EndTransaction:
 class CheckRound:
     """The halves are looked at."""
 
-    ops: Sequence[tuple[int, ...]]  # the halves that each op message names, of those not done
+    ops: Iterable[tuple[int, ...]]  # the halves that each op message names, of those not done
+    op_halves: Container[int]  # all that they name: many rounds may share it
     op_offset: int  # of the first of them
     noted: Sequence[int]  # halves that were ended, and are in no op message yet
     half_queue: Span  # the halves to look at
@@ -198,14 +199,18 @@ def check(state: TransactionState, config: BrokerConfig, event: CheckRound) -> S
     with an immunity of its own is appended again instead, and does not hold up the others.
     Result: whether the round came to the end of its halves.
     """
-    ended = frozenset(chain(event.noted, *event.ops))
+    noted = frozenset(event.noted)
+
+    def is_ended(offset: int) -> bool:
+        return offset in noted or offset in event.op_halves
+
     sends: list[Park | PutBack] = []
     first = max(state.half_offset, event.half_queue.min)
     half_offset = first
     while half_offset < event.half_queue.max:
-        half = None if half_offset in ended else event.half(half_offset)
+        half = None if is_ended(half_offset) else event.half(half_offset)
         if half is not None:
-            judged = _judge(config, event, half, ended)
+            judged = _judge(config, event, half, is_ended)
             if judged is _Young.YOUNG:
                 break
             if judged is not None:
@@ -259,7 +264,7 @@ class _Young(Enum):
 
 
 def _judge(
-    config: BrokerConfig, event: CheckRound, half: Record, ended: frozenset[int]
+    config: BrokerConfig, event: CheckRound, half: Record, is_ended: Callable[[int], bool]
 ) -> Park | PutBack | _Young | None:
     """What becomes of one half that is not ended; None: nothing."""
     properties = decode_properties(half.properties)
@@ -274,7 +279,7 @@ def _judge(
             return _Young.YOUNG
     elif age_ms < _immunity_ms(config, immunity_s):
         original = properties.setdefault(_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
-        if _number(original, -1) in ended:
+        if is_ended(_number(original, -1)):
             return None
         return PutBack(structs.replace(half, properties=_encoded(properties)), group, False)
     properties[_CHECK_TIMES] = str(times + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, ClassVar
 
 from msgspec import structs
@@ -132,8 +133,10 @@ class TransactionWorld(World):
         state = self.broker
         require(state.half_offset < len(self.halves))
         require(not self.ends_first or state.half_offset in self.sent_ends)
+        ops = tuple(map(transaction.ended_halves, self.ops[state.op_offset :]))
         event = CheckRound(
-            tuple(map(transaction.ended_halves, self.ops[state.op_offset :])),
+            ops,
+            frozenset(chain(*ops)),
             state.op_offset,
             state.op_batch,
             Span(0, state.half_offset + 1),
