@@ -31,6 +31,11 @@ def test_a_queue_has_one_holder_until_it_unlocks() -> None:
     assert lock(state, "Y", A) == {A}
 
 
+def test_a_queue_that_is_asked_for_twice_is_granted_once() -> None:
+    step = try_lock_batch(LockState(), LockBatch(GROUP, "X", (A, B, A)), 0, LIVE_MS)
+    assert step.result == (A, B)
+
+
 def test_a_lock_lives_sixty_seconds_after_it_was_renewed() -> None:
     state = LockState()
     lock(state, "X", A)

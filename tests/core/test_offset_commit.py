@@ -370,13 +370,15 @@ def test_a_reset_by_time_moves_all_queues_and_is_not_written() -> None:
 
 def test_offsets_go_with_their_topic_and_with_their_group() -> None:
     keys = [OffsetKey("T", "G", 0), OffsetKey("T", "H", 1), OffsetKey("U", "G", 0)]
-    state = OffsetState(dict.fromkeys(keys, 1), pull_offset_table=dict.fromkeys(keys, 2))
+    tables = (dict.fromkeys(keys, number) for number in (1, 2, 3))
+    state = OffsetState(*tables)
     assert which_group_by_topic(state, "T") == ["G", "H"]
     assert which_topic_by_consumer(state, "G") == ["T", "U"]
     apply(state, clean_offset_by_topic(state, "T").changes)
-    assert state == OffsetState({keys[2]: 1}, pull_offset_table={keys[2]: 2})
+    assert which_group_by_topic(state, "T") == []
+    assert state.offset_table == {keys[2]: 1}
     apply(state, clean_offset(state, "G").changes)
-    assert state == OffsetState()
+    assert state == OffsetState({}, {keys[1]: 2}, {keys[1]: 3})
 
 
 def test_members_are_told_a_time_but_forward_only_where_it_is_forced() -> None:

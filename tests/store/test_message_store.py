@@ -243,8 +243,10 @@ def test_a_filter_passes_over_messages(store: MessageStore) -> None:
         store.put(Record("T", tag.encode(), f"TAGS\x01{tag}\x02".encode()))
     wanted = tags_code("b")
     result = store.get("T", 0, 0, 1, lambda code: code == wanted)
-    assert (result.status, result.next_begin_offset) == (GetMessageStatus.FOUND, 3)
+    assert (result.status, result.next_begin_offset) == (GetMessageStatus.FOUND, 2)
     assert len(result.records) == 1
+    result = store.get("T", 0, 1, 3, lambda code: code != wanted)
+    assert (result.next_begin_offset, len(result.records)) == (4, 1)
 
 
 def test_arrivals_are_told_by_queue(store: MessageStore) -> None:

@@ -226,6 +226,42 @@ def test_how_far_a_group_has_come(scene: Scene) -> None:
     assert done(what).json()["topicList"] == [topic]
 
 
+@case("ADMIN-023", party="broker")
+def test_how_far_a_group_is_said_to_have_come(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for _ in range(3):
+        scene.send(topic)
+
+    def offsets() -> list[int]:
+        request = Request(requests.GET_CONSUME_STATS, {"consumerGroup": group, "topic": topic})
+        entry = by_queue(scene.broker.call(request))[0]
+        return [entry[name] for name in ("consumerOffset", "pullOffset")]
+
+    assert offsets() == [0, 0]
+    done(scene.broker.call(requests.pull(topic, group, count=2)))
+    assert offsets() == [0, 2]
+    done(scene.broker.call(requests.commit_offset(group, topic, 3)))
+    assert offsets() == [3, 3]
+    done(scene.broker.call(requests.commit_offset(group, topic, 1)))
+    assert offsets() == [1, 2]
+
+
+@case("ADMIN-024", party="broker")
+def test_who_subscribes_a_topic(scene: Scene) -> None:
+    topic, group, member = scene.topic(), scene.group(), scene.connect()
+    done(member.call(requests.heartbeat("one", group, [Subscription(topic)])))
+    who = scene.broker.call(Request(requests.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}))
+    assert done(who).json()["groupList"] == [group]
+
+
+@case("ADMIN-022", party="broker")
+def test_a_group_comes_to_be_when_somebody_leaves_it(scene: Scene) -> None:
+    group = scene.name("G")
+    done(scene.broker.call(requests.unregister("one", group)))
+    every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
+    assert group in every["subscriptionGroupTable"]
+
+
 @case("ADMIN-006", party="broker")
 def test_a_group_that_never_was(scene: Scene) -> None:
     request = Request(requests.GET_CONSUME_STATS, {"consumerGroup": scene.name("G")})

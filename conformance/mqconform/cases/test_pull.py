@@ -90,6 +90,18 @@ def test_a_pull_is_given_no_more_than_it_asks_for(scene: Scene, asked: int, give
     assert answer.number("nextBeginOffset") == given
 
 
+@case("PULL-016", party="broker", after=STORED)
+def test_a_pull_that_is_full_looks_no_further(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for tag in "abaab":
+        scene.send(topic, tag.encode(), tag=tag)
+    pull = requests.pull(topic, group, subscription="b", count=1)
+    answer = scene.broker.call(pull)
+    assert (bodies(answer), answer.number("nextBeginOffset")) == ([b"b"], 2)
+    answer = scene.broker.call(pull.having(queueOffset=2))
+    assert (bodies(answer), answer.number("nextBeginOffset")) == ([b"b"], 5)
+
+
 @case("PULL-005", party="broker", after=STORED)
 def test_a_pull_is_given_no_more_than_256_kib(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()

@@ -82,8 +82,13 @@ def _register_consumer(
 def unregister_client(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> RemotingCommand:
-    """35. Who leaves is decided by the connection, not by the id (GROUP-007)."""
+    """35. Who leaves is decided by the connection, not by the id (GROUP-007). A group that is not
+    known comes to be thereby (ADMIN-022)."""
     if consumer_group := request.ext_fields.get("consumerGroup"):
+        now_ms = clock_ms()
+        broker.carry_metadata(
+            find_subscription_group(broker.metadata, broker.config, consumer_group, now_ms)
+        )
         broker.carry_departure(group.unregister_consumer(broker.groups, consumer_group, connection))
     if producer_group := request.ext_fields.get("producerGroup"):
         broker.carry_groups(group.unregister_producer(broker.groups, producer_group, connection))

@@ -159,9 +159,10 @@ def _consume_stats(broker: Broker, group: Group, topics: Iterable[Topic] | None)
         topics = offset_commit.which_topic_by_consumer(broker.offsets, group)
     table: dict[MessageQueue, OffsetWrapper] = {}
     consume_tps = 0.0
+    members = broker.groups.consumer_table.get(group)
+    subscribed = members.subscription_table if members else {}
     for topic in topics:
-        member = broker.groups.consumer_table.get(group)
-        if member and topic not in member.subscription_table:
+        if subscribed and topic not in subscribed:
             continue  # it subscribed once and does not any more
         table |= dict(_progress(broker, group, topic))
         consume_tps += broker.stats.tps(StatsName.GROUP_GET_NUMS, f"{topic}@{group}").minute
@@ -173,13 +174,13 @@ def _progress(
 ) -> Iterator[tuple[MessageQueue, OffsetWrapper]]:
     for queue in _queues(broker, topic):
         key = OffsetKey(topic, group, queue.queue_id)
-        consumed = max(0, broker.offsets.offset_table.get(key, 0))
+        consumed = max(0, offset_commit.query_offset(broker.offsets, key))
         yield (
             queue,
             OffsetWrapper(
                 broker.store.max_offset(topic, queue.queue_id),
                 consumed,
-                max(0, broker.offsets.pull_offset_table.get(key, 0)),
+                max(consumed, broker.offsets.pull_offset_table.get(key, 0)),  # ADMIN-023
                 _stored_at(broker, queue, consumed - 1),
             ),
         )

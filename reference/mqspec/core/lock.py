@@ -54,7 +54,7 @@ def try_lock_batch(state: LockState, event: LockBatch, now_ms: int, max_live_tim
     """
     locks = dict(state.mq_lock_table.get(event.group, {}))
     granted = []
-    for mq in event.mq_set:
+    for mq in dict.fromkeys(event.mq_set):  # each once, also where it is asked for twice
         entry = locks.get(mq)
         if (
             entry is None

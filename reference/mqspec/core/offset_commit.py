@@ -447,7 +447,7 @@ def query_consumer_offset(
     unless the request forbids it: whatever the group's policy says, it starts at the beginning
     (OFFSET-013).
     """
-    stored = state.reset_offset_table.get(key, state.offset_table.get(key, NOT_FOUND))
+    stored = query_offset(state, key)
     if stored >= 0:
         return Answer(ResponseCode.SUCCESS, offset=stored)
     if not set_zero_if_not_found:
@@ -463,6 +463,12 @@ def query_consumer_offset(
     )
 
 
+def query_offset(state: OffsetState, key: OffsetKey) -> int:
+    """Where a group was moved to, until a pull has learned of it; else what is stored, or
+    NOT_FOUND."""
+    return state.reset_offset_table.get(key, state.offset_table.get(key, NOT_FOUND))
+
+
 def commit_pull_offset(state: OffsetState, key: OffsetKey, next_begin_offset: int) -> Step:
     """A group was told where its next pull begins; only administrators look at it."""
     return Step((Change("pull_offset_table", key, next_begin_offset),))
@@ -470,19 +476,22 @@ def commit_pull_offset(state: OffsetState, key: OffsetKey, next_begin_offset: in
 
 def clean_offset_by_topic(state: OffsetState, topic: Topic) -> Step:
     """The topic is deleted: no group has an offset of it any more (ADMIN-004)."""
-    return _clean(state, lambda key: key.topic == topic)
+    return _clean(state, ("offset_table",), lambda key: key.topic == topic)
 
 
 def clean_offset(state: OffsetState, group: Group) -> Step:
     """The group is deleted, and its offsets with it (ADMIN-009)."""
-    return _clean(state, lambda key: key.group == group)
+    tables = "offset_table", "reset_offset_table", "pull_offset_table"
+    return _clean(state, tables, lambda key: key.group == group)
 
 
-def _clean(state: OffsetState, is_meant: Callable[[OffsetKey], bool]) -> Step:
+def _clean(
+    state: OffsetState, tables: Sequence[str], is_meant: Callable[[OffsetKey], bool]
+) -> Step:
     return Step(
         tuple(
             Change(variable, key, REMOVED)
-            for variable in ("offset_table", "pull_offset_table")
+            for variable in tables
             for key in getattr(state, variable)
             if is_meant(key)
         )

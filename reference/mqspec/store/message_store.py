@@ -440,9 +440,9 @@ class MessageStore:
         scanned_max = max(log.MAX_FILTER_BYTES // UNIT_BYTES, max_count)
         count = min(maximum - offset, scanned_max)
         for position, size, code in self._consume_queues[queue].units(offset, count):
+            if log.is_batch_full(max_count, len(records), total, size):
+                break  # also where the filter would pass over the message (PULL-016)
             if tag_filter is None or tag_filter(code):
-                if log.is_batch_full(max_count, len(records), total, size):
-                    break
                 record = self._commit_log.read(position, size)
                 if record and (record_filter is None or record_filter(record)):
                     records.append(record)
