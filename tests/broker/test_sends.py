@@ -89,7 +89,7 @@ def test_each_send_is_answered_with_its_own_place(
 
 def test_one_that_is_refused_does_not_take_others_with_it(tmp_path: Path) -> None:
     async def scene(peer: Peer) -> None:
-        too_long = {"i": "p" * (PROPERTIES_BYTES_MAX + 1)}
+        too_long = {"i": "p\x01" + "p" * PROPERTIES_BYTES_MAX}
         answers = await burst(peer, (b"a", {}), (b"b", too_long), (b"c", {}))
         ok, illegal = ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL
         assert [answer.code for answer in answers] == [ok, illegal, ok]

@@ -17,7 +17,7 @@ from mqspec.core.publish import (
     stamped,
     with_unique_key,
 )
-from mqspec.core.record import BatchMessage, Record, SysFlag, decode_properties
+from mqspec.core.record import Batch, BatchMessage, Record, SysFlag, decode_properties
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
 
@@ -168,13 +168,27 @@ def test_a_stamp_counts_more_than_what_the_producer_says() -> None:
 
 def test_only_the_broker_makes_checkpoints() -> None:
     assert own_properties("A\x011\x02POP_CK\x01forged\x02") == "A\x011\x02"
-    assert own_properties("A\x011") == "A\x011"
-    own = [b"A\x01\xff\x02B\x012", b"POP_CK\x01forged\x02A\x011"]
+
+
+@pytest.mark.parametrize(
+    ("properties", "kept"),
+    [
+        ("A\x011\x02B\x012\x013\x02", "A\x011\x02B\x012\x013\x02"),
+        ("A\x02B\x01\x02\x01C\x02\x02D\x014\x02", "D\x014\x02"),
+        ("A\x011\x02B\x02A\x012\x02", "A\x012\x02"),
+        ("A\x011\x02B\x02C\x012\x013\x02", "A\x011\x02C\x012\x013\x02"),
+        ("", ""),
+    ],
+)
+def test_what_is_no_property_is_not_stored(properties: str, kept: str) -> None:
+    assert own_properties(properties) == kept
+
+
+def test_the_messages_of_a_batch_are_stored_as_they_came() -> None:
+    own = [b"A\x01\xff\x02B\x012", b"POP_CK\x01x\x02A\x011", b"A\x02"]
     messages = [BatchMessage(b"x", each, 7) for each in own]
     message = Record("T", b"".join(own), b"C\x013\x02")
-    stored = batched(message, messages)
-    assert stored.messages == [messages[0], BatchMessage(b"x", b"A\x011\x02", 7)]
-    assert (stored.shared, stored.beside) == (message, b"\x02C\x013\x02")
+    assert batched(message, messages) == Batch(message, messages, b"\x02C\x013\x02")
 
 
 @pytest.mark.parametrize("properties", ["", "TAGS\x01A", "TAGS\x01A\x02"])

@@ -8,8 +8,8 @@ from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import eventually
 from mqconform.fastjson import loads
-from mqconform.records import Record
-from mqconform.scene import Scene
+from mqconform.records import Record, parse_records
+from mqconform.scene import Scene, done
 from mqconform.stage import Restart
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
@@ -112,3 +112,16 @@ def test_how_far_delivery_came_is_written(scene: Scene) -> None:
     assert scene.max_offset(topic) == 1
     scene.restart(Restart.KILL)
     assert scene.max_offset(topic) == 1
+
+
+@case("DELAY-009", party="broker")
+@pytest.mark.parametrize("sys_flag", [4, 12])
+@pytest.mark.parametrize("properties", [{"DELAY": "18"}, {"TIMER_DELAY_SEC": "3600"}])
+def test_what_nobody_sees_does_not_wait(
+    scene: Scene, sys_flag: int, properties: dict[str, str]
+) -> None:
+    topic = scene.topic()
+    send = requests.send(topic, properties=properties).having(f=sys_flag)
+    position = int(done(scene.broker.call(send)).fields["msgId"][-16:], 16)
+    (record,) = parse_records(done(scene.broker.call(requests.view_message(position))).body)
+    assert (record.topic, record.sys_flag) == (topic, sys_flag)

@@ -13,7 +13,7 @@ from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import eventually
 from mqconform.requests import Request
-from mqconform.scene import Scene
+from mqconform.scene import Scene, done
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
 
@@ -324,4 +324,18 @@ def test_an_inner_batch_is_refused(scene: Scene, sys_flag: int, properties: dict
     topic = scene.topic()
     request = requests.send(topic, properties=properties).having(f=sys_flag)
     assert scene.broker.call(request).code == 13
+    if properties:
+        beside = requests.send_batch(topic, [b"x"]).having(i=request.fields["i"], f=sys_flag)
+        assert scene.broker.call(beside).code == 13
     assert scene.max_offset(topic) == 0
+
+
+@case("SEND-034", party="broker")
+def test_what_is_no_property_is_not_stored(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    given = "A\x02B\x01\x02\x01C\x02\x02KEYS\x011\x02KEYS\x012\x013"
+    done(scene.broker.call(requests.send(topic).having(i=given)))
+    done(scene.broker.call(requests.send_batch(topic, [b"x"]).having(i=given)))
+    for record in scene.read_all(topic, group):
+        assert not {"", "A", "B"} & record.properties.keys()
+        assert record.properties["KEYS"] == "2\x013"

@@ -76,6 +76,21 @@ def test_a_timer_message_comes_after_its_time(scene: Scene, properties: Mapping[
     assert record.properties.items() >= waits.properties.items()
 
 
+@case("TIMER-014", party="broker")
+def test_a_batch_waits(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    batch = requests.send_batch(topic, [b"one", b"two"])
+    asked = batch.having(i=requests.property_string({"TIMER_DELAY_MS": "1500"}))
+    waits = waiting(scene, scene.broker.call(asked))
+    assert (waits.topic, waits.properties["REAL_TOPIC"]) == (TIMER_TOPIC, topic)
+    assert eventually(lambda: scene.max_offset(topic) == 2)
+    for record in scene.read_all(topic, group):
+        assert record.store_timestamp >= waits.store_timestamp + 1499  # clocks are read apart
+    wrong = batch.having(i=requests.property_string({"TIMER_DELAY_MS": "soon"}))
+    assert scene.broker.call(wrong).code == 13
+    assert scene.max_offset(topic) == 2
+
+
 @case("TIMER-003", party="broker")
 @pytest.mark.parametrize(
     ("properties", "hours"),

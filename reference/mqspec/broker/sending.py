@@ -23,7 +23,7 @@ from mqspec.core.publish import (
     stamped,
     with_unique_key,
 )
-from mqspec.core.record import Host, Record, alone
+from mqspec.core.record import Host, Record, alone, find_property
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.service import Served, clock_ms
@@ -140,6 +140,8 @@ def _send(
     fields = {**STAMP, "queueId": str(queue_id)}
     if batch is None:
         properties, fields["transactionId"] = with_unique_key(properties, broker.next_unique_key)
+    elif key := find_property(properties, "UNIQ_KEY"):
+        fields["transactionId"] = key
     properties = stamped(properties, stamp_of(broker.config.cluster_name))
     message = Record(
         topic=send.topic,
@@ -153,17 +155,18 @@ def _send(
         store_host=broker.store_host,
         reconsume_times=header.reconsume_times,
     )
+    if send.topic.startswith(RETRY_TOPIC_PREFIX):  # not a batch
+        message = _retried(broker, RetrySend(message, maximum, request.version))
+    is_half = batch is None and transaction.is_prepared(message)
+    placed = transaction.prepare(message) if is_half else broker.schedule(message, now_ms)
+    if isinstance(placed, PutStatus):
+        return _refused(request, placed)
     if batch is not None:
-        stored = batched(message, batch)
+        stored = batched(placed, batch)
     else:
-        if send.topic.startswith(RETRY_TOPIC_PREFIX):
-            message = _retried(broker, RetrySend(message, maximum, request.version))
-        placed = _place(broker, message, now_ms)
-        if isinstance(placed, PutStatus):
-            return _refused(request, placed)
+        stored = alone(placed)
         if handle := timer.recall_handle(broker.config.broker_name, placed):
             fields["recallHandle"] = handle
-        stored = alone(placed)
     broker.sends.add(Checked(connection, request, stored, fields))
     return None
 
@@ -186,13 +189,6 @@ def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
 def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:
     refusal = PUT_REFUSALS[status]
     return request.response(refusal.code, refusal.remark, STAMP)
-
-
-def _place(broker: Broker, message: Record, now_ms: int) -> Record | PutStatus:
-    """The message as it is stored: a half message, or one that waits for its time, elsewhere."""
-    if transaction.is_prepared(message):
-        return transaction.prepare(message)
-    return broker.schedule(message, now_ms)
 
 
 def _retried(broker: Broker, event: RetrySend) -> Record:

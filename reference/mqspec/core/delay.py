@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
-from mqspec.core.log import SCHEDULE_TOPIC, Span
+from mqspec.core.log import SCHEDULE_TOPIC, Span, is_indexed
 from mqspec.core.record import Record, decode_properties, encode_properties, mentions
 from mqspec.core.step import Change, Step
 
@@ -70,10 +70,10 @@ def schedule_message(levels: Sequence[int], message: Record) -> Record:
     """Delay!ScheduleMessage. A message that asks for a level goes to the schedule topic, in the
     place of its own; one above the last level gets the last one (DELAY-001).
 
-    A level makes the message's timer properties void. Raises ValueError where the level is no
-    number.
+    A level makes the message's timer properties void; what enters no ConsumeQueue waits for
+    nothing (DELAY-009). Raises ValueError where the level is no number.
     """
-    if not mentions(message.properties, _LEVEL_NAME):
+    if not mentions(message.properties, _LEVEL_NAME) or not is_indexed(message.sys_flag):
         return message  # most messages: their properties need not be read
     properties = decode_properties(message.properties)
     level = min(delay_level(properties), len(levels))

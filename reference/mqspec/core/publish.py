@@ -11,12 +11,12 @@ Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3),
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from mqspec.core.delay import LEVEL, delay_level
 from mqspec.core.log import (
@@ -41,7 +41,6 @@ from mqspec.core.record import (
     decode_properties,
     encode_properties,
     find_property,
-    mentions,
 )
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.step import Change, Step
@@ -53,7 +52,7 @@ STAMP: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 
 _STAMP: Final = encode_properties(STAMP)
 _POP_CK: Final = "POP_CK\x01"
-_POP_CK_BYTES: Final = _POP_CK.encode()
+_ARE_REGULAR: Final = re.compile("(?:[^\x01\x02]++\x01[^\x02]++\x02)*+").fullmatch
 
 _ILLEGAL = Refusal(
     ResponseCode.MESSAGE_ILLEGAL,
@@ -167,13 +166,13 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
         level = delay_level(decode_properties(event.properties)) if LEVEL in event.properties else 0
     except ValueError:
         return Refusal(ResponseCode.SYSTEM_ERROR, f"{LEVEL} is not a number")
+    if event.is_batch and event.body_bytes > MAX_MESSAGE_SIZE:
+        return Refusal(ResponseCode.SYSTEM_ERROR, "message body size exceeded")
+    if "INNER_NUM\x01" in event.properties and find_property(event.properties, "INNER_NUM"):
+        return _ILLEGAL
     if event.is_batch:
-        if event.body_bytes > MAX_MESSAGE_SIZE:
-            return Refusal(ResponseCode.SYSTEM_ERROR, "message body size exceeded")
         # What stands in the messages of a batch is not heeded, what stands beside them is.
         return _ILLEGAL if level > 0 or event.sys_flag & TRANSACTION_TYPE else None
-    if "INNER_NUM\x01" in event.properties:
-        return _ILLEGAL
     if config.reject_transaction_message and "TRAN_MSG\x01true" in event.properties:
         remark = f"the broker[{config.host}] sending transaction message is forbidden"
         return Refusal(ResponseCode.NO_PERMISSION, remark)
@@ -189,12 +188,12 @@ def stamp_of(cluster: str) -> str:
 
 def stamped(properties: str, stamp: str) -> str:
     """A message's properties as they are stored."""
-    return _ended(own_properties(properties)) + stamp
+    return own_properties(_ended(properties)) + stamp
 
 
 def own_properties(properties: str) -> str:
-    """Without what only this broker may say."""
-    if _POP_CK not in properties:
+    """Without what only this broker may say, and without what is no property (SEND-034)."""
+    if _POP_CK not in properties and _ARE_REGULAR(properties):
         return properties
     kept = decode_properties(properties)
     kept.pop("POP_CK", None)
@@ -204,15 +203,7 @@ def own_properties(properties: str) -> str:
 def batched(message: Record, messages: Sequence[BatchMessage]) -> Batch:
     """Messages that came in the body of one, as they are stored: behind the properties of each,
     as they came, are those that came beside all."""
-    if mentions(message.body, _POP_CK_BYTES):
-        messages = [replace(one, properties=_own(one.properties)) for one in messages]
     return Batch(message, messages, b"\x02" + message.properties)
-
-
-def _own(properties: bytes) -> bytes:
-    if mentions(properties, _POP_CK_BYTES):
-        return own_properties(properties.decode(errors="replace")).encode()
-    return properties
 
 
 def with_unique_key(properties: str, made: Callable[[], str]) -> tuple[str, str]:

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from mqspec.core.delay import REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES, delay_level
-from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
+from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus, is_indexed
 from mqspec.core.metadata import BrokerConfig, MetadataState
 from mqspec.core.record import Host, Record, decode_properties, encode_properties, mentions
 from mqspec.core.response import Refusal, ResponseCode
@@ -99,11 +99,12 @@ class Recall(NamedTuple):
 
 def schedule_timer(config: BrokerConfig, message: Record, now_ms: int) -> Record | PutStatus:
     """A message that asks for a time to come goes to the timer topic, in the place of its own;
-    one whose time is past is not delayed. A delay level counts more than a time.
+    one whose time is past is not delayed, nor one that enters no ConsumeQueue (DELAY-009). A delay
+    level counts more than a time.
 
     Of several properties the delay in seconds counts first, then the one in ms (TIMER-003).
     """
-    if not mentions(message.properties, _MARK):
+    if not mentions(message.properties, _MARK) or not is_indexed(message.sys_flag):
         return message  # most messages: their properties need not be read
     properties = decode_properties(message.properties)
     if OUT_MS in properties or delay_level(properties) > 0:
