@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from mqspec.broker.sending import born_host
 from mqspec.core import timer
 from mqspec.core.publish import PUT_CODES, REGION
-from mqspec.core.record import Record
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import apply
 from mqspec.core.timer import TIMER_TOPIC, TimerState
@@ -78,8 +77,9 @@ async def deliver_slot(broker: Broker) -> bool:
     is_delivered = True
     try:
         while waiting and is_delivered:
-            # All are read before the first is put: to look at a queue is to dispatch what was put.
-            for message in [_message(broker, each) for each in islice(waiting, _AT_A_TIME)]:
+            # Where they lie is read first: to look at a queue is to dispatch what was put.
+            for position in [_position(broker, each) for each in islice(waiting, _AT_A_TIME)]:
+                message = broker.store.look_message_by_offset(position)
                 copy = message and timer.delivered_copy(message, due.deleted, clock_ms())
                 is_delivered = copy is None or broker.put(copy).status in PUT_CODES
                 if not is_delivered:
@@ -118,14 +118,16 @@ def _take_in(broker: Broker) -> bool:
     state, end = broker.timer, broker.store.max_offset(TIMER_TOPIC, 0)
     first = state.queue_offset
     for offset in range(first, min(end, first + _AT_A_TIME)):
-        apply(state, timer.enqueue(state, offset, _message(broker, offset)).changes)
+        message = broker.store.look_message_by_offset(_position(broker, offset))
+        apply(state, timer.enqueue(state, offset, message).changes)
     return first < end
 
 
-def _message(broker: Broker, offset: int) -> Record | None:
+def _position(broker: Broker, offset: int) -> int:
+    """Where in the log a message of the timer queue lies; -1: it is no more."""
     for unit in broker.store.units(TIMER_TOPIC, 0, offset, 1):
-        return broker.store.look_message_by_offset(unit.position)
-    return None
+        return unit.position
+    return -1
 
 
 def _path(broker: Broker) -> Path:
