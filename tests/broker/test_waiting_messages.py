@@ -14,6 +14,7 @@ from peer import SMALL, Peer, meet, running
 
 from mqspec.broker import transactions
 from mqspec.cluster import Cluster
+from mqspec.core import transaction
 from mqspec.core.log import PutStatus
 from mqspec.core.metadata import BrokerConfig
 from mqspec.service import clock_ms
@@ -313,6 +314,31 @@ def test_an_end_that_is_written_during_a_round_of_checks_counts(tmp_path: Path) 
             transactions.write_ops(cluster.brokers[0])
             await asyncio.create_task(checks)
             assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 101 + 100
+
+    asyncio.run(scenario())
+
+
+def test_op_messages_are_read_once_in_a_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        config = BrokerConfig(transaction_time_out=0, transaction_op_batch_interval=60_000)
+        async with running(tmp_path, broker_config=config) as cluster:
+            broker, read = cluster.brokers[0], transaction.ended_halves
+            peer = await producer(cluster)
+            halves = [await send_half(peer, "T") for _ in range(250)]
+            for some in (halves[:100], halves[100:200], [*halves[200:], halves[0]]):
+                for half in some:
+                    await end(peer, half, ROLLBACK)
+                transactions.write_ops(broker)
+            reads = itertools.count()
+            monkeypatch.setattr(
+                transaction, "ended_halves", lambda body: (next(reads), read(body))[1]
+            )
+            await transactions.check(broker)
+            assert next(reads) == 3
+            assert (broker.transactions.half_offset, broker.transactions.op_offset) == (250, 3)
+            assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 250
 
     asyncio.run(scenario())
 

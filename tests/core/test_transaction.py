@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain
 
 import pytest
 from msgspec import structs
@@ -17,6 +16,7 @@ from mqspec.core.step import Step, apply
 from mqspec.core.transaction import (
     CheckRound,
     EndTransaction,
+    OpMessages,
     Park,
     PutBack,
     PutFinal,
@@ -203,12 +203,22 @@ def look(
     """One round over some halves; the state after it."""
     state = state or TransactionState()
     span = Span(min(halves, default=0), max(halves, default=-1) + 1)
-    batch = state.op_batch
-    named = frozenset(chain(*ops))
-    event = CheckRound(ops, named, state.op_offset, batch, span, halves.get, 3 * DAY_MS, NOW_MS)
+    messages = OpMessages(state.op_offset)
+    for op in ops:
+        messages.add(op)
+    event = CheckRound(messages, state.op_batch, span, halves.get, 3 * DAY_MS, NOW_MS)
     step = check(state, config, event)
     apply(state, step.changes)
     return step, state
+
+
+def test_a_half_is_ended_while_an_op_message_that_is_not_done_names_it() -> None:
+    ops = OpMessages(4)
+    for halves in ((0, 1), (0, 2)):
+        ops.add(halves)
+    ops.forget(5)
+    assert (ops.offset, list(ops.messages)) == (5, [(0, 2)])
+    assert [half in ops for half in range(3)] == [True, False, True]
 
 
 def test_an_undecided_half_is_appended_again_and_asked_about() -> None:

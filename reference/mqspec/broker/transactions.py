@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,6 +20,7 @@ from mqspec.core.transaction import (
     OP_TOPIC,
     CheckRound,
     EndTransaction,
+    OpMessages,
     Park,
     PutBack,
     PutFinal,
@@ -108,12 +108,10 @@ async def check(broker: Broker) -> None:
     """Check back, or park, what has no end for too long."""
     state, store = broker.transactions, broker.store
     end = store.max_offset(HALF_TOPIC, 0)
-    ops = _Ops(broker)
-    while state.half_offset < end and await ops.read():
+    ops = OpMessages(max(state.op_offset, store.min_offset(OP_TOPIC, 0)))
+    while state.half_offset < end and await _read_ops(broker, ops):
         event = CheckRound(
-            ops.ops,
-            ops.halves,
-            ops.offset,
+            ops,
             state.op_batch,
             Span(store.min_offset(HALF_TOPIC, 0), min(end, state.half_offset + _AT_A_TIME)),
             lambda offset: _half(broker, offset),
@@ -135,44 +133,25 @@ async def check(broker: Broker) -> None:
         await asyncio.sleep(0)
 
 
-class _Ops:
-    """The op messages that are not done: each is read once in all rounds of a check."""
-
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        op_offset, first = broker.transactions.op_offset, broker.store.min_offset(OP_TOPIC, 0)
-        self.offset = self._next = max(op_offset, first)
-        self.ops: deque[tuple[int, ...]] = deque()  # the halves that each names
-        self.halves: Counter[int] = Counter()  # how many of them name each
-
-    async def read(self) -> bool:
-        """Read those that came. Returns whether these are all, once it was waited for: the ends
-        that another one names would be missed (TX-014)."""
-        while await self._sees_all():
-            found = self._broker.store.get(OP_TOPIC, 0, self._next, _OPS_AT_A_TIME)
-            if found.status is not GetMessageStatus.FOUND:
-                return True
-            for message in decode_messages(b"".join(found.records)):
-                self.ops.append(transaction.ended_halves(message.body))
-                self.halves.update(self.ops[-1])
-            self._next = found.next_begin_offset
-            await asyncio.sleep(0)
-        return False
-
-    def forget(self, offset: int) -> None:
-        """Those before an offset are done."""
-        while self.offset < offset:
-            self.halves.subtract(done := self.ops.popleft())
-            for half in done:
-                if not self.halves[half]:
-                    del self.halves[half]
-            self.offset += 1
-
-    async def _sees_all(self) -> bool:
-        store = self._broker.store
-        if store.is_all_visible(OP_TOPIC, 0):
+async def _read_ops(broker: Broker, ops: OpMessages) -> bool:
+    """Read the op messages that came. Returns whether these are all, once it was waited for: the
+    ends that another one names would be missed (TX-014)."""
+    while await _sees_ops(broker):
+        following = ops.offset + len(ops.messages)
+        found = broker.store.get(OP_TOPIC, 0, following, _OPS_AT_A_TIME)
+        if found.status is not GetMessageStatus.FOUND:
             return True
-        return await self._broker.is_log_on_disk() and store.is_all_visible(OP_TOPIC, 0)
+        for message in decode_messages(b"".join(found.records)):
+            ops.add(transaction.ended_halves(message.body))
+        await asyncio.sleep(0)
+    return False
+
+
+async def _sees_ops(broker: Broker) -> bool:
+    store = broker.store
+    if store.is_all_visible(OP_TOPIC, 0):
+        return True
+    return await broker.is_log_on_disk() and store.is_all_visible(OP_TOPIC, 0)
 
 
 def _half(broker: Broker, offset: int) -> Record | None:

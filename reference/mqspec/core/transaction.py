@@ -20,7 +20,8 @@ EndTransactionProcessor.java (5.3.3), and what 5.3.3 answered and stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import takewhile
@@ -72,13 +73,38 @@ class EndTransaction:
     from_transaction_check: bool = False
 
 
+class OpMessages:
+    """The op messages that are not done, as the rounds of a check read them: each once. A half is
+    in it that one of them names."""
+
+    def __init__(self, offset: int) -> None:
+        self.offset = offset  # of the first of them
+        self.messages: deque[tuple[int, ...]] = deque()  # the halves that each names
+        self._naming: Counter[int] = Counter()  # how many of them name a half
+
+    def __contains__(self, half: int) -> bool:
+        return half in self._naming
+
+    def add(self, halves: tuple[int, ...]) -> None:
+        """One more, which names these."""
+        self.messages.append(halves)
+        self._naming.update(halves)
+
+    def forget(self, offset: int) -> None:
+        """Those before an offset are done."""
+        while self.offset < offset:
+            for half in self.messages.popleft():
+                self._naming[half] -= 1
+                if not self._naming[half]:
+                    del self._naming[half]
+            self.offset += 1
+
+
 @dataclass(frozen=True, slots=True)
 class CheckRound:
     """The halves are looked at."""
 
-    ops: Iterable[tuple[int, ...]]  # the halves that each op message names, of those not done
-    op_halves: Container[int]  # all that they name: many rounds may share it
-    op_offset: int  # of the first of them
+    ops: OpMessages
     noted: Sequence[int]  # halves that were ended, and are in no op message yet
     half_queue: Span  # the halves to look at
     half: Callable[[int], Record | None]  # the one at a queue offset
@@ -202,7 +228,7 @@ def check(state: TransactionState, config: BrokerConfig, event: CheckRound) -> S
     noted = frozenset(event.noted)
 
     def is_ended(offset: int) -> bool:
-        return offset in noted or offset in event.op_halves
+        return offset in noted or offset in event.ops
 
     sends: list[Park | PutBack] = []
     first = max(state.half_offset, event.half_queue.min)
@@ -216,8 +242,8 @@ def check(state: TransactionState, config: BrokerConfig, event: CheckRound) -> S
             if judged is not None:
                 sends.append(judged)
         half_offset += 1
-    done = takewhile(lambda op: all(offset < half_offset for offset in op), event.ops)
-    op_offset = event.op_offset + sum(1 for _ in done)
+    done = takewhile(lambda op: all(offset < half_offset for offset in op), event.ops.messages)
+    op_offset = event.ops.offset + sum(1 for _ in done)
     changes = [
         Change("half_offset", None, half_offset),
         Change("op_offset", None, op_offset),

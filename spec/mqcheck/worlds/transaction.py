@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Any, ClassVar
 
 from msgspec import structs
@@ -23,6 +22,7 @@ from mqspec.core.transaction import (
     OP_TOPIC,
     CheckRound,
     EndTransaction,
+    OpMessages,
     Park,
     PutBack,
     PutFinal,
@@ -133,11 +133,11 @@ class TransactionWorld(World):
         state = self.broker
         require(state.half_offset < len(self.halves))
         require(not self.ends_first or state.half_offset in self.sent_ends)
-        ops = tuple(map(transaction.ended_halves, self.ops[state.op_offset :]))
+        ops = OpMessages(state.op_offset)
+        for body in self.ops[state.op_offset :]:
+            ops.add(transaction.ended_halves(body))
         event = CheckRound(
             ops,
-            frozenset(chain(*ops)),
-            state.op_offset,
             state.op_batch,
             Span(0, state.half_offset + 1),
             self.halves.__getitem__,
