@@ -42,6 +42,13 @@ def stored(cluster: Cluster, topic: str) -> int:
     return cluster.brokers[0].store.max_offset(topic, 0)
 
 
+async def all_due_is_delivered(cluster: Cluster) -> None:
+    """Wait until a timer message is delivered that is due later than all that were sent."""
+    peer = await meet(cluster.brokers[0].address)
+    await peer.send("Probe", i="TIMER_DELAY_MS\x01300\x02")
+    await until(lambda: stored(cluster, "Probe") == 1)
+
+
 def crashed(store: Path) -> Path:
     """The store as a kill of its broker would leave it now."""
     copy = store.with_name(store.name + "-crashed")
@@ -168,9 +175,7 @@ def test_a_timer_message_that_no_wheel_had_is_delivered(
         check = TimerCheck(last_read_time=clock_ms() + 5000, master_timer_queue_offset=taken)
         write_timer_check(root / "config" / "timercheck", check)
         async with running(copy) as cluster:
-            peer = await meet(cluster.brokers[0].address)
-            await peer.send("Probe", i="TIMER_DELAY_MS\x01300\x02")
-            await until(lambda: stored(cluster, "Probe") == 1)
+            await all_due_is_delivered(cluster)
             assert stored(cluster, "T") == delivered
 
     asyncio.run(scenario())
@@ -194,9 +199,7 @@ def test_others_get_their_turn_while_a_second_is_delivered(tmp_path: Path) -> No
                     await asyncio.sleep(0)
             assert stored(cluster, "T") < count
         async with running(store) as cluster:
-            peer = await meet(cluster.brokers[0].address)
-            await peer.send("Probe", i="TIMER_DELAY_MS\x01300\x02")
-            await until(lambda: stored(cluster, "Probe") == 1)
+            await all_due_is_delivered(cluster)
             assert stored(cluster, "T") == count
 
     asyncio.run(scenario())
@@ -218,7 +221,7 @@ def test_where_a_put_fails_the_rest_of_a_second_is_delivered_later(
             )
             await until(lambda: stored(cluster, "T") >= count)
             assert next(puts) == count + 2
-            await asyncio.sleep(0.3)  # three looks at the wheel
+            await all_due_is_delivered(cluster)
             assert stored(cluster, "T") == count
 
     asyncio.run(scenario())
