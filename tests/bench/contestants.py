@@ -12,10 +12,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from fill import QUEUES
+
+from mqconform import requests
 from mqconform.apache import Apache
 from mqconform.cluster import Cluster
+from mqconform.connection import Connection, eventually
 from mqconform.reference import serve
+from mqconform.scene import done
 from mqconform.target import parse_address
+from mqconform.transcript import Transcript
 
 _SERVER_JVM: Final = ("-Xms768m", "-Xmx768m", "-XX:MaxDirectMemorySize=512m", "-XX:-UsePerfData")
 
@@ -33,10 +39,18 @@ class Contestant(NamedTuple):
         for pid in self.pids:
             os.kill(pid, signal.SIGCONT)
 
-    def wait(self) -> None:
-        """Until it serves: a broker that was stopped in the middle of its registration may have to
-        register again. Raises UserError where it does not."""
-        Cluster(parse_address(self.nameserver)).wait(1)
+    def wait(self, topic: str) -> None:
+        """Until it serves, and clients find a topic, which is made: a broker that was stopped in
+        the middle of its registration may have to register again. Raises UserError where it does
+        not serve."""
+        address = parse_address(self.nameserver)
+        cluster = Cluster(address)
+        cluster.wait(1)
+        (broker,) = cluster.brokers.values()
+        with Connection(broker, Transcript()) as asked:
+            done(asked.call(requests.create_topic(topic, QUEUES, QUEUES)))
+        with Connection(address, Transcript()) as asked:
+            assert eventually(lambda: asked.call(requests.route(topic)).code == 0), topic
 
     def pause(self) -> None:
         """Until `resume`: what waits is not to take the time of what is measured."""

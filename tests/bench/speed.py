@@ -89,7 +89,7 @@ def measure(
                 command = [*client, "Bench", one.nameserver, topic]
                 print(f" {one.name}", end="", flush=True)
                 one.resume()
-                one.wait()
+                one.wait(topic)
                 found = run_client(command, work, messages, number > 0)
                 one.pause()
                 for name, rate in found.items():

@@ -68,20 +68,21 @@ def test_each_work_is_done_to_both_each_first_in_turn(monkeypatch: pytest.Monkey
     rate_of = {"apache": 1.0, "reference": 2.0}
     done: list[tuple[str, str]] = []
     running: list[str] = []
-    waited: list[str] = []
+    waited: list[tuple[str, str]] = []
 
     class Watched(Contestant):
         def resume(self) -> None:
             running.append(self.name)
 
-        def wait(self) -> None:
-            waited.append(self.name)
+        def wait(self, topic: str) -> None:
+            waited.append((self.name, topic))
 
         def pause(self) -> None:
             running.remove(self.name)
 
     def client(command: Sequence[str], work: Iterable[str], *_: object) -> dict[str, float]:
-        assert running == waited[-1:] == [command[2]]
+        assert [waited[-1]] == [(name, command[3]) for name in running]
+        assert running == [command[2]]
         done.append((command[2], command[3]))
         return dict.fromkeys(work, rate_of[command[2]])
 

@@ -1,0 +1,82 @@
+"""run.py makes .venv of a Python that is built well, and of none that cannot serve."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MINOR = sys.version_info[1]
+
+
+@pytest.fixture
+def run() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("run", ROOT / "run.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def on_the_path(home: Path, monkeypatch: pytest.MonkeyPatch, answers: str) -> str:
+    """The only python3 on the PATH: it prints `answers` whatever it is asked."""
+    python = home / "python3"
+    python.write_text(f"#!/bin/sh\necho '{answers}'\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PATH", str(home))
+    return str(python)
+
+
+def test_a_better_built_python_of_the_same_version_is_taken(
+    run: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    better = str(tmp_path / "python3")
+    on_the_path(tmp_path, monkeypatch, f"3 {MINOR} 0.0000001 {better}")
+    assert run.best_built() == better
+    said = capsys.readouterr().out
+    assert better in said
+    assert sys.executable in said
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [f"3 {MINOR + 1} 0.0000001 /another", f"3 {MINOR} 1000 /slower", "no module ensurepip", ""],
+)
+def test_no_other_is_taken(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: str
+) -> None:
+    on_the_path(tmp_path, monkeypatch, answers)
+    assert run.best_built() == sys.executable
+
+
+def test_what_is_no_program_is_passed_over(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(on_the_path(tmp_path, monkeypatch, "")).write_text("#!/nowhere/sh\n")
+    assert run.best_built() == sys.executable
+
+
+def test_as_good_as_this_one_is_not_better(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = on_the_path(tmp_path, monkeypatch, "")
+    seconds = {sys.executable: 1.0, other: 0.95}
+    monkeypatch.setattr(run, "probe", lambda python: (python, seconds[python]))
+    assert run.best_built() == sys.executable
+    seconds[other] = 0.85
+    assert run.best_built() == other
+
+
+def test_a_python_that_cannot_make_an_environment_gives_way(
+    run: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = on_the_path(tmp_path, monkeypatch, f"3 {MINOR} 1000 {tmp_path / 'python3'}")
+    real = run.probe
+    monkeypatch.setattr(run, "probe", lambda p: None if p == sys.executable else real(p))
+    assert run.best_built() == other
