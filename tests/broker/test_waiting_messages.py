@@ -16,7 +16,7 @@ from mqspec.broker import transactions
 from mqspec.cluster import Cluster
 from mqspec.core import transaction
 from mqspec.core.log import PutStatus
-from mqspec.core.metadata import BrokerConfig
+from mqspec.core.metadata import BrokerConfig, Perm
 from mqspec.service import clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.store.timer_check import TimerCheck, write_timer_check
@@ -350,9 +350,13 @@ def test_a_half_is_parked_after_the_last_check(tmp_path: Path) -> None:
     async def scenario() -> None:
         config = replace(CHECKS, transaction_check_max=3)
         async with running(tmp_path, broker_config=config) as cluster:
+            parked = "TRANS_CHECK_MAX_TIME_TOPIC"
             peer = await producer(cluster)
+            table = cluster.brokers[0].metadata.topic_config_table
+            assert parked not in table
             await send_half(peer, "T")
-            await until(lambda: stored(cluster, "TRANS_CHECK_MAX_TIME_TOPIC") == 1)
+            await until(lambda: stored(cluster, parked) == 1)
+            assert table[parked].perm == Perm.READ | Perm.WRITE
             assert peer.received.qsize() == 3
             assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 4
 

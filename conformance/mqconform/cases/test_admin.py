@@ -162,6 +162,35 @@ def test_a_broker_has_the_groups_of_the_system(scene: Scene) -> None:
     }
 
 
+def system_topics(scene: Scene) -> set[str]:
+    broker = scene.broker_names[0]
+    info = done(scene.nameserver.call(Request(requests.GET_BROKER_CLUSTER_INFO))).json()
+    (cluster,) = (name for name, has in info["clusterAddrTable"].items() if broker in has)
+    return {
+        *("SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX"),
+        *("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_wheel_timer"),
+        *(cluster, broker, f"{cluster}_REPLY_TOPIC", f"rmq_sys_REVIVE_LOG_{cluster}"),
+        f"rmq_sys_SYNC_BROKER_MEMBER_{broker}",
+    }
+
+
+@case("ADMIN-025", party="broker")
+def test_a_broker_has_the_topics_of_the_system(scene: Scene) -> None:
+    answer = done(scene.broker.call(Request(requests.GET_ALL_TOPIC_CONFIG)))
+    table = answer.json()["topicConfigTable"]
+    assert table.keys() >= system_topics(scene)
+    nobodys = [name for name in system_topics(scene) if not table[name]["perm"] & 6]
+    assert nobodys == [f"rmq_sys_SYNC_BROKER_MEMBER_{scene.broker_names[0]}"]
+
+
+@case("ADMIN-026", party="broker")
+def test_the_names_of_the_topics_of_the_system(scene: Scene) -> None:
+    answer = done(scene.broker.call(Request(requests.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)))
+    assert set(answer.json()["topicList"]) >= system_topics(scene) | {
+        *("TBW102", "TRANS_CHECK_MAX_TIME_TOPIC", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"),
+    }
+
+
 @case("ADMIN-010", party="broker")
 def test_how_far_a_topic_reaches(scene: Scene) -> None:
     topic = scene.topic(2)

@@ -14,7 +14,7 @@ from mqspec.core.metadata import (
     delete_subscription_group,
     delete_topic,
     find_subscription_group,
-    system_topics,
+    system_topic_names,
     update_subscription_group,
     update_topic,
 )
@@ -74,8 +74,8 @@ def get_system_topic_list_from_broker(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """305."""
-    topics = [topic.topic_name for topic in system_topics(broker.config)]
-    return request.response(body=dumps({"topicList": topics}))
+    topics = system_topic_names(broker.config)
+    return request.response(body=dumps({"topicList": sorted(topics)}))
 
 
 def get_all_topic_config(
@@ -87,6 +87,8 @@ def get_all_topic_config(
         "dataVersion": to_plain(state.topic_data_version),
         "mappingDataVersion": to_plain(DataVersion()),
         "topicConfigTable": to_plain(state.topic_config_table),
+        "topicQueueMappingDetailMap": {},
+        "topicQueueMappingInfoMap": {},
     }
     return request.response(body=dumps(body))
 

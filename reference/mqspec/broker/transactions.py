@@ -11,6 +11,7 @@ import msgspec
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import GetMessageStatus, Span
+from mqspec.core.metadata import create_topic_in_send_message_back
 from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.publish import PUT_CODES, PUT_REFUSALS
 from mqspec.core.record import Record, SysFlag, encode_record, position_of
@@ -121,7 +122,7 @@ async def check(broker: Broker) -> None:
         step = transaction.check(state, broker.config, event)
         for send in step.sends:
             if isinstance(send, Park):
-                store.put(send.message)
+                _park(broker, send.message)
             elif isinstance(send, PutBack):
                 _put_back(broker, send)
         broker.carry_transactions(step)
@@ -131,6 +132,14 @@ async def check(broker: Broker) -> None:
         if not step.result:
             return
         await asyncio.sleep(0)
+
+
+def _park(broker: Broker, half: Record) -> None:
+    """The topic of those that are given up is made for the first of them."""
+    broker.carry_metadata(
+        create_topic_in_send_message_back(broker.metadata, half.topic, 1, clock_ms())
+    )
+    broker.store.put(half)
 
 
 async def _read_ops(broker: Broker, ops: OpMessages) -> bool:

@@ -179,11 +179,12 @@ _SYSTEM_TOPICS = NOT_ALLOWED_SEND | {
     AUTO_CREATE_TOPIC,
     "RMQ_SYS_TRACE_TOPIC",
     "BenchmarkTest",
+    "CHECKPOINT_TOPIC",
 }
 
 
 def system_topics(config: BrokerConfig) -> tuple[TopicConfig, ...]:
-    """The topics that a broker has from its first start on."""
+    """The topics that a broker has from its first start on (TopicConfigManager.init)."""
     template_perm = Perm.READ | Perm.WRITE | Perm.INHERIT
     cluster, broker = config.cluster_name, config.broker_name
     queues = config.default_topic_queue_nums
@@ -199,7 +200,7 @@ def system_topics(config: BrokerConfig) -> tuple[TopicConfig, ...]:
         TopicConfig("rmq_sys_wheel_timer", 1, 1),
         TopicConfig("RMQ_SYS_TRANS_HALF_TOPIC", 1, 1),
         TopicConfig("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, 1),
-        TopicConfig("TRANS_CHECK_MAX_TIME_TOPIC", 1, 1),
+        TopicConfig(f"{_SYSTEM_PREFIX}SYNC_BROKER_MEMBER_{broker}", 1, 1, Perm.INHERIT),
         TopicConfig(_reply_topic(cluster), 1, 1),
         TopicConfig(revive_topic(cluster), config.revive_queue_num, config.revive_queue_num),
     )
@@ -210,6 +211,11 @@ SYSTEM_GROUPS: Final = (
     *("CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS"),
 )
 """The groups that a broker has from its first start on (SubscriptionGroupManager.init)."""
+
+
+def system_topic_names(config: BrokerConfig) -> frozenset[Topic]:
+    """Of the topics that a broker has from its first start on, and of those that it will."""
+    return _SYSTEM_TOPICS | {topic.topic_name for topic in system_topics(config)}
 
 
 def is_system_topic(config: BrokerConfig, topic: Topic) -> bool:
@@ -312,8 +318,8 @@ def create_retry_topic(state: MetadataState, group: SubscriptionGroupConfig, now
 def create_topic_in_send_message_back(
     state: MetadataState, topic: Topic, queue_nums: int, now_ms: int
 ) -> Step:
-    """A topic of a group, for what is tried again or given up, is needed. Result: its
-    TopicConfig, made if it was not there."""
+    """A topic for what is tried again or given up is needed. Result: its TopicConfig, made if it
+    was not there."""
     if found := state.topic_config_table.get(topic):
         return Step(result=found)
     made = TopicConfig(topic, queue_nums, queue_nums)
