@@ -6,6 +6,8 @@ import pytest
 
 from mqspec.core.record import tags_code
 from mqspec.core.subscription import (
+    EXPIRED_TIMEOUT_MS,
+    BroughtSubscriptions,
     SubscriptionError,
     build_subscription_data,
     is_matched_by_consume_queue,
@@ -46,3 +48,16 @@ def test_blank_tokens_mean_nothing_at_all(expression: str) -> None:
     wanted = build_subscription_data("T", expression)
     assert wanted.tags_set == frozenset()
     assert not is_matched_by_consume_queue(wanted, tags_code(None))
+
+
+def test_what_a_pull_brought_is_forgotten_after_ten_minutes() -> None:
+    brought = BroughtSubscriptions()
+    brought.note("G", "T", 1_000)
+    brought.note("G", "U", 1_000)
+    brought.note("G", "U", 2_000)
+    brought.forget(1_000 + EXPIRED_TIMEOUT_MS)
+    assert brought.has("G", "T")
+    brought.forget(1_001 + EXPIRED_TIMEOUT_MS)
+    assert not brought.has("G", "T")
+    assert brought.has("G", "U")
+    assert not brought.has("H", "U")

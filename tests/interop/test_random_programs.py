@@ -3,11 +3,9 @@ reference are answered alike.
 
 A program has two topics, two groups and two clients of its own. What a step stores is seen by
 whoever reads before the next step, so the answers depend on the program alone. Left out is what
-depends on the clock: what waits for a delay, pops out of order, what comes again, rates. Left out
-as well are two differences that are known: request 208, where a pull's own subscription counts for
-5.3.3 (docs/not-covered.md), and to acknowledge what was popped in order before a reset, which
-5.3.3 believes (core/pop_order.py). Of a program that tells the two apart the steps are shown that
-it takes.
+depends on the clock: what waits for a delay, pops out of order, what comes again, rates; and what
+is known to differ: to acknowledge what was popped in order before a reset, which 5.3.3 believes
+(core/pop_order.py). Of a program that tells the two apart the steps are shown that it takes.
 """
 
 from __future__ import annotations
@@ -162,7 +160,7 @@ def document(data: bytes) -> object:
     return plain(fastjson.loads(data)) if data else None
 
 
-THEIR_OWN: Final = {"brokerAddr", "clientAddr", "topicPutTps"}
+THEIR_OWN: Final = {"brokerAddr", "clientAddr", "topicPutTps", "consumeTps"}
 
 
 def pull(turn: Turn, subscription: str | None) -> Request:
@@ -303,6 +301,7 @@ OPERATIONS: Final = {
     "topics of a group": Operation(
         of_group(requests.QUERY_TOPICS_BY_CONSUMER, "group"), body=document
     ),
+    "progress": Operation(of_group(requests.GET_CONSUME_STATS), body=document),
     "commit": Operation(
         lambda t: requests.commit_offset(t.group, t.topic, t.step.number, t.step.queue)
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from mqconform.scene import Scene, done
 from mqconform.stage import Restart
 
 MESSAGE_TYPE = "message.type"
+NOTHING = 210  # a pop's answer where nothing is left
 
 
 def by_queue(answer: Frame) -> dict[int, dict[str, int]]:
@@ -273,6 +275,28 @@ def test_how_far_a_group_is_said_to_have_come(scene: Scene) -> None:
     assert offsets() == [3, 3]
     done(scene.broker.call(requests.commit_offset(group, topic, 1)))
     assert offsets() == [1, 2]
+
+
+@case("ADMIN-027", party="broker")
+@pytest.mark.parametrize("brings", [requests.pull, requests.pop])
+def test_a_group_is_shown_on_what_it_subscribes_or_asks_for(
+    scene: Scene, brings: Callable[[str, str], Request]
+) -> None:
+    subscribed, asked, group = scene.topic(), scene.topic(), scene.group()
+    for topic in (subscribed, asked):
+        scene.send(topic)
+        done(scene.broker.call(requests.commit_offset(group, topic, 1)))
+
+    def shown() -> set[str]:
+        request = Request(requests.GET_CONSUME_STATS, {"consumerGroup": group})
+        table = done(scene.broker.call(request)).json()["offsetTable"]
+        return {json.loads(queue)["topic"] for queue in table}
+
+    assert shown() == {subscribed, asked}
+    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(subscribed)])))
+    assert shown() == {subscribed}
+    done(scene.broker.call(brings(asked, group)), 0, NOTHING)
+    assert shown() == {subscribed, asked}
 
 
 @case("ADMIN-024", party="broker")

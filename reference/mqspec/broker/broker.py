@@ -49,6 +49,7 @@ from mqspec.core.revive_log import ReviveMessage
 from mqspec.core.route import TopicRouteData
 from mqspec.core.stats import SAMPLE_INTERVAL_MS
 from mqspec.core.step import REMOVED, Change, Step, apply, whole
+from mqspec.core.subscription import BroughtSubscriptions
 from mqspec.core.timer import TimerState
 from mqspec.core.transaction import TransactionState
 from mqspec.core.types import Topic
@@ -94,6 +95,7 @@ class Broker:
         self.trace = trace
         self.metadata = MetadataState()
         self.groups = GroupState()
+        self.brought = BroughtSubscriptions()
         self.filters = ConsumerFilterState()
         self.offsets = OffsetState()
         self.long_polling = LongPollingState()
@@ -553,7 +555,9 @@ class Broker:
         apply(self.long_polling, step.changes)
 
     def _scan_not_active_channel(self) -> None:
-        self.carry_groups(group.scan_not_active_channel(self.groups, clock_ms()))
+        now_ms = clock_ms()
+        self.carry_groups(group.scan_not_active_channel(self.groups, now_ms))
+        self.brought.forget(now_ms)
 
     async def _persist_offsets(self) -> None:
         offsets = OffsetState(dict(self.offsets.offset_table))  # all that the file holds

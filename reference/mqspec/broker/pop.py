@@ -130,6 +130,9 @@ def _pop(
     if isinstance(wanted, Refusal):
         return request.response(wanted.code, wanted.remark, {**_NO_POP, "restNum": "0"})
     assert isinstance(wanted, SubscriptionData)
+    broker.brought.note(pop.group, pop.topic, now_ms)
+    is_v2 = broker.config.enable_retry_topic_v2
+    broker.brought.note(pop.group, pop_retry_topic(pop.topic, pop.group, is_v2), now_ms)
     if pop.max_msg_nums < 0:
         raise HeaderError(f"the field maxMsgNums is {pop.max_msg_nums}")
     revive_qid = ORDER_REVIVE_QUEUE if pop.order else broker.next_revive_qid()

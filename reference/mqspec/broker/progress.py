@@ -162,7 +162,7 @@ def _consume_stats(broker: Broker, group: Group, topics: Iterable[Topic] | None)
     members = broker.groups.consumer_table.get(group)
     subscribed = members.subscription_table if members else {}
     for topic in topics:
-        if subscribed and topic not in subscribed:
+        if subscribed and topic not in subscribed and not broker.brought.has(group, topic):
             continue  # it subscribed once and does not any more
         table |= dict(_progress(broker, group, topic))
         consume_tps += broker.stats.tps(StatsName.GROUP_GET_NUMS, f"{topic}@{group}").minute

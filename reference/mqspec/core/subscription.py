@@ -12,16 +12,18 @@ Facts: FilterAPI.java, ExpressionMessageFilter.java, ConsumerFilterManager.java 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from mqspec.core.group import SubscriptionData
 from mqspec.core.record import decode_properties, string_hash
 from mqspec.core.sql92 import Condition, ExpressionError, matches
-from mqspec.core.types import Topic
+from mqspec.core.types import Group, Topic
 
 ALL: Final = "*"
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
+EXPIRED_TIMEOUT_MS: Final = 600_000  # subscriptionExpiredTimeout
 
 
 class SubscriptionError(ValueError):
@@ -90,3 +92,28 @@ def condition_of(subscription: SubscriptionData) -> Condition:
         return compile_expression(subscription.sub_string)
     except ExpressionError as error:
         raise SubscriptionError(str(error)) from None
+
+
+@dataclass(slots=True)
+class BroughtSubscriptions:
+    """The topics of which a group's pulls and pops brought a subscription (ADMIN-027).
+
+    They count for who asks how far the group has come, and for nothing else
+    (ConsumerManager.compensateSubscribeData, 5.3.3).
+    """
+
+    _last_ms: dict[tuple[Group, Topic], int] = field(default_factory=dict)
+
+    def note(self, group: Group, topic: Topic, now_ms: int) -> None:
+        """One was brought."""
+        self._last_ms[group, topic] = now_ms
+
+    def has(self, group: Group, topic: Topic) -> bool:
+        """Whether one was brought that is not forgotten."""
+        return (group, topic) in self._last_ms
+
+    def forget(self, now_ms: int) -> None:
+        """What was brought more than ten minutes ago counts no more."""
+        first_ms = now_ms - EXPIRED_TIMEOUT_MS
+        for key in [key for key, last_ms in self._last_ms.items() if last_ms < first_ms]:
+            del self._last_ms[key]
