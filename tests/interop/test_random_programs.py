@@ -140,9 +140,16 @@ class Operation(NamedTuple):
     stores: bool = False
 
 
+OF_A_MESSAGE: Final = {
+    *("UNIQ_KEY", "ORIGIN_MESSAGE_ID", "__transactionId__", "POP_CK", "1ST_POP_TIME"),
+}
+"""Properties that no other message has: ids, places and times."""
+
+
 def messages(data: bytes) -> object:
     return [
-        (m.topic, m.queue_id, m.queue_offset, m.body, m.reconsume_times, m.sys_flag, m.key)
+        (m.topic, m.queue_id, m.queue_offset, m.body, m.reconsume_times, m.sys_flag, m.flag)
+        + tuple(sorted((name, m.properties[name]) for name in m.properties.keys() - OF_A_MESSAGE))
         for m in parse_records(data)
     ]
 

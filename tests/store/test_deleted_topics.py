@@ -35,7 +35,12 @@ def killed(store: MessageStore, copy: Path) -> MessageStore:
 
 
 def test_it_is_gone_at_once(tmp_path: Path) -> None:
-    assert keys(deleted_and_made_again(tmp_path / "store")) == ["new"]
+    store = deleted_and_made_again(tmp_path / "store")
+    assert keys(store) == ["new"]
+    queues = store.root / "consumequeue"
+    assert [path.name for path in (queues / "T").iterdir()] == ["0"]
+    store.delete_topic("T")
+    assert list(queues.iterdir()) == []
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["queue there", "queue lost"])

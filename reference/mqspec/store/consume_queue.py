@@ -87,6 +87,11 @@ class ConsumeQueue:
         self._files.truncate(queue_offset * UNIT_BYTES)
         self._end = queue_offset * UNIT_BYTES if self._files.starts else None
 
+    def remove(self) -> None:
+        """Remove the files, on disk when this returns. Nothing can be put any more."""
+        self._files.remove()
+        self._end = None
+
     @property
     def is_dirty(self) -> bool:
         return self._dirty_from is not None

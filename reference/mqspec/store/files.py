@@ -8,6 +8,7 @@ rest.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import mmap
 import os
@@ -114,6 +115,11 @@ class Disk:
         missing = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
         return [each.parent for each in missing]
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove a directory, unless something lies in it. A crash may leave it, empty."""
+        with contextlib.suppress(OSError):
+            path.rmdir()
 
     def sync_directory(self, path: Path) -> None:
         """Return when the names in a directory are on disk."""

@@ -160,6 +160,12 @@ class MappedFileQueue:
             self._disk.remove(self._path(start))
             self._disk.sync_directory(self.directory)  # no gap comes to be by a crash
 
+    def remove(self) -> None:
+        """Remove all files, on disk when this returns, and the directory."""
+        self.truncate(0)
+        self.close()
+        self._disk.remove_directory(self.directory)
+
     def last_modified_ms(self, start: int) -> int:
         """When a file was written last, ms since the epoch."""
         return self._path(start).stat().st_mtime_ns // 1_000_000

@@ -408,8 +408,8 @@ class MessageStore:
         for queue in step.result:
             consume_queue = self._consume_queues.pop(queue, None)
             if consume_queue:
-                consume_queue.truncate(0)
-                consume_queue.close()
+                consume_queue.remove()
+        self._disk.remove_directory(self.root / "consumequeue" / topic)
         apply(self._state, step.changes)
 
     # Reading
