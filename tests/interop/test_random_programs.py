@@ -1,5 +1,5 @@
 """Random programs: the same requests in the same order to Apache RocketMQ 5.3.3 and to the
-reference are answered alike.
+reference are answered alike, and leave the same in their files.
 
 A program has two topics, two groups and two clients of its own. What a step stores is seen by
 whoever reads before the next step, so the answers depend on the program alone. Left out is what
@@ -27,7 +27,7 @@ from mqconform.apache import Apache
 from mqconform.cluster import Cluster
 from mqconform.connection import Connection
 from mqconform.frame import Frame
-from mqconform.records import parse_records
+from mqconform.records import Record, parse_records
 from mqconform.reference import serve
 from mqconform.requests import Request, Subscription
 from mqconform.scene import done
@@ -147,9 +147,11 @@ OF_A_MESSAGE: Final = {
 
 
 def messages(data: bytes) -> object:
+    def properties(m: Record) -> dict[str, str]:
+        return {name: m.properties[name] for name in m.properties.keys() - OF_A_MESSAGE}
+
     return [
-        (m.topic, m.queue_id, m.queue_offset, m.body, m.reconsume_times, m.sys_flag, m.flag)
-        + tuple(sorted((name, m.properties[name]) for name in m.properties.keys() - OF_A_MESSAGE))
+        (m.topic, m.queue_id, m.queue_offset, m.body, m.reconsume_times, m.sys_flag, properties(m))
         for m in parse_records(data)
     ]
 
@@ -167,7 +169,10 @@ def document(data: bytes) -> object:
     return plain(fastjson.loads(data)) if data else None
 
 
-THEIR_OWN: Final = {"brokerAddr", "clientAddr", "topicPutTps", "consumeTps"}
+THEIR_OWN: Final = {
+    *("brokerAddr", "clientAddr", "topicPutTps", "consumeTps"),
+    *("l", "popTime", "ot"),  # of consumerOrderInfo.json: times
+}
 
 
 def pull(turn: Turn, subscription: str | None) -> Request:
@@ -334,6 +339,14 @@ OPERATIONS: Final = {
 }
 
 
+FILES: Final = {
+    "topics.json": "topicConfigTable",
+    "subscriptionGroup.json": "subscriptionGroupTable",
+    "consumerOffset.json": "offsetTable",
+    "consumerOrderInfo.json": "table",
+}
+
+
 class Player:
     """Plays programs to the one broker behind a nameserver."""
 
@@ -437,6 +450,18 @@ def reference(home: Path, *options: str) -> Iterator[Address]:
             process.terminate()
 
 
+def kept(store: Path) -> dict[str, dict[str, object]]:
+    """What the files of a broker that was stopped hold of the programs' topics and groups."""
+    found = {}
+    for file, table in FILES.items():
+        content: Any = document((store / "config" / file).read_bytes())
+        found[file] = {
+            name: each for name, each in content[table].items() if "-T" in name or "-G" in name
+        }
+        assert found[file], file
+    return found
+
+
 def test_random_programs_are_answered_as_by_apache(tmp_path: Path) -> None:
     home = tmp_path / "apache"
     home.mkdir()
@@ -445,6 +470,8 @@ def test_random_programs_are_answered_as_by_apache(tmp_path: Path) -> None:
         for seed in range(PROGRAMS):
             found = both.shortest(random_program(seed))
             assert not found, f"of program {seed}:\n" + "\n".join(map(str, chain(*found)))
+        apache.stop()
+    assert kept(tmp_path / "reference" / "store") == kept(home / "broker-a" / "store")
     assert both.codes.keys() == OPERATIONS.keys()
     assert [what for what, codes in both.codes.items() if 0 not in codes] == []
     assert len(set().union(*both.codes.values())) > 8
