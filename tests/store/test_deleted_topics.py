@@ -43,6 +43,17 @@ def test_it_is_gone_at_once(tmp_path: Path) -> None:
     assert list(queues.iterdir()) == []
 
 
+def test_a_flush_that_was_about_to_flush_it_does_the_others(tmp_path: Path) -> None:
+    store = new_store(tmp_path / "store")
+    store.open()
+    for topic in ("T", "U"):
+        store.put(message("key", topic=topic))
+    flush = store.flushing()
+    store.delete_topic("T")
+    flush()
+    assert store.max_offset("U", 0) == 1
+
+
 @pytest.mark.parametrize("lost", [False, True], ids=["queue there", "queue lost"])
 def test_it_stays_away_after_a_kill(tmp_path: Path, lost: bool) -> None:
     store = deleted_and_made_again(tmp_path / "store")

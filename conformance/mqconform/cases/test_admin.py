@@ -278,12 +278,14 @@ def test_how_far_a_group_is_said_to_have_come(scene: Scene) -> None:
 
 
 @case("ADMIN-027", party="broker")
-@pytest.mark.parametrize("brings", [requests.pull, requests.pop])
+@pytest.mark.parametrize(("brings", "retries"), [(requests.pull, False), (requests.pop, True)])
 def test_a_group_is_shown_on_what_it_subscribes_or_asks_for(
-    scene: Scene, brings: Callable[[str, str], Request]
+    scene: Scene, brings: Callable[[str, str], Request], retries: bool
 ) -> None:
     subscribed, asked, group = scene.topic(), scene.topic(), scene.group()
-    for topic in (subscribed, asked):
+    retry = f"%RETRY%{group}_{asked}"
+    done(scene.broker.call(requests.create_topic(retry, 1, 1)))
+    for topic in (subscribed, asked, retry):
         scene.send(topic)
         done(scene.broker.call(requests.commit_offset(group, topic, 1)))
 
@@ -292,11 +294,11 @@ def test_a_group_is_shown_on_what_it_subscribes_or_asks_for(
         table = done(scene.broker.call(request)).json()["offsetTable"]
         return {json.loads(queue)["topic"] for queue in table}
 
-    assert shown() == {subscribed, asked}
+    assert shown() == {subscribed, asked, retry}
     done(scene.broker.call(requests.heartbeat("one", group, [Subscription(subscribed)])))
     assert shown() == {subscribed}
     done(scene.broker.call(brings(asked, group)), 0, NOTHING)
-    assert shown() == {subscribed, asked}
+    assert shown() == {subscribed, asked} | ({retry} if retries else set())
 
 
 @case("ADMIN-024", party="broker")

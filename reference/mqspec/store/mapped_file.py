@@ -162,7 +162,9 @@ class MappedFileQueue:
 
     def remove(self) -> None:
         """Remove all files, on disk when this returns, and the directory."""
-        self.truncate(0)
+        with self._flushing:  # another thread may be at it
+            self.truncate(0)
+            self._renamed.clear()
         self.close()
         self._disk.remove_directory(self.directory)
 
