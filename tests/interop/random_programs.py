@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from mqconform import fastjson, requests
@@ -82,15 +83,22 @@ class Popped(NamedTuple):
     queue_id: int
 
 
+@dataclass
+class Known:
+    """What the steps of a program have learned so far, for those that follow."""
+
+    sent: list[Place] = field(default_factory=list)
+    halves: list[Place] = field(default_factory=list)
+    popped: list[Popped] = field(default_factory=list)
+
+
 class Turn(NamedTuple):
-    """A step with the names of its program, and the places of what was stored so far."""
+    """A step with the names of its program, and what is known when it is done."""
 
     step: Step
     name: str
     broker_name: str
-    sent: list[Place]
-    halves: list[Place]
-    popped: list[Popped]
+    known: Known
 
     @property
     def topic(self) -> str:
@@ -104,8 +112,33 @@ class Turn(NamedTuple):
     def client_id(self) -> str:
         return f"{self.name}-C{self.step.client}"
 
+    def learn(self, answer: Frame) -> None:
+        """Keep what later steps are about."""
+        match self.step.operation:
+            case "send a half":
+                self.known.halves += stored(answer)
+            case "send" | "send again" | "send oddly":
+                self.known.sent += stored(answer)
+            case "pop in order":
+                self.known.popped += self._popped(answer)
+            case "reset" | "reset to an offset" | "delete a topic" | "delete a group":
+                self.known.popped.clear()
+
+    def _popped(self, answer: Frame) -> Iterator[Popped]:
+        told, records = answer.fields, parse_records(answer.body)
+        for r in records:
+            middle = f"{told['popTime']} {told['invisibleTime']} {told['reviveQid']} 0"
+            place = f"{self.broker_name} {r.queue_id} {r.queue_offset}"
+            handle = f"{records[0].queue_offset} {middle} {place}"
+            yield Popped(self.topic, self.group, handle, r.queue_offset, r.queue_id)
+
     def one_of(self, places: Sequence[Place]) -> Place:
         return places[self.step.number % len(places)] if places else NOWHERE
+
+
+def stored(answer: Frame) -> Iterator[Place]:
+    if answer.code == 0:
+        yield Place(answer.number("queueOffset"), int(answer.fields["msgId"][-16:], 16))
 
 
 Asking: TypeAlias = Callable[[Turn], Request]
@@ -184,12 +217,12 @@ def send_batch(turn: Turn) -> Request:
 
 def end(turn: Turn) -> Request:
     kind = requests.ROLLBACK if turn.step.queue else requests.COMMIT
-    return requests.end_transaction(turn.group, *turn.one_of(turn.halves), kind)
+    return requests.end_transaction(turn.group, *turn.one_of(turn.known.halves), kind)
 
 
 def send_back(turn: Turn) -> Request:
     level, maximum = LEVELS[turn.step.number % len(LEVELS)]
-    place = turn.one_of(turn.sent).position
+    place = turn.one_of(turn.known.sent).position
     return requests.send_back(turn.group, turn.topic, place, level, maximum)
 
 
@@ -234,8 +267,8 @@ def pop(turn: Turn) -> Request:
 
 
 def one_popped(turn: Turn) -> Popped:
-    if turn.popped:
-        return turn.popped[-1 - turn.step.number % len(turn.popped)]
+    if found := turn.known.popped:
+        return found[-1 - turn.step.number % len(found)]
     handle = f"0 0 60000 999 0 {turn.broker_name} 0 0"
     return Popped(turn.topic, turn.group, handle, NOWHERE.position, 0)
 
@@ -245,23 +278,8 @@ def change(turn: Turn) -> Request:
     return requests.change_invisible_time(**message, invisible_ms=60_000)
 
 
-def popped(turn: Turn, answer: Frame) -> Iterator[Popped]:
-    if answer.code == 0:
-        records = parse_records(answer.body)
-        told = answer.fields
-        for r in records:
-            middle = f"{told['popTime']} {told['invisibleTime']} {told['reviveQid']} 0"
-            place = f"{turn.broker_name} {r.queue_id} {r.queue_offset}"
-            handle = f"{records[0].queue_offset} {middle} {place}"
-            yield Popped(turn.topic, turn.group, handle, r.queue_offset, r.queue_id)
-
-
 def queues(turn: Turn) -> Sequence[tuple[str, str, int]]:
     return [(turn.topic, turn.broker_name, queue) for queue in {0, turn.step.queue}]
-
-
-def of_topic(code: int) -> Asking:
-    return lambda turn: Request(code, {"topic": turn.topic})
 
 
 def of_group(code: int, field: str = "consumerGroup") -> Asking:
@@ -315,7 +333,9 @@ OPERATIONS: Final = {
     ),
     "delete a topic": Operation(lambda t: requests.delete_topic(t.topic)),
     "topic": Operation(lambda t: requests.topic_config(t.topic), body=document),
-    "statistics": Operation(of_topic(requests.GET_TOPIC_STATS_INFO), body=document),
+    "statistics": Operation(
+        lambda t: Request(requests.GET_TOPIC_STATS_INFO, {"topic": t.topic}), body=document
+    ),
     "create a group": Operation(create_group),
     "group": Operation(lambda t: requests.group_config(t.group), body=document),
     "delete a group": Operation(

@@ -10,36 +10,27 @@ is known to differ: to acknowledge what was popped in order before a reset, whic
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from random_programs import (
-    OPERATIONS,
-    Operation,
-    Place,
-    Popped,
-    Step,
-    Turn,
-    document,
-    popped,
-    random_program,
-)
+from random_programs import OPERATIONS, Known, Operation, Step, Turn, document, random_program
+from serving import serving
 
 from mqconform import requests
 from mqconform.apache import Apache
 from mqconform.cluster import Cluster
 from mqconform.connection import Connection
 from mqconform.frame import Frame
-from mqconform.reference import serve
 from mqconform.scene import done
-from mqconform.target import Address
+from mqconform.target import Address, parse_address
 from mqconform.transcript import Transcript
 
 PROGRAMS: Final = 100
@@ -75,28 +66,19 @@ class Player:
 
     def play(self, name: str, program: Sequence[Step]) -> list[Answer]:
         """What each step is answered; `name` is the program's own."""
-        sent: list[Place] = []
-        halves: list[Place] = []
-        got: list[Popped] = []
+        known = Known()
         with ExitStack() as stack:
             clients = [stack.enter_context(Connection(self._broker, Transcript())) for _ in "AB"]
             for topic in (f"{name}-T0", f"{name}-T1"):
                 done(clients[0].call(requests.create_topic(topic, 2, 2)))
             answers = []
             for step in program:
-                turn = Turn(step, name, self._broker_name, sent, halves, got)
+                turn = Turn(step, name, self._broker_name, known)
                 operation = OPERATIONS[step.operation]
                 answer = clients[step.client].call(operation.ask(turn))
                 if operation.stores:
                     self._wait_until_seen()
-                if "msgId" in answer.fields and step.operation != "send a batch":
-                    position = int(answer.fields["msgId"][-16:], 16)
-                    place = Place(answer.number("queueOffset"), position)
-                    (halves if step.operation == "send a half" else sent).append(place)
-                if step.operation == "pop in order":
-                    got += popped(turn, answer)
-                if step.operation.startswith(("reset", "delete")):
-                    got.clear()
+                turn.learn(answer)
                 answers.append(self._compared(answer, operation))
             return answers
 
@@ -127,8 +109,8 @@ class Apart(NamedTuple):
 class Both:
     """Two players, who play each program side by side."""
 
-    def __init__(self, *nameservers: Address) -> None:
-        self._players = [Player(nameserver) for nameserver in nameservers]
+    def __init__(self, *nameservers: str) -> None:
+        self._players = [Player(parse_address(each)) for each in nameservers]
         self._played = count()
         self.codes: dict[str, set[int]] = {}  # by operation: what the first answered so far
 
@@ -152,20 +134,8 @@ class Both:
         return found
 
 
-@contextmanager
-def reference(home: Path, *options: str) -> Iterator[Address]:
-    home.mkdir()
-    process, listening = serve(
-        home / "log",
-        *("--store", str(home / "store"), "--log-level", "error"),
-        *("--nameserver-port", "0", "--broker-port", "0"),
-        *options,
-    )
-    with process:
-        try:
-            yield listening["nameserver"]
-        finally:
-            process.terminate()
+def serving_one(store: Path, *options: str) -> AbstractContextManager[str]:
+    return serving(store, "--brokers", "1", "--log-level", "error", *options)
 
 
 def kept(store: Path) -> dict[str, dict[str, object]]:
@@ -183,16 +153,32 @@ def kept(store: Path) -> dict[str, dict[str, object]]:
 def test_random_programs_are_answered_as_by_apache(tmp_path: Path) -> None:
     home = tmp_path / "apache"
     home.mkdir()
-    with Apache(home, brokers=1) as apache, reference(tmp_path / "reference") as ours:
-        both = Both(apache.nameserver, ours)
+    with Apache(home, brokers=1) as apache, serving_one(tmp_path / "ours") as ours:
+        both = Both(str(apache.nameserver), ours)
         for seed in range(PROGRAMS):
             found = both.shortest(random_program(seed))
             assert not found, f"of program {seed}:\n" + "\n".join(map(str, chain(*found)))
         apache.stop()
-    assert kept(tmp_path / "reference" / "store") == kept(home / "broker-a" / "store")
+    assert kept(tmp_path / "ours") == kept(home / "broker-a" / "store")
     assert both.codes.keys() == OPERATIONS.keys()
     assert [what for what, codes in both.codes.items() if 0 not in codes] == []
     assert len(set().union(*both.codes.values())) > 8
+
+
+def test_what_is_kept_otherwise_is_seen_and_times_are_not(tmp_path: Path) -> None:
+    def written(name: str, offset: int, time_ms: int) -> dict[str, dict[str, object]]:
+        store = tmp_path / name
+        (store / "config").mkdir(parents=True)
+        entry = {"0": {"o": [offset], "popTime": time_ms, "l": time_ms}}
+        for file, table in FILES.items():
+            content = {table: {"P1-T0@P1-G0": entry, "other": time_ms}, "counter": time_ms}
+            (store / "config" / file).write_text(json.dumps(content))
+        return kept(store)
+
+    first = written("a", 1, 5)
+    assert written("b", 1, 6) == first
+    second = written("c", 2, 5)
+    assert [file for file in FILES if second[file] == first[file]] == []
 
 
 @pytest.mark.parametrize(
@@ -203,7 +189,7 @@ def test_random_programs_are_answered_as_by_apache(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_answered_otherwise_is_found(tmp_path: Path, option: str, last: set[str]) -> None:
-    with reference(tmp_path / "a") as one, reference(tmp_path / "b", option) as other:
+    with serving_one(tmp_path / "a") as one, serving_one(tmp_path / "b", option) as other:
         both = Both(one, other)
         found = next(filter(None, map(both.shortest, map(random_program, range(PROGRAMS)))))
     assert found.program[-1].operation in last

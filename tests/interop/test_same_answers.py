@@ -15,14 +15,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from serving import serving
+
 from mqconform import requests
 from mqconform.apache import Apache
 from mqconform.cluster import Cluster
 from mqconform.connection import Connection, SilentError, eventually
-from mqconform.reference import serve
 from mqconform.requests import Request, Subscription
 from mqconform.scene import done
-from mqconform.target import Address
+from mqconform.target import Address, parse_address
 from mqconform.transcript import Transcript
 
 ANSWER_S: Final = 8.0  # one or two are not answered
@@ -221,19 +222,15 @@ def position(message_id: str) -> int:
 
 
 def test_wrong_requests_are_answered_as_apache_answers_them(tmp_path: Path) -> None:
-    options = ["--nameserver-port", "0", "--broker-port", "0", "--log-level", "error"]
     (tmp_path / "apache").mkdir()
-    with Apache(tmp_path / "apache", brokers=1) as apache, ThreadPoolExecutor() as pool:
-        process, listening = serve(
-            tmp_path / "reference.log", "--store", str(tmp_path / "store"), *options
-        )
-        with process:
-            try:
-                ours = pool.submit(Asked(listening["nameserver"]).all)
-                theirs = Asked(apache.nameserver).all()
-                answered = ours.result()
-            finally:
-                process.terminate()
+    with (
+        Apache(tmp_path / "apache", brokers=1) as apache,
+        serving(tmp_path / "store", "--brokers", "1", "--log-level", "error") as nameserver,
+        ThreadPoolExecutor() as pool,
+    ):
+        ours = pool.submit(Asked(parse_address(nameserver)).all)
+        theirs = Asked(apache.nameserver).all()
+        answered = ours.result()
     assert answered.keys() == theirs.keys()
     assert len(answered) > 2000
     assert {0, 1, 17, 26, 29} <= set(theirs.values())

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntFlag
+from functools import lru_cache
 from typing import Final
 
 from mqspec.core.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter
@@ -201,7 +202,7 @@ def system_topics(config: BrokerConfig) -> tuple[TopicConfig, ...]:
         TopicConfig("RMQ_SYS_TRANS_HALF_TOPIC", 1, 1),
         TopicConfig("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, 1),
         TopicConfig(f"{_SYSTEM_PREFIX}SYNC_BROKER_MEMBER_{broker}", 1, 1, Perm.INHERIT),
-        TopicConfig(_reply_topic(cluster), 1, 1),
+        TopicConfig(f"{cluster}_REPLY_TOPIC", 1, 1),
         TopicConfig(revive_topic(cluster), config.revive_queue_num, config.revive_queue_num),
     )
 
@@ -213,6 +214,7 @@ SYSTEM_GROUPS: Final = (
 """The groups that a broker has from its first start on (SubscriptionGroupManager.init)."""
 
 
+@lru_cache(maxsize=64)
 def system_topic_names(config: BrokerConfig) -> frozenset[Topic]:
     """Of the topics that a broker has from its first start on, and of those that it will."""
     return _SYSTEM_TOPICS | {topic.topic_name for topic in system_topics(config)}
@@ -220,13 +222,7 @@ def system_topic_names(config: BrokerConfig) -> frozenset[Topic]:
 
 def is_system_topic(config: BrokerConfig, topic: Topic) -> bool:
     """Whether the name is the system's: nobody may create or delete it."""
-    cluster = config.cluster_name
-    own = cluster, config.broker_name, _reply_topic(cluster)
-    return topic in _SYSTEM_TOPICS or topic in own or topic.startswith(_SYSTEM_PREFIX)
-
-
-def _reply_topic(cluster: str) -> Topic:
-    return f"{cluster}_REPLY_TOPIC"
+    return topic.startswith(_SYSTEM_PREFIX) or topic in system_topic_names(config)
 
 
 def check_topic_name(topic: Topic) -> Refusal | None:
