@@ -18,6 +18,7 @@ from mqconform.case import Status
 from mqconform.plugin import Suite
 from mqconform.transcript import Transcript
 from mqrules import Deviation, Verdict
+from mqspec.broker import Broker
 from mqspec.core import (
     delay,
     group,
@@ -239,6 +240,15 @@ def test_a_request_that_is_refused_and_done_is_found(
     suite = run("what_is_too_much or unknown_code_is_answered")
     assert named(suite, Status.FAILED) == {"what_is_too_much_is_refused_and_not_done"}
     assert named(suite, Status.PASSED)
+
+
+def test_an_answer_before_the_registration_is_found(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Broker, "once_registered", lambda *words: words[-1])
+    suite = run("finds_its_route or a_topic_is_shown")
+    assert named(suite, Status.FAILED) == {"who_is_answered_that_a_topic_is_made_finds_its_route"}
+    assert named(suite, Status.PASSED) == {"a_topic_is_shown_as_it_was_made"}
 
 
 def test_only_passed_is_a_pass(run: Run) -> None:

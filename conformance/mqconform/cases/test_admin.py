@@ -19,6 +19,9 @@ from mqconform.stage import Restart
 
 MESSAGE_TYPE = "message.type"
 NOTHING = 210  # a pop's answer where nothing is left
+RETRY = "%RETRY%"  # and a group: its retry topic
+BUSY = 2
+AT_ONCE = 20  # topics
 
 
 def by_queue(answer: Frame) -> dict[int, dict[str, int]]:
@@ -58,6 +61,32 @@ def test_a_topic_is_shown_as_it_was_made(scene: Scene) -> None:
         assert every["topicConfigTable"][topic] == one
         shown = one["readQueueNums"], one["writeQueueNums"], one["perm"], one["attributes"]
         assert shown == (read, write, perm, {})
+
+
+@case("ADMIN-028", party="broker")
+@pytest.mark.parametrize(
+    "makes",
+    [
+        lambda topic: requests.create_topic(topic, 1, 1),
+        lambda topic: requests.send(topic, b"first"),
+        lambda topic: requests.heartbeat("one", topic.removeprefix(RETRY)),
+    ],
+    ids=["created", "sent to", "of a member"],
+)
+def test_who_is_answered_that_a_topic_is_made_finds_its_route(
+    scene: Scene, makes: Callable[[str], Request]
+) -> None:
+    topics = [f"{RETRY}{scene.name('G')}" for _ in range(AT_ONCE)]
+    asked = {scene.broker.ask(makes(topic)): topic for topic in topics}
+    while asked:
+        answer = scene.broker.any_answer()
+        topic = asked.pop(answer.opaque)
+        if answer.code == BUSY:  # with the topics before it
+            asked[scene.broker.ask(makes(topic))] = topic
+            continue
+        done(answer)
+        route = done(scene.nameserver.call(requests.route(topic))).json()
+        assert [each["brokerName"] for each in route["queueDatas"]] == [scene.broker_names[0]]
 
 
 @case("ADMIN-002", party="broker")

@@ -20,7 +20,7 @@ from mqspec.core.metadata import (
 )
 from mqspec.core.offset_commit import clean_offset, clean_offset_by_topic
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode
-from mqspec.service import clock_ms, refused
+from mqspec.service import Served, clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BodyError, dumps, from_body, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 def update_and_create_topic(
-    broker: Broker, _: Connection, request: RemotingCommand
-) -> RemotingCommand:
+    broker: Broker, connection: Connection, request: RemotingCommand
+) -> Served:
     """17."""
     alterations = parse_alterations(request.ext_fields.get("attributes", ""))
     if isinstance(alterations, Refusal):
@@ -51,7 +51,9 @@ def update_and_create_topic(
     )
     step = update_topic(broker.metadata, broker.config, topic, clock_ms(), alterations)
     refusal = broker.carry_metadata(step).result
-    return refused(request, refusal) if refusal else request.response(remark=NOT_SET)
+    if refusal:
+        return refused(request, refusal)
+    return broker.once_registered(connection, request, request.response(remark=NOT_SET))
 
 
 def delete_topic_in_broker(

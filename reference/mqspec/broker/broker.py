@@ -53,7 +53,7 @@ from mqspec.core.subscription import BroughtSubscriptions
 from mqspec.core.timer import TimerState
 from mqspec.core.transaction import TransactionState
 from mqspec.core.types import Topic
-from mqspec.service import Dispatcher, clock_ms, every, listen
+from mqspec.service import Dispatcher, Served, clock_ms, every, listen
 from mqspec.store.message_store import (
     MessageStore,
     PutResult,
@@ -280,6 +280,16 @@ class Broker:
         if any(change.variable == "subscription_group_table" for change in step.changes):
             self._files.persist_groups(self.metadata)
         return step
+
+    def once_registered(
+        self, connection: Connection, request: RemotingCommand, answer: Served
+    ) -> Served:
+        """An answer, once the nameserver was told of the topics that changed: who gets it finds
+        them in its routes (ADMIN-028)."""
+        if not self._registrar.is_behind:
+            return answer
+        self._registrar.when_caught_up(lambda: connection.serve(request, lambda *_: answer))
+        return None
 
     def carry_groups(self, step: Step) -> Step:
         """Apply changes of the members, tell the members, and close whom the core closes."""

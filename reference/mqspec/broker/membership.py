@@ -9,7 +9,7 @@ from mqspec.core import consumer_filter, group, pull
 from mqspec.core.group import SubscriptionData
 from mqspec.core.metadata import create_retry_topic, find_subscription_group
 from mqspec.core.response import ResponseCode
-from mqspec.service import clock_ms, refused
+from mqspec.service import Served, clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire import bodies
 from mqspec.wire.bodies import BodyError, ConsumerData, HeartbeatData, dumps, from_body
@@ -27,7 +27,7 @@ class CheckedConfig:
     subscription_data: bodies.SubscriptionData | None = None
 
 
-def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """34. A group that may not be is skipped, and the answer is 0 all the same (GROUP-051)."""
     if not request.body:
         raise BodyError("the heartbeat has no body")
@@ -59,7 +59,7 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
     # A client of version 2 of the heartbeat sends its subscriptions again if they changed here.
     is_v1 = heartbeat.heartbeat_fingerprint == 0
     fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(is_v1).lower()}
-    return request.response(ext_fields=fields)
+    return broker.once_registered(connection, request, request.response(ext_fields=fields))
 
 
 def _register_consumer(

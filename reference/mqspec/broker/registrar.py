@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ssl import SSLContext
 from typing import Final
 
@@ -49,6 +49,7 @@ class Registrar:
         self._connection: Connection | None = None
         self._soon: asyncio.Task[None] | None = None
         self._changed: set[Topic] = set()
+        self._actions: list[Callable[[], None]] = []  # done when these are told
 
     async def register(self, metadata: MetadataState) -> None:
         """Register all topics. Raises UserError where the nameserver does not take them."""
@@ -74,6 +75,16 @@ class Registrar:
         if self._soon is None or self._soon.done():
             self._soon = asyncio.create_task(self._register_soon(metadata))
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are topics that the nameserver is only being told of."""
+        return self._soon is not None and not self._soon.done()
+
+    def when_caught_up(self, action: Callable[[], None]) -> None:
+        """Have something done once the nameserver was told of what changed before this call, or
+        does not answer. Only where it is behind."""
+        self._actions.append(action)
+
     async def unregister(self) -> None:
         """Leave the routes, if the nameserver is there at all."""
         if self._soon:
@@ -96,15 +107,20 @@ class Registrar:
             self._connection.close()
 
     async def _register_soon(self, metadata: MetadataState) -> None:
-        while self._changed:
+        while self._changed or self._actions:
             names, self._changed = self._changed, set()
+            actions, self._actions = self._actions, []
             table = metadata.topic_config_table
             # All of them where one was deleted: a nameserver may be told to miss it.
             told = names if names <= table.keys() else table.keys()
             try:
-                await self._register(metadata, [table[name] for name in told])
+                if told:
+                    await self._register(metadata, [table[name] for name in told])
             except UserError as error:
                 log.warning("%s", error)  # the next registration of all topics tells it
+            finally:
+                for action in actions:
+                    action()
 
     async def _ask(self, request: RemotingCommand) -> RemotingCommand:
         try:

@@ -58,7 +58,8 @@ def _reply(
         store_host=broker.store_host,
         reconsume_times=header.reconsume_times,
     )
-    return _push_and_store(broker, record, request, header, send)
+    answer = _push_and_store(broker, record, request, header, send)
+    return broker.once_registered(connection, request, answer)
 
 
 async def _push_and_store(

@@ -12,7 +12,7 @@ from mqspec.core.metadata import DataVersion
 from mqspec.core.response import ResponseCode
 from mqspec.core.stats import ItemKey, StatsName, Tps
 from mqspec.options import parse_properties, to_properties, updated
-from mqspec.service import clock_ms
+from mqspec.service import Served, clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, to_plain
 from mqspec.wire.codec import VERSION, RemotingCommand
@@ -33,15 +33,15 @@ _QUEUES: Final[dict[str, Pool]] = {
 
 
 def update_broker_config(
-    broker: Broker, _: Connection, request: RemotingCommand
-) -> RemotingCommand:
+    broker: Broker, connection: Connection, request: RemotingCommand
+) -> Served:
     """25. What is not an option is ignored (ADMIN-011)."""
     properties = parse_properties(request.body.decode(errors="replace"))
     if not NEVER_UPDATED.isdisjoint(properties):
         remark = "Can not update config in black list."
         return request.response(ResponseCode.NO_PERMISSION, remark)
     broker.update_config(updated(broker.config, properties))
-    return request.response()
+    return broker.once_registered(connection, request, request.response())
 
 
 def get_broker_config(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
 
-def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> Served:
+def send_back(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """36. A message that is stored but not as safely as asked counts as failed (RETRY-007)."""
     event = SendBack(
         text(request, "group"),
@@ -50,4 +50,5 @@ def send_back(broker: Broker, _: Connection, request: RemotingCommand) -> Served
             return request.response()
         return request.response(ResponseCode.SYSTEM_ERROR, status)
 
-    return broker.when_stored(copy.properties, broker.put_message(copy), answer)
+    served = broker.when_stored(copy.properties, broker.put_message(copy), answer)
+    return broker.once_registered(connection, request, served)

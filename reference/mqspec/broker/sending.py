@@ -26,6 +26,7 @@ from mqspec.core.publish import (
 from mqspec.core.record import Host, Record, alone, find_property
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
+from mqspec.core.step import Step
 from mqspec.service import Served, clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
@@ -133,6 +134,7 @@ def _send(
     now_ms = clock_ms()
     step = check_send(broker.metadata, broker.config, send, now_ms)
     queue_id = broker.carry_metadata(step).result
+    made = step.changes
     if isinstance(queue_id, Refusal):
         return request.response(queue_id.code, queue_id.remark, STAMP)
     batch = decode_batch(request.body) if send.is_batch else None
@@ -156,7 +158,8 @@ def _send(
         reconsume_times=header.reconsume_times,
     )
     if send.topic.startswith(RETRY_TOPIC_PREFIX):  # not a batch
-        message = _retried(broker, RetrySend(message, maximum, request.version))
+        step = _retried(broker, RetrySend(message, maximum, request.version))
+        message, made = step.result, made + step.changes
     is_half = batch is None and transaction.is_prepared(message)
     placed = transaction.prepare(message) if is_half else broker.schedule(message, now_ms)
     if isinstance(placed, PutStatus):
@@ -167,7 +170,7 @@ def _send(
         stored = alone(placed)
         if handle := timer.recall_handle(broker.config.broker_name, placed):
             fields["recallHandle"] = handle
-    broker.sends.add(Checked(connection, request, stored, fields))
+    broker.sends.add(Checked(connection, request, stored, fields, bool(made)))
     return None
 
 
@@ -179,11 +182,14 @@ def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
     broker.stats.put[topic].add(len(send.batch.messages), put.wrote_bytes)
     send.fields["msgId"] = put.message_ids
     send.fields["queueOffset"] = str(put.queue_offset)
-    return broker.when_stored(
+    served = broker.when_stored(
         send.batch.messages[0].properties + send.batch.beside,
         put,
         lambda status: send.request.response(PUT_CODES[status], ext_fields=send.fields),
     )
+    if send.makes_topic:
+        return broker.once_registered(send.connection, send.request, served)
+    return served
 
 
 def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:
@@ -191,7 +197,7 @@ def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:
     return request.response(refusal.code, refusal.remark, STAMP)
 
 
-def _retried(broker: Broker, event: RetrySend) -> Record:
+def _retried(broker: Broker, event: RetrySend) -> Step:
     group = event.message.topic.removeprefix(RETRY_TOPIC_PREFIX)
     now_ms = clock_ms()
     max_live_time_ms = broker.config.rebalance_lock_max_live_time_ms
@@ -199,5 +205,4 @@ def _retried(broker: Broker, event: RetrySend) -> Record:
     step = handle_retry_and_dlq(
         broker.metadata, event, is_lock_all_expired=holds_none, now_ms=now_ms
     )
-    record: Record = broker.carry_metadata(step).result
-    return record
+    return broker.carry_metadata(step)

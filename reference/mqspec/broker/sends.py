@@ -26,6 +26,7 @@ class Checked(msgspec.Struct, frozen=True):
     request: RemotingCommand
     batch: Batch
     fields: dict[str, str]  # of the answer, but for those that the put gives
+    makes_topic: bool
 
 
 class Sends:

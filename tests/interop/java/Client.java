@@ -46,7 +46,7 @@ public final class Client {
             try {
                 carryOut(words);
             } catch (Exception e) {
-                say("failed " + e);
+                say("failed " + withCauses(e));
             }
             say("done");
         }
@@ -148,7 +148,7 @@ public final class Client {
             producer.send(MessageUtil.createReplyMessage(message, ("to " + message.getKeys()).getBytes()));
             say("replied " + message.getKeys());
         } catch (Exception e) {
-            say("failed " + e);
+            say("failed " + withCauses(e));
         }
     }
 
@@ -175,6 +175,10 @@ public final class Client {
         say(String.join(" ", "got", by, message.getKeys(), "" + message.getTags(), "" + message.getBody().length,
             "" + crc.getValue(), "" + message.getFlag(), "" + message.getProperty("who"),
             message.getBrokerName() + ":" + message.getQueueId(), "" + message.getQueueOffset()));
+    }
+
+    private static String withCauses(Throwable e) {
+        return e.getCause() == null ? e.toString() : e + " because of " + withCauses(e.getCause());
     }
 
     private static synchronized void say(String line) {
