@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import itertools
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from mqconform.plugin import Suite
 from mqconform.transcript import Transcript
 from mqrules import Deviation, Verdict
 from mqspec.broker import Broker
+from mqspec.broker.registrar import Registrar
 from mqspec.core import (
     delay,
     group,
@@ -245,6 +247,13 @@ def test_a_request_that_is_refused_and_done_is_found(
 def test_an_answer_before_the_registration_is_found(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    register = Registrar._register
+
+    async def late(registrar: Registrar, *topics: Any) -> None:
+        await asyncio.sleep(0.05)  # a nameserver that is not near
+        await register(registrar, *topics)
+
+    monkeypatch.setattr(Registrar, "_register", late)
     monkeypatch.setattr(Broker, "once_registered", lambda *words: words[-1])
     suite = run("finds_its_route or a_topic_is_shown")
     assert named(suite, Status.FAILED) == {"who_is_answered_that_a_topic_is_made_finds_its_route"}
