@@ -31,6 +31,7 @@ from mqspec.core import (
     transaction,
 )
 from mqspec.core.log import DELAY_LEVELS_MS
+from mqspec.core.record import Record
 from mqspec.core.step import Step
 from mqspec.service import Dispatcher
 from mqspec.store.message_store import MessageStore
@@ -242,6 +243,31 @@ def test_a_request_that_is_refused_and_done_is_found(
     suite = run("what_is_too_much or unknown_code_is_answered")
     assert named(suite, Status.FAILED) == {"what_is_too_much_is_refused_and_not_done"}
     assert named(suite, Status.PASSED)
+
+
+def test_a_message_that_is_refused_and_stored_is_found(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sends = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
+
+    def stored(dispatcher: Any, connection: Any, request: RemotingCommand) -> Any:
+        answer = PROCESS(dispatcher, connection, request)
+        if request.code in sends and answer:  # what is not refused is answered later
+            dispatcher._service.store.put(Record(request.ext_fields["b"], b"refused", b""))
+        return answer
+
+    monkeypatch.setattr(Dispatcher, "_process", stored)
+    suite = run(
+        "plain_messages_only or inner_batch or level_that_is or time_that_cannot_be"
+        " or in_pulls_and_sends"
+    )
+    assert named(suite, Status.FAILED) == {
+        "a_batch_takes_plain_messages_only",
+        "an_inner_batch_is_refused",
+        "a_level_that_is_no_number_is_refused",
+        "a_time_that_cannot_be_is_refused",
+        "a_number_that_is_none_is_refused_in_pulls_and_sends",
+    }
 
 
 def test_an_answer_before_the_registration_is_found(
