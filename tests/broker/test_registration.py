@@ -19,12 +19,17 @@ from mqspec.wire.codes import RequestCode, ResponseCode
 
 
 class SlowNameServer:
-    """Answers a broker once it may; the first registration at once."""
+    """Answers a broker at once, or once it may."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
+
+    def hold(self) -> None:
+        """What is asked from now on waits."""
+        self.may_answer.clear()
+        self.asked.clear()
 
     async def answer(self, request: RemotingCommand) -> RemotingCommand:
         self.asked.set()
@@ -33,12 +38,10 @@ class SlowNameServer:
 
     @asynccontextmanager
     async def with_broker(self, store: Path) -> AsyncIterator[Broker]:
-        """A broker that is registered; what it tells from now on waits."""
+        """A broker that is registered."""
         server = await serve("127.0.0.1", 0, lambda _, request: self.answer(request))
         broker = Broker(store, f"127.0.0.1:{server.port}", store_config=SMALL)
         await broker.start()
-        self.may_answer.clear()
-        self.asked.clear()
         yield broker
         self.may_answer.set()
         await broker.stop()
@@ -62,8 +65,12 @@ def test_who_asks_for_no_topic_waits_for_no_nameserver(tmp_path: Path) -> None:
         nameserver = SlowNameServer()
         async with nameserver.with_broker(tmp_path) as broker, asyncio.timeout(DEADLINE_S):
             peer, other = await meet(broker.address), await meet(broker.address)
+            await other.heartbeat("G")
+            nameserver.hold()
             making = asyncio.create_task(make(peer, "T"))
             await nameserver.asked.wait()
+            assert (await other.heartbeat("G")).code == ResponseCode.SUCCESS
+            assert (await make(other, "T")).code == ResponseCode.SUCCESS  # as it is
             for again in range(3):  # the topic is there
                 assert (await other.send("T")).code == ResponseCode.SUCCESS, again
                 assert (await other.pull("T", again)).code == ResponseCode.SUCCESS
@@ -83,6 +90,7 @@ def test_a_change_of_permission_is_known_when_it_is_answered(tmp_path: Path) -> 
             peer = await meet(broker.address)
             update = RequestCode.UPDATE_BROKER_CONFIG
             assert (await peer.ask(update, b"pollingSize=7")).code == ResponseCode.SUCCESS
+            nameserver.hold()
             changing = asyncio.create_task(peer.ask(update, b"brokerPermission=4"))
             await nameserver.asked.wait()
             await peer.ask(RequestCode.GET_BROKER_CONFIG)  # answered after what does not wait
@@ -100,6 +108,7 @@ def test_what_was_sent_is_stored_though_its_producer_leaves(tmp_path: Path) -> N
         async with nameserver.with_broker(tmp_path) as broker, asyncio.timeout(DEADLINE_S):
             producer, other = await meet(broker.address), await meet(broker.address)
             fields = {name: str(value) for name, value in send_fields("New").items()}
+            nameserver.hold()
             producer.connection.oneway(
                 RemotingCommand(RequestCode.SEND_MESSAGE_V2, fields, b"first")
             )

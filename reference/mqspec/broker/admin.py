@@ -53,7 +53,8 @@ def update_and_create_topic(
     refusal = broker.carry_metadata(step).result
     if refusal:
         return refused(request, refusal)
-    return broker.once_registered(connection, request, request.response(remark=NOT_SET))
+    answer = request.response(remark=NOT_SET)
+    return broker.once_registered(step.changes, connection, request, answer)
 
 
 def delete_topic_in_broker(

@@ -259,14 +259,17 @@ class Broker:
         end = self.store.unflushed.max
         return await self._group_commit.flushed(end) is PutStatus.PUT_OK
 
-    def update_config(self, config: BrokerConfig) -> None:
+    def update_config(self, config: BrokerConfig) -> Sequence[Change]:
         """Take other options; a change of permissions is a change of all topics' routes."""
+        changes = []
         is_registered_otherwise = config.broker_permission != self.config.broker_permission
         self.config = self._registrar.config = config
         if is_registered_otherwise:
             version = self.metadata.topic_data_version.next(clock_ms())
-            apply(self.metadata, [Change("topic_data_version", None, version)])
+            changes = [Change("topic_data_version", None, version)]
+            apply(self.metadata, changes)
             self._registrar.register_soon(self.metadata, self.metadata.topic_config_table)
+        return changes
 
     def carry_metadata(self, step: Step) -> Step:
         """Apply changes of topics and groups, write them to disk, and tell the nameserver."""
@@ -282,11 +285,15 @@ class Broker:
         return step
 
     def once_registered(
-        self, connection: Connection, request: RemotingCommand, answer: Served
+        self,
+        changes: Sequence[Change],
+        connection: Connection,
+        request: RemotingCommand,
+        answer: Served,
     ) -> Served:
-        """An answer, once the nameserver was told of the topics that changed: who gets it finds
-        them in its routes (ADMIN-028)."""
-        if not self._registrar.is_behind:
+        """An answer, once the nameserver was told of the topics that changed for it: who gets it
+        finds them in its routes (ADMIN-028)."""
+        if not (changes and self._registrar.is_behind):
             return answer
         self._registrar.when_caught_up(lambda: connection.serve(request, lambda *_: answer))
         return None

@@ -9,6 +9,7 @@ from mqspec.core import consumer_filter, group, pull
 from mqspec.core.group import SubscriptionData
 from mqspec.core.metadata import create_retry_topic, find_subscription_group
 from mqspec.core.response import ResponseCode
+from mqspec.core.step import Change
 from mqspec.service import Served, clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire import bodies
@@ -35,13 +36,14 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
     now_ms = clock_ms()
     language = request.language or Language.OTHER
     info = group.ClientChannelInfo(heartbeat.client_id, language, request.version, now_ms)
+    made: list[Change] = []
     for consumer in heartbeat.consumer_data_set:
         found = broker.carry_metadata(
             find_subscription_group(broker.metadata, broker.config, consumer.group_name, now_ms)
         ).result
         if found is None:
             continue
-        broker.carry_metadata(create_retry_topic(broker.metadata, found, now_ms))
+        made += broker.carry_metadata(create_retry_topic(broker.metadata, found, now_ms)).changes
         event = _register_consumer(consumer, connection, info, heartbeat.without_sub)
         broker.carry_groups(group.register_consumer(broker.groups, event))
         if event.subscriptions is not None:
@@ -59,7 +61,8 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
     # A client of version 2 of the heartbeat sends its subscriptions again if they changed here.
     is_v1 = heartbeat.heartbeat_fingerprint == 0
     fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(is_v1).lower()}
-    return broker.once_registered(connection, request, request.response(ext_fields=fields))
+    answer = request.response(ext_fields=fields)
+    return broker.once_registered(made, connection, request, answer)
 
 
 def _register_consumer(

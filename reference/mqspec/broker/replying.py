@@ -59,7 +59,7 @@ def _reply(
         reconsume_times=header.reconsume_times,
     )
     answer = _push_and_store(broker, record, request, header, send)
-    return broker.once_registered(connection, request, answer)
+    return broker.once_registered(step.changes, connection, request, answer)
 
 
 async def _push_and_store(

@@ -40,8 +40,8 @@ def update_broker_config(
     if not NEVER_UPDATED.isdisjoint(properties):
         remark = "Can not update config in black list."
         return request.response(ResponseCode.NO_PERMISSION, remark)
-    broker.update_config(updated(broker.config, properties))
-    return broker.once_registered(connection, request, request.response())
+    changes = broker.update_config(updated(broker.config, properties))
+    return broker.once_registered(changes, connection, request, request.response())
 
 
 def get_broker_config(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:

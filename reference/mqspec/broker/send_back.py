@@ -30,8 +30,8 @@ def send_back(broker: Broker, connection: Connection, request: RemotingCommand) 
         random.randrange(1 << 31),
     )
     now_ms = clock_ms()
-    step = check_send_back(broker.metadata, broker.config, event, now_ms)
-    group = broker.carry_metadata(step).result
+    checked = check_send_back(broker.metadata, broker.config, event, now_ms)
+    group = broker.carry_metadata(checked).result
     if group is None:
         return request.response()
     if isinstance(group, Refusal):
@@ -51,4 +51,4 @@ def send_back(broker: Broker, connection: Connection, request: RemotingCommand) 
         return request.response(ResponseCode.SYSTEM_ERROR, status)
 
     served = broker.when_stored(copy.properties, broker.put_message(copy), answer)
-    return broker.once_registered(connection, request, served)
+    return broker.once_registered(checked.changes + step.changes, connection, request, served)

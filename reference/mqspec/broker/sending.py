@@ -170,7 +170,7 @@ def _send(
         stored = alone(placed)
         if handle := timer.recall_handle(broker.config.broker_name, placed):
             fields["recallHandle"] = handle
-    broker.sends.add(Checked(connection, request, stored, fields, bool(made)))
+    broker.sends.add(Checked(connection, request, stored, fields, made))
     return None
 
 
@@ -187,9 +187,9 @@ def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
         put,
         lambda status: send.request.response(PUT_CODES[status], ext_fields=send.fields),
     )
-    if send.makes_topic:
-        return broker.once_registered(send.connection, send.request, served)
-    return served
+    if not send.made:
+        return served
+    return broker.once_registered(send.made, send.connection, send.request, served)
 
 
 def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:

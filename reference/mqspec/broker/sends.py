@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from mqspec.core.record import Batch
+from mqspec.core.step import Change
 from mqspec.service import Served
 from mqspec.store.message_store import MessageStore, PutResult
 from mqspec.transport import Connection
@@ -26,7 +27,7 @@ class Checked(msgspec.Struct, frozen=True):
     request: RemotingCommand
     batch: Batch
     fields: dict[str, str]  # of the answer, but for those that the put gives
-    makes_topic: bool
+    made: tuple[Change, ...]  # topics
 
 
 class Sends:
