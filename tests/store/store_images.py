@@ -38,9 +38,11 @@ def message(key: str, queue_id: int = 0, topic: str = "T", pad: int = 0) -> Reco
     return Record(topic, key.encode() + b"." * pad, b"KEYS\x01" + key.encode(), queue_id)
 
 
-def batch(keys: Sequence[str], queue_id: int = 0, pad: int = 0, sys_flag: int = 0) -> Batch:
+def batch(
+    keys: Sequence[str], queue_id: int = 0, pad: int = 0, sys_flag: int = 0, topic: str = "T"
+) -> Batch:
     """Messages that are stored as one, each as `message` makes it."""
-    messages = [message(key, queue_id, pad=pad) for key in keys]
+    messages = [message(key, queue_id, topic, pad) for key in keys]
     own = [BatchMessage(one.body, one.properties, one.flag) for one in messages]
     return Batch(structs.replace(messages[0], sys_flag=sys_flag), own)
 

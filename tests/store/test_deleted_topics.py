@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_images import keys, message, new_store
+from store_images import SMALL, image_of, keys, message, new_store, write_image
 
-from mqspec.store import MessageStore
+from mqspec.store import MessageStore, PutStatus
+from mqspec.store.check import check
 
 
 def deleted_and_made_again(root: Path) -> MessageStore:
@@ -88,6 +90,59 @@ def test_it_stays_away_after_a_clean_stop(tmp_path: Path) -> None:
     again.open()
     assert keys(again) == ["new"]
     again.close()
+
+
+def test_what_waited_for_a_flush_goes_with_it(tmp_path: Path) -> None:
+    """With synchronous flush a message may be stored, and not be in its queue yet."""
+    store = new_store(tmp_path / "store", replace(SMALL, sync_flush=True))
+    store.open()
+    store.settle = lambda: PutStatus.PUT_OK  # until the next flush
+    store.put(message("old"))
+    store.delete_topic("T")
+    assert store.put(message("new")).queue_offset == 0
+    store.flush()
+    assert keys(store) == ["new"]
+
+
+def test_what_was_deleted_and_lost_is_not_the_new_topics_place(tmp_path: Path) -> None:
+    """A crash may take back the log to before where it ended at a deletion: what is stored there
+    later is nobody else's."""
+    store = new_store(tmp_path / "store")
+    store.open()
+    store.put(message("other", topic="U"))
+    store.flush()
+    on_disk = image_of(store.root)
+    for key in ("old-1", "old-2", "old-3"):
+        store.put(message(key))
+    store.delete_topic("T")
+    memory = {name: data for name, data in image_of(store.root).items() if "deleted" in name}
+    crashed = new_store(write_image(tmp_path / "crashed", on_disk | memory))
+    crashed.open()
+    for key in ("new-1", "new-2"):
+        crashed.put(message(key))
+    crashed.flush()
+    shutil.rmtree(crashed.root / "consumequeue" / "T")
+    again = killed(crashed, tmp_path / "copy")
+    assert keys(again) == ["new-1", "new-2"]
+    assert again.max_offset("U", 0) == 1
+
+
+def test_a_deletion_that_a_crash_interrupted_is_finished(tmp_path: Path) -> None:
+    """The memory of it is on disk first, and a queue may be left."""
+    store = deleted_and_made_again(tmp_path / "store")
+    store.put(message("else", topic="U"))
+    store.flush()
+    left = image_of(store.root)
+    store.delete_topic("T")
+    memory = {name: data for name, data in image_of(store.root).items() if "deleted" in name}
+    image = write_image(tmp_path / "left", left | memory)
+    assert check(image).recovery.dropped == {("T", 0): 1}
+    crashed = new_store(image)
+    crashed.open()
+    assert crashed.max_offset("T", 0) == 0
+    assert crashed.put(message("newer")).queue_offset == 0
+    assert keys(crashed) == ["newer"]
+    assert keys(crashed, topic="U") == ["else"]
 
 
 def test_without_the_memory_of_it_old_messages_come_back(tmp_path: Path) -> None:

@@ -486,14 +486,19 @@ class _Check:
             queues[topic, queue_id].check()
         loaded = {queue: files.load() for queue, files in queues.items()}
         segments = log.load()
+
+        def unit(queue: TopicQueue, offset: int) -> Unit:
+            return queues[queue].unit(offset)
+
         deleted = DeletedTopics(self.root, _READ_ONLY)
         deleted.load(segments[0].start if segments else 0)
+        left = deleted.queues_left(loaded, unit)
         files_ = Files(
             (self.root / "abort").exists(),
             read_checkpoint(self.root / "checkpoint"),
             segments,
-            loaded,
-            lambda queue, offset: queues[queue].unit(offset),
+            {queue: span for queue, span in loaded.items() if queue not in left},
+            unit,
             deleted.living(log.scan),
             log.dispatch_of,
         )
@@ -502,7 +507,8 @@ class _Check:
         for dispatch in recover(files_, state):
             written[dispatch.queue] += 1
         dropped = {
-            queue: span.max - state.consume_queue[queue].max for queue, span in loaded.items()
+            queue: span.max - state.consume_queue.get(queue, Span(0, span.min)).max
+            for queue, span in loaded.items()
         }
         return Recovery(
             "",

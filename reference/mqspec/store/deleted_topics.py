@@ -11,10 +11,13 @@ The file is `config/deletedTopics.json`, which the real broker does not know and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from mqspec.core.recovery import Walked
+from msgspec import structs
+
+from mqspec.core.log import Dispatch, Span, TopicQueue, Unit
+from mqspec.core.recovery import BLANK_UNIT, Walked
 from mqspec.store.config_file import ConfigFile
 from mqspec.store.files import DISK, Disk
 
@@ -34,7 +37,31 @@ class DeletedTopics:
     def add(self, topic: str, end: int) -> None:
         """A topic is deleted while the log ends at `end`; on disk when this returns."""
         self._ends[topic] = end
-        self._file.persist({"endTable": self._ends})
+        self._persist()
+
+    def truncate(self, log_max: int) -> None:
+        """The log ends at `log_max` again, as a crash left it: what is stored behind that is of a
+        topic that was made again. On disk when this returns."""
+        if any(end > log_max for end in self._ends.values()):
+            self._ends = {topic: min(end, log_max) for topic, end in self._ends.items()}
+            self._persist()
+
+    def is_dead(self, topic: str, position: int) -> bool:
+        """Whether the record at a position is of the topic as it was before it was deleted."""
+        return position < self._ends.get(topic, 0)
+
+    def queues_left(
+        self, spans: Mapping[TopicQueue, Span], unit: Callable[[TopicQueue, int], Unit]
+    ) -> list[TopicQueue]:
+        """The queues that a crash left of topics while they were being deleted: those whose last
+        unit, and so each, is of a record that is nobody's."""
+        left = []
+        for queue, span in spans.items():
+            if span.min < span.max:
+                last = unit(queue, span.max - 1)
+                if last != BLANK_UNIT and self.is_dead(queue[0], last.position):
+                    left.append(queue)
+        return left
 
     def living(self, scan: Callable[[int], Iterator[Walked]]) -> Callable[[int], Iterator[Walked]]:
         """The walk of the log, with records of deleted topics as if they were blank."""
@@ -43,9 +70,23 @@ class DeletedTopics:
 
         def walk(position: int) -> Iterator[Walked]:
             for end, record in scan(position):
-                is_dead = record is not None and record.physical_offset < self._ends.get(
-                    record.topic, 0
-                )
-                yield end, None if is_dead else record
+                if record is not None and self.is_dead(record.topic, record.physical_offset):
+                    record = None
+                yield end, record
 
         return walk
+
+    def unindexed(self, dispatches: Sequence[Dispatch]) -> Sequence[Dispatch]:
+        """Dispatches of what was stored, maybe before its topic was deleted: that enters no
+        queue any more."""
+        if not self._ends:
+            return dispatches
+        return [
+            structs.replace(each, indexed=False)
+            if self.is_dead(each.queue[0], each.positions[0])
+            else each
+            for each in dispatches
+        ]
+
+    def _persist(self) -> None:
+        self._file.persist({"endTable": self._ends})

@@ -278,7 +278,8 @@ class MessageStore:
         """Dispatch what may be dispatched (ReputMessageService)."""
         try:
             while ready := self._dispatchable():
-                self._dispatch([log.dispatch_of(each, self.delay_levels) for each in ready])
+                dispatches = [log.dispatch_of(each, self.delay_levels) for each in ready]
+                self._dispatch(self._deleted.unindexed(dispatches))
                 for _ in ready:
                     self._pending.popleft()
             if self._is_dispatch_stuck:
@@ -406,10 +407,7 @@ class MessageStore:
             return  # no record of it is anybody's: nothing is to be remembered
         self._deleted.add(topic, self._state.commit_log.max)
         for queue in step.result:
-            consume_queue = self._consume_queues.pop(queue, None)
-            if consume_queue:
-                consume_queue.remove()
-        self._disk.remove_directory(self.root / "consumequeue" / topic)
+            self._remove_consume_queue(queue)
         apply(self._state, step.changes)
 
     # Reading
@@ -542,6 +540,9 @@ class MessageStore:
         self._index.load(abort, self._checkpoint.index_msg_timestamp)
         spans = {queue: files.load() for queue, files in self._consume_queues.items()}
         self._deleted.load(segments[0].start if segments else 0)
+        for queue in self._deleted.queues_left(spans, self._unit):
+            self._remove_consume_queue(queue)
+            del spans[queue]
         files = Files(
             abort,
             self._checkpoint,
@@ -567,6 +568,7 @@ class MessageStore:
     def _cut(self, state: RecoveryState, log_min: int) -> None:
         """Cut the files to what was recovered, all on disk before the first append."""
         end = state.process_offset
+        self._deleted.truncate(end)
         self._commit_log.truncate(end)
         self._commit_log.flush(Span(log_min, end))
         for queue, span in state.consume_queue.items():
@@ -576,6 +578,12 @@ class MessageStore:
         self._state = LogState(
             Span(log_min, end), end, end, end, next_offsets, dict(state.consume_queue)
         )
+
+    def _remove_consume_queue(self, queue: TopicQueue) -> None:
+        consume_queue = self._consume_queues.pop(queue, None)
+        if consume_queue:
+            consume_queue.remove()
+        self._disk.remove_directory(self.root / "consumequeue" / queue[0])
 
     def _delete_expired_file(self, log_min: int) -> None:
         # Or what is still to be written would make its segment again.

@@ -201,6 +201,11 @@ class RecordingDisk(Disk):
                 self._change({each: None})
         return super().make_directory(path)
 
+    def remove_directory(self, path: Path) -> None:
+        if path.is_dir() and not any(path.iterdir()):
+            self._change({path: False})
+        super().remove_directory(path)
+
     def sync_directory(self, path: Path) -> None:
         self.moment()
         if "sync_directory" in self._lies:

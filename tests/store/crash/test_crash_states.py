@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -27,9 +27,11 @@ from store_images import (
 
 from mqrules import UserError
 from mqspec.store import ConfigFile, MessageStore, PutStatus, StoreConfig, commit_log, index_file
+from mqspec.store.deleted_topics import DeletedTopics
 
 QUEUES = 2
 ACTIONS = 19  # of a life
+DELETED = "U"  # a topic that is deleted now and then, and made again
 OFFSETS = Path("config", "consumerOffset.json")
 MEMORY = Path("/dev/shm")
 
@@ -55,7 +57,9 @@ def scratch(tmp_path: Path) -> Iterator[Path]:
 class Wanted:
     """What must be there after a crash: the first `acknowledged` messages of `log`, maybe without
     the first `expired` ones, and maybe with further ones; of each queue a maximum offset that is
-    no less than in `ends`; of the config file, the content that was persisted or the next one."""
+    no less than in `ends`; of the config file, the content that was persisted or the next one.
+    And of the topic that is deleted all but the `dead`, or, while it is deleted again, all but
+    the `dying`."""
 
     log: list[str] = field(default_factory=list)
     acknowledged: int = 0
@@ -63,6 +67,8 @@ class Wanted:
     ends: dict[int, int] = field(default_factory=dict)
     persisted: int = 0
     persisting: int = 0
+    dead: frozenset[str] = frozenset()
+    dying: frozenset[str] = frozenset()
 
     def copy(self) -> Wanted:
         return replace(self, log=list(self.log))
@@ -77,9 +83,17 @@ class Explored:
     in_recovery: int = 0
     failures: list[str] = field(default_factory=list)
 
-    def check_all(self, scratch: Path, life: Life, name: str) -> list[tuple[Image, Wanted]]:
-        """Recover each new state that a life's crashes left. Returns those that held."""
+    def check_all(
+        self, scratch: Path, life: Life, name: str, actions: int, lies: frozenset[str]
+    ) -> list[tuple[Image, Wanted]]:
+        """Run a life, and recover each new state that its crashes left. Returns those that held."""
         held = []
+        try:
+            life.run(actions, lies)
+        except AssertionError as error:
+            self.failures.append(f"{name}, before a crash: {error!r}")
+        finally:
+            shutil.rmtree(life.root)
         for left, wanted, recovering in life.crashes:
             state = hash(frozenset(left.items()))
             if state in self.states:
@@ -112,13 +126,13 @@ class Life:
         self.root = write_image(root, image)
         self.image = image
 
-    def run(self, actions: int = ACTIONS, lies: frozenset[str] = frozenset()) -> None:
+    def run(self, actions: int, lies: frozenset[str]) -> None:
         self.disk = RecordingDisk(self.root, self.image, lies)
         self.disk.moment = self._sample
         self._open()
         offsets = ConfigFile(self.root / OFFSETS, self.disk)
         for _ in range(actions):
-            match self.random.choices("pbgfaiocrd", (50, 10, 10, 5, 10, 20, 8, 3, 4, 4))[0]:
+            match self.random.choices("pbgfaiocrdt", (50, 10, 10, 5, 10, 20, 8, 3, 4, 4, 10))[0]:
                 case "p":
                     self._put(1)
                 case "b":
@@ -143,19 +157,22 @@ class Life:
                 case "d":
                     self.wanted.expired = len(self.wanted.log)
                     self.store.clean()
+                case "t":
+                    self._delete_topic()
                 case "r":
                     self.store.close()
                     self._acknowledge()
                     self._open()
         self.store.close()
-        shutil.rmtree(self.root)
 
     def _open(self) -> None:
         self.recovering = True
         self.store = MessageStore(self.root, self.config, self.clock, self.disk)
         self.store.open()
         self.recovering = False
-        self.wanted.log, self.wanted.expired = contents(self.root, self.config).keys, 0
+        found = contents(self.root, self.config)
+        self.wanted.log, self.wanted.expired = found.keys, 0
+        self.wanted.dead = self.wanted.dying = dead_of(self.store, found, self.wanted)
         self._acknowledge()
 
     def _put(self, count: int) -> None:
@@ -167,6 +184,8 @@ class Life:
         """Some puts are for one sync, and some more come while it is under way."""
         settle, self.store.settle = self.store.settle, lambda: PutStatus.PUT_OK
         self._append(1)
+        if self.random.random() < 0.5:
+            self._delete_topic()
         self._append(1)
         count, span = len(self.wanted.log), self.store.unflushed
         self._append(1)
@@ -177,11 +196,17 @@ class Life:
             self.wanted.acknowledged = count
 
     def _append(self, count: int) -> None:
-        queue_id = self.random.randrange(QUEUES)
-        sent = [f"k{len(self.wanted.log) + i}x{self.random.randrange(1000)}" for i in range(count)]
+        topic, queue_id = self.random.choice((("T", 0), ("T", 1), (DELETED, 0)))
+        first = len(self.wanted.log)
+        sent = [f"{topic}{first + i}x{self.random.randrange(10**6)}" for i in range(count)]
         self.wanted.log += sent
         pad = self.random.choice((0, 200, 900, 2500 // count))
-        self.store.put_batch(batch(sent, queue_id, pad))
+        self.store.put_batch(batch(sent, queue_id, pad, topic=topic))
+
+    def _delete_topic(self) -> None:
+        self.wanted.dying = frozenset(key for key in self.wanted.log if key.startswith(DELETED))
+        self.store.delete_topic(DELETED)
+        self.wanted.dead = self.wanted.dying
 
     def _acknowledge(self) -> None:
         self.wanted.acknowledged = len(self.wanted.log)
@@ -214,6 +239,8 @@ def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig, again: 
     assert found.keys == wanted.log[first:last], "RECOV-001"
     assert first <= wanted.expired, "RECOV-002"
     assert last >= wanted.acknowledged, "RECOV-002"
+    dead = dead_of(store, found, wanted)
+    found.log = [one for one in found.log if key_of(one) not in dead]
     assert not violations(found), violations(found)
     expected = serves(store, found)
     for queue_id in range(QUEUES):
@@ -221,23 +248,36 @@ def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig, again: 
         end = store.max_offset("T", queue_id)
         assert store.put(message(f"new{queue_id}", queue_id)).queue_offset == end, "LOG-002"
         expected[queue_id].append(f"new{queue_id}")
+    made_again = [*keys(store, topic=DELETED), "new"]
+    store.put(message("new", topic=DELETED))
     store.close()
     if again:
         store = MessageStore(root, config, Clock(10**9))
         assert not store.open().abnormal
         for queue_id, wanted_keys in expected.items():
             assert keys(store, queue_id) == wanted_keys, "RECOV-014"
+        assert keys(store, topic=DELETED) == made_again, "ADMIN-017"
         store.close()
     table = ConfigFile(root / OFFSETS).load().get("offsetTable", {"T@G": {"0": 0}})
     assert wanted.persisted <= table["T@G"]["0"] <= wanted.persisting, "RECOV-020"
     return any(unit[0] >= found.end for queue in left.values() for unit in queue.values())
 
 
+def dead_of(store: MessageStore, found: Contents, wanted: Wanted) -> frozenset[str]:
+    """The messages in the log that went with the deleted topic: see that it serves the others."""
+    served = keys(store, topic=DELETED)
+    left = [key_of(record) for record in found.log if record.topic == DELETED]
+    for dead in (wanted.dying, wanted.dead):
+        if served == [key for key in left if key not in dead]:
+            return dead
+    raise AssertionError(f"ADMIN-017: {served} of {left}, {wanted.dead}, {wanted.dying}")
+
+
 def serves(store: MessageStore, found: Contents) -> dict[int, list[str]]:
     """See that each queue serves its messages of the log, and nothing else; returns them."""
     expected: dict[int, list[str]] = {}
     for queue_id in range(QUEUES):
-        records = [record for record in found.log if record.queue_id == queue_id]
+        records = [one for one in found.log if (one.topic, one.queue_id) == ("T", queue_id)]
         offsets = [record.queue_offset for record in records]
         span = range(store.min_offset("T", queue_id), store.max_offset("T", queue_id))
         assert offsets == list(span), "RECOV-003"
@@ -260,13 +300,11 @@ def explore(
     for seed in seeds:
         random = Random(seed)
         config = config_of(sync_flush, pool=not sync_flush and seed % 2 == 1)
-        first = Life(scratch / "life", {}, Wanted(), config, random)
-        first.run(lies=lies)
-        held = explored.check_all(scratch, first, f"seed {seed}, first life")
+        first = Life(scratch / f"first{seed}", {}, Wanted(), config, random)
+        held = explored.check_all(scratch, first, f"seed {seed}, first life", ACTIONS, lies)
         if held:
-            second = Life(scratch / "life", *random.choice(held), config, random)
-            second.run(lies=lies)
-            explored.check_all(scratch, second, f"seed {seed}, second life")
+            second = Life(scratch / f"second{seed}", *random.choice(held), config, random)
+            explored.check_all(scratch, second, f"seed {seed}, second life", ACTIONS, lies)
     return explored
 
 
@@ -275,10 +313,9 @@ def go_on_with_sync_flush(
 ) -> Explored:
     """Short lives of stores whose ConsumeQueues are ahead of the log."""
     explored, random = Explored(), Random(0)
-    for image, wanted in random.sample(before.consume_queue_ahead, lives):
-        life = Life(scratch / "life", image, wanted, config_of(sync_flush=True), random)
-        life.run(actions=3, lies=lies)
-        explored.check_all(scratch, life, "synchronous flush after asynchronous")
+    for number, (image, wanted) in enumerate(random.sample(before.consume_queue_ahead, lives)):
+        life = Life(scratch / f"life{number}", image, wanted, config_of(sync_flush=True), random)
+        explored.check_all(scratch, life, "synchronous flush after asynchronous", 3, lies)
     return explored
 
 
@@ -332,6 +369,26 @@ def test_old_units_that_are_left_are_found(scratch: Path) -> None:
     before = explore(scratch, range(100, 101), sync_flush=False)
     explored = go_on_with_sync_flush(scratch, before, 2, frozenset({"clear"}))
     assert any("RECOV-003" in failure for failure in explored.failures)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "does_not", "sync_flush"),
+    [
+        ("unindexed", lambda _, dispatches: dispatches, True),
+        ("queues_left", lambda *_: [], True),
+        ("truncate", lambda *_: None, False),
+    ],
+)
+def test_a_deletion_that_is_not_kept_is_found(
+    scratch: Path,
+    left_out: str,
+    does_not: Callable[..., object],
+    sync_flush: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(DeletedTopics, left_out, does_not)
+    explored = explore(scratch, range(100, 103), sync_flush)
+    assert any("ADMIN-017" in failure for failure in explored.failures)
 
 
 @pytest.mark.parametrize("by_call_min", [ALL_BY_CALL, ALL_THROUGH_MAP])
