@@ -7,7 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_images import SMALL, Clock, contents, keys, message, new_store, violations
+from store_images import (
+    SMALL,
+    Clock,
+    contents,
+    image_of,
+    keys,
+    message,
+    new_store,
+    violations,
+    write_image,
+)
 
 from mqspec.core.log import PutStatus
 from mqspec.store import MessageStore
@@ -97,6 +107,26 @@ def test_a_full_disk_takes_no_more(
     assert keys(store, 0) == visible[len(visible) - len(keys(store, 0)) :]
     assert not violations(contents(tmp_path, CONFIG))
     assert keys(store, topic="U") == ["more", "more"]
+
+
+def test_what_waits_for_a_flush_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would know its queue offset any more, and it would be given again (CLEAN-004)."""
+    monkeypatch.setattr(DISK, "used_percent", lambda _: 86)
+    store = new_store(tmp_path / "store", replace(CONFIG, sync_flush=True), Clock(NOW))
+    store.open()
+    store.put(message("seen"))
+    store.settle = lambda: PutStatus.PUT_OK  # until the next flush
+    store.put(message("waits"))
+    for n in range(60):
+        store.put(message(f"k{n}", topic="U"))
+    store.clean()
+    crashed = new_store(write_image(tmp_path / "copy", image_of(store.root)), CONFIG, Clock(NOW))
+    crashed.open()
+    assert crashed.max_offset("T", 0) == 2
+    store.flush()
+    store.clean()
+    assert len(list((store.root / "commitlog").iterdir())) == 1
+    assert store.max_offset("T", 0) == 2
 
 
 def test_segments_go_that_the_index_did_not_reach(store: MessageStore, tmp_path: Path) -> None:

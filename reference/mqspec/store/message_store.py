@@ -385,9 +385,13 @@ class MessageStore:
         """Remove what is kept long enough, or has to go because the disk is full. The broker
         calls it each 10 s."""
         now_ms = self._clock_ms()
+        # Without a unit nobody would know the queue offset of what is not dispatched yet, after
+        # a crash (CLEAN-004): for retention the log ends there.
+        self.commit_commit_log()
+        dispatched = self._state.reput_from_offset
         decided = retention.clean_commit_log(
             self._config,
-            self._commit_log.stored_segments(),
+            [each for each in self._commit_log.stored_segments() if each.start <= dispatched],
             self._disk.used_percent(self.root),
             self._is_disk_full,
             time.localtime(now_ms / 1000).tm_hour,
@@ -586,8 +590,6 @@ class MessageStore:
         self._disk.remove_directory(self.root / "consumequeue" / queue[0])
 
     def _delete_expired_file(self, log_min: int) -> None:
-        # Or what is still to be written would make its segment again.
-        self.commit_commit_log()
         if self._index_from is not None:
             self._index_from = max(self._index_from, log_min)
         apply(self._state, retention.delete_expired_file(self._state, log_min, self._unit).changes)

@@ -118,7 +118,7 @@ class Life:
     def __init__(
         self, root: Path, image: Image, wanted: Wanted, config: StoreConfig, random: Random
     ) -> None:
-        self.wanted, self.config, self.random = wanted, config, random
+        self.wanted, self.config, self.random = wanted.copy(), config, random
         self.crashes: list[tuple[Image, Wanted, bool]] = []  # the last: while it recovered
         self.recovering = True
         self.clock = Clock(1_000_000 + 10_000 * len(wanted.log))
@@ -155,8 +155,7 @@ class Life:
                 case "c":
                     self.clock.now += 5_000  # so that checkpoints cover something
                 case "d":
-                    self.wanted.expired = len(self.wanted.log)
-                    self.store.clean()
+                    self._clean()
                 case "t":
                     self._delete_topic()
                 case "r":
@@ -183,10 +182,13 @@ class Life:
     def _group_commit(self) -> None:
         """Some puts are for one sync, and some more come while it is under way."""
         settle, self.store.settle = self.store.settle, lambda: PutStatus.PUT_OK
-        self._append(1)
-        if self.random.random() < 0.5:
-            self._delete_topic()
-        self._append(1)
+        for _ in range(2):
+            self._append(1)
+            match self.random.choice("td...."):
+                case "t":
+                    self._delete_topic()
+                case "d":
+                    self._clean()
         count, span = len(self.wanted.log), self.store.unflushed
         self._append(1)
         self.store.sync_commit_log(span)
@@ -202,6 +204,10 @@ class Life:
         self.wanted.log += sent
         pad = self.random.choice((0, 200, 900, 2500 // count))
         self.store.put_batch(batch(sent, queue_id, pad, topic=topic))
+
+    def _clean(self) -> None:
+        self.wanted.expired = len(self.wanted.log)
+        self.store.clean()
 
     def _delete_topic(self) -> None:
         self.wanted.dying = frozenset(key for key in self.wanted.log if key.startswith(DELETED))
