@@ -22,6 +22,7 @@ NOTHING = 210  # a pop's answer where nothing is left
 RETRY = "%RETRY%"  # and a group: its retry topic
 BUSY = 2
 AT_ONCE = 20  # topics
+SPANS = "consumeTimeSpanSet"
 
 
 def by_queue(answer: Frame) -> dict[int, dict[str, int]]:
@@ -345,6 +346,41 @@ def test_a_group_comes_to_be_when_somebody_leaves_it(scene: Scene) -> None:
     done(scene.broker.call(requests.unregister("one", group)))
     every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
     assert group in every["subscriptionGroupTable"]
+
+
+@case("ADMIN-029", party="broker")
+def test_how_long_a_group_is_behind(scene: Scene) -> None:
+    topic, group = scene.topic(2), scene.group()
+    for _ in range(3):
+        scene.send(topic)
+    first, second, third = (each.store_timestamp for each in scene.read_all(topic, scene.group()))
+    request = Request(requests.QUERY_CONSUME_TIME_SPAN, {"topic": topic, "group": group})
+    names = ("minTimeStamp", "maxTimeStamp", "consumeTimeStamp")
+
+    def spans() -> list[tuple[list[int], int]]:
+        """Of each queue its times, and for how long the next message has waited for the group."""
+        answer = done(scene.broker.call(request))
+        found = {each["messageQueue"]["queueId"]: each for each in answer.json()[SPANS]}
+        queues = found[0], found[1]
+        return [([span[name] for name in names], span["delayTime"]) for span in queues]
+
+    long_ago = third // 2  # a delay since 1970, where it is not known since when
+    (busy, delay), (empty, empty_delay) = spans()
+    assert (busy, empty) == ([first, third, first], [-1, -1, -1])
+    assert min(delay, empty_delay) > long_ago
+    for committed, consumed, following in (
+        (0, first, first),
+        (1, first, second),
+        (2, second, third),
+    ):
+        done(scene.broker.call(requests.commit_offset(group, topic, committed)))
+        ((busy, delay), _) = spans()
+        assert busy == [first, third, consumed]
+        assert third - following <= delay < long_ago
+    for committed, consumed in ((3, third), (4, -1)):
+        done(scene.broker.call(requests.commit_offset(group, topic, committed)))
+        assert spans()[0] == ([first, third, consumed], 0)
+    assert scene.broker.call(request.having(topic=scene.name("T"))).code == 17
 
 
 @case("ADMIN-006", party="broker")

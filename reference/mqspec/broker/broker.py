@@ -259,12 +259,12 @@ class Broker:
         end = self.store.unflushed.max
         return await self._group_commit.flushed(end) is PutStatus.PUT_OK
 
-    def update_config(self, config: BrokerConfig) -> Sequence[Change]:
-        """Take other options; a change of permissions is a change of all topics' routes."""
+    def update_config(self, config: BrokerConfig, permits: bool) -> Sequence[Change]:
+        """Take other options; where they are told what the broker `permits`, all topics' routes
+        are another version, also if it is what it permitted before."""
         changes = []
-        is_registered_otherwise = config.broker_permission != self.config.broker_permission
         self.config = self._registrar.config = config
-        if is_registered_otherwise:
+        if permits:
             version = self.metadata.topic_data_version.next(clock_ms())
             changes = [Change("topic_data_version", None, version)]
             apply(self.metadata, changes)

@@ -79,6 +79,7 @@ PROCESSORS: Final[dict[int, Processor[Broker]]] = {
     RequestCode.GET_CONSUME_STATS: progress.get_consume_stats,
     RequestCode.GET_BROKER_CONSUME_STATS: progress.get_broker_consume_stats,
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: progress.query_topic_consume_by_who,
+    RequestCode.QUERY_CONSUME_TIME_SPAN: progress.query_consume_time_span,
     RequestCode.QUERY_CORRECTION_OFFSET: progress.query_correction_offset,
     RequestCode.QUERY_TOPICS_BY_CONSUMER: progress.query_topics_by_consumer,
     RequestCode.GET_CONSUMER_CONNECTION_LIST: connections.get_consumer_connection_list,

@@ -1,9 +1,9 @@
-"""How far topics and groups have come: 43, 45, 202, 208, 300, 303, 308, 317 and
-343
+"""How far topics and groups have come: 43, 45, 202, 208, 300, 303, 308, 317 and 343
 (AdminBrokerProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.response import ResponseCode
 from mqspec.core.stats import StatsName
 from mqspec.core.types import Group, MessageQueue, Topic
+from mqspec.service import clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
@@ -48,6 +49,17 @@ class ConsumeStats:
 
     offset_table: dict[MessageQueue, OffsetWrapper]
     consume_tps: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTimeSpan:
+    """When messages of a queue were stored (QueueTimeSpan.java), ms; -1 where there is none."""
+
+    message_queue: MessageQueue
+    min_time_stamp: int
+    max_time_stamp: int
+    consume_time_stamp: int  # of the message that the group consumed last
+    delay_time: int  # since the next one was stored, 0 where there is none
 
 
 def get_all_consumer_offset(
@@ -143,6 +155,22 @@ def query_topics_by_consumer(
     return request.response(body=dumps({"brokerAddr": broker.address, "topicList": topics}))
 
 
+def query_consume_time_span(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """303 (ADMIN-029)."""
+    topic, group = text(request, "topic"), text(request, "group")
+    config = broker.metadata.topic_config_table.get(topic)
+    if config is None:
+        return request.response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    queues = _first_queues(broker, topic, config.write_queue_nums)
+    spans = [to_plain(_time_span(broker, group, queue)) for queue in queues]
+    names = "minTimeStamp", "maxTimeStamp", "consumeTimeStamp"
+    texts = [{f"{name}Str": _date(span[name]) for name in names} for span in spans]
+    found = [span | dates for span, dates in zip(spans, texts, strict=True)]
+    return request.response(body=dumps({"consumeTimeSpanSet": found}))
+
+
 def query_correction_offset(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
@@ -186,9 +214,35 @@ def _progress(
         )
 
 
+def _time_span(broker: Broker, group: Group, queue: MessageQueue) -> QueueTimeSpan:
+    key = OffsetKey(queue.topic, group, queue.queue_id)
+    consumed = offset_commit.query_offset(broker.offsets, key)
+    end = broker.store.max_offset(queue.topic, queue.queue_id)
+
+    def stored_at(offset: int) -> int:
+        return broker.store.stored_at(queue.topic, queue.queue_id, offset)
+
+    first = broker.store.earliest_time(queue.topic, queue.queue_id)
+    return QueueTimeSpan(
+        queue,
+        first,
+        stored_at(end - 1),
+        stored_at(consumed - 1) if consumed > 0 else first,
+        clock_ms() - stored_at(consumed) if consumed < end else 0,
+    )
+
+
+def _date(time_ms: int) -> str:
+    seconds, ms = divmod(time_ms, 1000)
+    return time.strftime("%Y-%m-%d#%H:%M:%S", time.localtime(seconds)) + f":{ms:03}"
+
+
 def _queues(broker: Broker, topic: Topic) -> list[MessageQueue]:
     config = broker.metadata.topic_config_table.get(topic)
-    count = config.read_queue_nums if config else 0
+    return _first_queues(broker, topic, config.read_queue_nums if config else 0)
+
+
+def _first_queues(broker: Broker, topic: Topic, count: int) -> list[MessageQueue]:
     return [MessageQueue(topic, broker.config.broker_name, i) for i in range(count)]
 
 

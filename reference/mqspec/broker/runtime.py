@@ -40,7 +40,8 @@ def update_broker_config(
     if not NEVER_UPDATED.isdisjoint(properties):
         remark = "Can not update config in black list."
         return request.response(ResponseCode.NO_PERMISSION, remark)
-    changes = broker.update_config(updated(broker.config, properties))
+    config = updated(broker.config, properties)
+    changes = broker.update_config(config, "brokerPermission" in properties)
     return broker.once_registered(changes, connection, request, request.response())
 
 
