@@ -61,8 +61,8 @@ def clean_commit_log(
     hour: int,
     now_ms: int,
 ) -> Round:
-    """One round. `segments` are ascending, `used` is the percentage of the disk, `hour` the
-    local one. Between 85 and 90 percent a disk that was full stays so."""
+    """One round. `segments` are ascending, up to where dispatch has come, `used` is the percentage
+    of the disk, `hour` the local one. Between 85 and 90 percent a disk that was full stays so."""
     at_once = used > config.disk_space_clean_forcibly_ratio
     is_disk_full = used > config.disk_space_warning_level_ratio or (at_once and was_disk_full)
     is_space_short = used > min(
