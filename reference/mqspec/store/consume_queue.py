@@ -61,22 +61,25 @@ class ConsumeQueue:
         """Write units, as the fields of each, that follow each other. What is left out before
         them, at the head of the first file or where units of expired records were lost, is
         filled with blank units: readers take a unit with size 0 for the end."""
-        at = queue_offset * UNIT_BYTES
+        begin = at = queue_offset * UNIT_BYTES
+        if at != self._end:
+            begin = self._fill_before(at)
+        data = b"".join(starmap(_UNIT.pack, units))
+        self._files.write(at, data)
+        self._end = at + len(data)
+        # Last: a flush that another thread does meanwhile has not seen all of it.
+        if self._dirty_from is None or begin < self._dirty_from:
+            self._dirty_from = begin
+
+    def _fill_before(self, at: int) -> int:
+        """Blank units up to a byte; from where on something is written then."""
         end = self._files.start_of(at) if self._end is None else self._end
         begin = min(end, at)
         while end < at:
             following = min(at, self._files.start_of(end) + self._files.file_size)
             self._files.write(end, _BLANK * ((following - end) // UNIT_BYTES))
             end = following
-        data = b"".join(starmap(_UNIT.pack, units))
-        while (room := self._files.room(at)) < len(data):
-            self._files.write(at, data[:room])
-            at, data = at + room, data[room:]
-        self._files.write(at, data)
-        self._end = at + len(data)
-        # Last: a flush that another thread does meanwhile has not seen all of it.
-        if self._dirty_from is None or begin < self._dirty_from:
-            self._dirty_from = begin
+        return begin
 
     def delete_before(self, queue_offset: int) -> None:
         """Remove the files of units before a queue offset."""

@@ -75,10 +75,6 @@ class MappedFileQueue:
         """Where the file starts that holds, or would hold, the position."""
         return position - position % self.file_size
 
-    def room(self, position: int) -> int:
-        """The bytes from a position to the end of its file."""
-        return self.file_size - position % self.file_size
-
     def file_at(self, position: int) -> mmap.mmap | None:
         """The bytes of the file that holds the position."""
         return self._files.get(position - position % self.file_size)
@@ -90,14 +86,21 @@ class MappedFileQueue:
         return file[at : at + length] if file else b""
 
     def write(self, position: int, data: bytes) -> None:
-        """Write within one file, which is made where it is missing."""
+        """Write, in files that are made where they are missing."""
         at = position % self.file_size
+        end = at + len(data)
+        if end > self.file_size:
+            room = self.file_size - at
+            self.write(position, data[:room])
+            self.write(position + room, data[room:])
+            return
         file = self._files.get(position - at) or self._create(position - at)
-        file[at : at + len(data)] = data
+        file[at:end] = data
 
     def write_by_call(self, position: int, data: bytes) -> None:
-        """The same, not through the map: to make a page there, when it is first written, stops
-        the thread, now and then for 20 ms. It takes a descriptor more. Raises OSError."""
+        """The same within one file, not through the map: to make a page there, when it is first
+        written, stops the thread, now and then for 20 ms. It takes a descriptor more. Raises
+        OSError."""
         at = position % self.file_size
         start = position - at
         if start not in self._files:
