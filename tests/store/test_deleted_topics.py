@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from store_images import SMALL, image_of, keys, message, new_store, write_image
 
 from mqspec.store import MessageStore, PutStatus
 from mqspec.store.check import check
+from mqspec.store.files import DISK
 
 
 def deleted_and_made_again(root: Path) -> MessageStore:
@@ -102,6 +105,20 @@ def test_what_waited_for_a_flush_goes_with_it(tmp_path: Path) -> None:
     assert store.put(message("new")).queue_offset == 0
     store.flush()
     assert keys(store) == ["new"]
+
+
+def test_where_it_cannot_be_remembered_it_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store(tmp_path / "store", replace(SMALL, sync_flush=True))
+    store.open()
+    store.settle = lambda: PutStatus.PUT_OK  # until the next flush
+    store.put(message("old"))
+    with monkeypatch.context() as full, pytest.raises(OSError, match="No space left"):
+        full.setattr(DISK, "write", Mock(side_effect=OSError(ENOSPC, "No space left on device")))
+        store.delete_topic("T")
+    store.flush()
+    assert keys(store) == ["old"]
 
 
 def test_what_was_deleted_and_lost_is_not_the_new_topics_place(tmp_path: Path) -> None:

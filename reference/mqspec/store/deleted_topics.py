@@ -35,16 +35,15 @@ class DeletedTopics:
         self._ends = {topic: int(end) for topic, end in ends.items() if int(end) > log_min}
 
     def add(self, topic: str, end: int) -> None:
-        """A topic is deleted while the log ends at `end`; on disk when this returns."""
-        self._ends[topic] = end
-        self._persist()
+        """A topic is deleted while the log ends at `end`; on disk when this returns. Raises
+        OSError, and then it is not."""
+        self._persist(self._ends | {topic: end})
 
     def truncate(self, log_max: int) -> None:
         """The log ends at `log_max` again, as a crash left it: what is stored behind that is of a
         topic that was made again. On disk when this returns."""
         if any(end > log_max for end in self._ends.values()):
-            self._ends = {topic: min(end, log_max) for topic, end in self._ends.items()}
-            self._persist()
+            self._persist({topic: min(end, log_max) for topic, end in self._ends.items()})
 
     def is_dead(self, topic: str, position: int) -> bool:
         """Whether the record at a position is of the topic as it was before it was deleted."""
@@ -88,5 +87,6 @@ class DeletedTopics:
             for each in dispatches
         ]
 
-    def _persist(self) -> None:
-        self._file.persist({"endTable": self._ends})
+    def _persist(self, ends: dict[str, int]) -> None:
+        self._file.persist({"endTable": ends})
+        self._ends = ends

@@ -94,7 +94,8 @@ class _Mapped(mmap.mmap):
 class RecordingDisk(Disk):
     """A disk in one directory, which begins as `image`, all of it synced.
 
-    `moment` is called before each operation: a crash may come there. `lies` names operations
+    `moment` is called before each operation: a crash may come there. `room` is called before what
+    needs more of the disk, and raises OSError where that is full. `lies` names operations
     that are taken for done and are not: "sync" of mapped files, "sync_directory", and "write"
     and "clear", whose content is synced.
     """
@@ -102,6 +103,7 @@ class RecordingDisk(Disk):
     def __init__(self, root: Path, image: Image, lies: frozenset[str] = frozenset()) -> None:
         self.root = root
         self.moment: Callable[[], None] = lambda: None
+        self.room: Callable[[], None] = lambda: None
         self._lies = lies
         self._opened: dict[int, Path] = {}  # by descriptor, also those closed since
         self._durable: dict[str, File | None] = {".": None}  # by path; None: a directory
@@ -157,12 +159,13 @@ class RecordingDisk(Disk):
             self._file(path).sync(begin, begin + size)
 
     def allocate(self, path: Path, begin: int, size: int) -> None:
-        pass
+        self.room()
 
     def used_percent(self, path: Path) -> int:
         return 88  # what is closed may be removed, and puts are not refused
 
     def create(self, path: Path, size: int) -> mmap.mmap:
+        self.room()
         self._change({path: File()})
         self._file(path).write(0, b"", size)
         return super().create(path, size)
@@ -178,6 +181,7 @@ class RecordingDisk(Disk):
         super().clear(path, begin)
 
     def write(self, path: Path, data: bytes) -> None:
+        self.room()
         if not path.exists():
             self._change({path: File()})
         self.moment()

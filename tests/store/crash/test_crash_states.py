@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from crash_disk import EVERYTHING, FATES, Chance, Fate, RecordingDisk
@@ -27,10 +31,12 @@ from store_images import (
 
 from mqrules import UserError
 from mqspec.store import ConfigFile, MessageStore, PutStatus, StoreConfig, commit_log, index_file
+from mqspec.store.commit_log import CommitLog
 from mqspec.store.deleted_topics import DeletedTopics
 
 QUEUES = 2
 ACTIONS = 19  # of a life
+FULL = 0.4  # the chance that there is no room on a disk that is full now and then
 DELETED = "U"  # a topic that is deleted now and then, and made again
 OFFSETS = Path("config", "consumerOffset.json")
 MEMORY = Path("/dev/shm")
@@ -81,6 +87,7 @@ class Explored:
     states: set[int] = field(default_factory=set)  # hashes of distinct ones
     consume_queue_ahead: list[tuple[Image, Wanted]] = field(default_factory=list)
     in_recovery: int = 0
+    refused: int = 0  # puts
     failures: list[str] = field(default_factory=list)
 
     def check_all(
@@ -94,6 +101,7 @@ class Explored:
             self.failures.append(f"{name}, before a crash: {error!r}")
         finally:
             shutil.rmtree(life.root)
+            self.refused += life.refused
         for left, wanted, recovering in life.crashes:
             state = hash(frozenset(left.items()))
             if state in self.states:
@@ -113,11 +121,19 @@ class Explored:
 
 
 class Life:
-    """A store at work, from an image to the next crash. It samples crashes as it goes."""
+    """A store at work, from an image to the next crash. It samples crashes as it goes. `full` is
+    the chance that what needs more of the disk finds it full, but for starts and stops."""
 
     def __init__(
-        self, root: Path, image: Image, wanted: Wanted, config: StoreConfig, random: Random
+        self,
+        root: Path,
+        image: Image,
+        wanted: Wanted,
+        config: StoreConfig,
+        random: Random,
+        full: float = 0,
     ) -> None:
+        self.full, self.refused = full, 0
         self.wanted, self.config, self.random = wanted.copy(), config, random
         self.crashes: list[tuple[Image, Wanted, bool]] = []  # the last: while it recovered
         self.recovering = True
@@ -132,36 +148,52 @@ class Life:
         self._open()
         offsets = ConfigFile(self.root / OFFSETS, self.disk)
         for _ in range(actions):
-            match self.random.choices("pbgfaiocrdt", (50, 10, 10, 5, 10, 20, 8, 3, 4, 4, 10))[0]:
-                case "p":
-                    self._put(1)
-                case "b":
-                    self._put(self.random.randint(2, 4))
-                case "g":
-                    self._group_commit()
-                case "f":
-                    self.store.flush()
-                    self._acknowledge()
-                case "a":
-                    self.store.commit_commit_log()
-                    self.store.flush_commit_log()
-                    self._acknowledge()
-                case "i":
-                    self.store.catch_up()
-                case "o":
-                    self.wanted.persisting += 1
-                    offsets.persist({"offsetTable": {"T@G": {0: self.wanted.persisting}}})
-                    self.wanted.persisted = self.wanted.persisting
-                case "c":
-                    self.clock.now += 5_000  # so that checkpoints cover something
-                case "d":
-                    self._clean()
-                case "t":
-                    self._delete_topic()
-                case "r":
-                    self.store.close()
-                    self._acknowledge()
-                    self._open()
+            self.disk.room = self._find_room
+            try:
+                self._act(offsets)
+            except OSError:
+                if not self.full:
+                    raise
+        self._close()
+
+    def _act(self, offsets: ConfigFile) -> None:
+        match self.random.choices("pbgfaiocrdt", (50, 10, 10, 5, 10, 20, 8, 3, 4, 4, 10))[0]:
+            case "p":
+                self._put(1)
+            case "b":
+                self._put(self.random.randint(2, 4))
+            case "g":
+                self._group_commit()
+            case "f":
+                self.store.flush()
+                self._acknowledge()
+            case "a":
+                self.store.commit_commit_log()
+                self.store.flush_commit_log()
+                self._acknowledge()
+            case "i":
+                self.store.catch_up()
+            case "o":
+                self.wanted.persisting += 1
+                offsets.persist({"offsetTable": {"T@G": {0: self.wanted.persisting}}})
+                self.wanted.persisted = self.wanted.persisting
+            case "c":
+                self.clock.now += 5_000  # so that checkpoints cover something
+            case "d":
+                self._clean()
+            case "t":
+                self._delete_topic()
+            case "r":
+                self._close()
+                self._acknowledge()
+                self._open()
+
+    def _find_room(self) -> None:
+        if self.full and self.random.random() < self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _close(self) -> None:
+        self.disk.room = lambda: None
         self.store.close()
 
     def _open(self) -> None:
@@ -175,35 +207,41 @@ class Life:
         self._acknowledge()
 
     def _put(self, count: int) -> None:
-        self._append(count)
-        if self.config.sync_flush:
+        if self._append(count) and self.config.sync_flush:
             self._acknowledge()
 
     def _group_commit(self) -> None:
         """Some puts are for one sync, and some more come while it is under way."""
         settle, self.store.settle = self.store.settle, lambda: PutStatus.PUT_OK
-        for _ in range(2):
+        try:
+            for _ in range(2):
+                self._append(1)
+                match self.random.choice("td...."):
+                    case "t":
+                        self._delete_topic()
+                    case "d":
+                        self._clean()
+            count, span = len(self.wanted.log), self.store.unflushed
             self._append(1)
-            match self.random.choice("td...."):
-                case "t":
-                    self._delete_topic()
-                case "d":
-                    self._clean()
-        count, span = len(self.wanted.log), self.store.unflushed
-        self._append(1)
-        self.store.sync_commit_log(span)
-        self.store.note_flushed(span.max)
-        self.store.settle = settle
+            self.store.sync_commit_log(span)
+            self.store.note_flushed(span.max)
+        finally:
+            self.store.settle = settle
         if self.config.sync_flush:
             self.wanted.acknowledged = count
 
-    def _append(self, count: int) -> None:
+    def _append(self, count: int) -> bool:
+        """Whether it was taken."""
         topic, queue_id = self.random.choice((("T", 0), ("T", 1), (DELETED, 0)))
         first = len(self.wanted.log)
         sent = [f"{topic}{first + i}x{self.random.randrange(10**6)}" for i in range(count)]
         self.wanted.log += sent
         pad = self.random.choice((0, 200, 900, 2500 // count))
-        self.store.put_batch(batch(sent, queue_id, pad, topic=topic))
+        is_taken = bool(self.store.put_batch(batch(sent, queue_id, pad, topic=topic)).end)
+        if not is_taken:
+            del self.wanted.log[first:]
+            self.refused += 1
+        return is_taken
 
     def _clean(self) -> None:
         self.wanted.expired = len(self.wanted.log)
@@ -298,7 +336,11 @@ def config_of(sync_flush: bool, pool: bool = False) -> StoreConfig:
 
 
 def explore(
-    scratch: Path, seeds: range, sync_flush: bool, lies: frozenset[str] = frozenset()
+    scratch: Path,
+    seeds: range,
+    sync_flush: bool,
+    lies: frozenset[str] = frozenset(),
+    full: float = 0,
 ) -> Explored:
     """Two lives of a store, one a seed: the second begins with what a crash of the first left.
     And each crash that was sampled."""
@@ -306,10 +348,10 @@ def explore(
     for seed in seeds:
         random = Random(seed)
         config = config_of(sync_flush, pool=not sync_flush and seed % 2 == 1)
-        first = Life(scratch / f"first{seed}", {}, Wanted(), config, random)
+        first = Life(scratch / f"first{seed}", {}, Wanted(), config, random, full)
         held = explored.check_all(scratch, first, f"seed {seed}, first life", ACTIONS, lies)
         if held:
-            second = Life(scratch / f"second{seed}", *random.choice(held), config, random)
+            second = Life(scratch / f"second{seed}", *random.choice(held), config, random, full)
             explored.check_all(scratch, second, f"seed {seed}, second life", ACTIONS, lies)
     return explored
 
@@ -351,6 +393,40 @@ def test_a_consume_queue_ahead_of_the_log_is_cut_back(scratch: Path) -> None:
     assert len(explored.consume_queue_ahead) >= 150
     assert explored.in_recovery > 0
     assert len(explored.states) + len(SEEDS) * SYNC_STATES >= 5_000
+
+
+@pytest.mark.parametrize("sync_flush", [True, False])
+def test_a_full_disk_takes_nothing_that_was_acknowledged(scratch: Path, sync_flush: bool) -> None:
+    explored = explore(scratch, range(40, 46), sync_flush, full=FULL)
+    assert not explored.failures
+    assert len(explored.states) >= 800
+    assert explored.refused >= 20
+
+
+def test_what_a_full_disk_did_not_take_and_was_acknowledged_is_found(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = CommitLog.append
+
+    def seems_to(self: CommitLog, *what: Any) -> None:
+        with contextlib.suppress(OSError):
+            append(self, *what)
+
+    monkeypatch.setattr(CommitLog, "append", seems_to)
+    explored = explore(scratch, range(40, 42), sync_flush=True, full=FULL)
+    assert any("RECOV-002" in failure for failure in explored.failures)
+
+
+def test_a_deletion_that_found_no_room_and_was_kept_is_found(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def add(self: DeletedTopics, topic: str, end: int) -> None:
+        self._ends[topic] = end
+        self._persist(self._ends)
+
+    monkeypatch.setattr(DeletedTopics, "add", add)
+    explored = explore(scratch, range(40, 46), sync_flush=True, full=FULL)
+    assert any("RECOV-003" in failure for failure in explored.failures)
 
 
 @pytest.mark.parametrize(
