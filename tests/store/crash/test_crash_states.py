@@ -278,6 +278,7 @@ def check(root: Path, image: Image, wanted: Wanted, config: StoreConfig, again: 
     store = MessageStore(root, config, Clock(10**9))
     store.open()
     found = contents(root, config)
+    assert set(found.keys) <= set(wanted.log), "RECOV-001"
     first = wanted.log.index(found.keys[0]) if found.log else min(wanted.expired, len(wanted.log))
     last = first + len(found.log)
     assert found.keys == wanted.log[first:last], "RECOV-001"
