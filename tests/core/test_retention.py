@@ -18,14 +18,21 @@ from mqspec.core.step import apply
 HOUR = 3_600_000
 NOW = 1_000 * HOUR
 CONFIG = RetentionConfig()
+EVERYTHING = 10_000  # position behind all segments
 
 
 def stored(*ages_h: float) -> list[StoredSegment]:
     return [StoredSegment(100 * i, NOW - int(age * HOUR)) for i, age in enumerate(ages_h)]
 
 
-def round_of(*ages_h: float, used: int = 10, hour: int = 4, was_full: bool = False) -> Round:
-    return clean_commit_log(CONFIG, stored(*ages_h), used, was_full, hour, NOW)
+def round_of(
+    *ages_h: float,
+    used: int = 10,
+    hour: int = 4,
+    was_full: bool = False,
+    dispatched: int = EVERYTHING,
+) -> Round:
+    return clean_commit_log(CONFIG, stored(*ages_h), dispatched, used, was_full, hour, NOW)
 
 
 @pytest.mark.parametrize(
@@ -47,8 +54,16 @@ def test_in_its_hour_a_segment_goes_that_is_old(
 @pytest.mark.parametrize(("when", "hour", "goes"), [("04", 5, False), ("04;17", 17, True)])
 def test_hours(when: str, hour: int, goes: bool) -> None:
     config = RetentionConfig(delete_when=when)
-    expired, _ = clean_commit_log(config, stored(100, 1), 10, False, hour, NOW)
+    expired, _ = clean_commit_log(config, stored(100, 1), EVERYTHING, 10, False, hour, NOW)
     assert expired == ((0,) if goes else ())
+
+
+@pytest.mark.parametrize(
+    ("dispatched", "expired"), [(50, ()), (100, (0,)), (199, (0,)), (200, (0, 100))]
+)
+def test_what_is_not_dispatched_stays(dispatched: int, expired: tuple[int, ...]) -> None:
+    for used in (10, 86):  # old, or short of space
+        assert round_of(100, 90, 80, used=used, dispatched=dispatched).expired == expired
 
 
 @pytest.mark.parametrize(

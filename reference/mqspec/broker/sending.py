@@ -187,7 +187,7 @@ def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
         put,
         lambda status: send.request.response(PUT_CODES[status], ext_fields=send.fields),
     )
-    if not send.made:
+    if not send.made:  # as most do: a call less
         return served
     return broker.once_registered(send.made, send.connection, send.request, served)
 

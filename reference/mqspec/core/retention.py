@@ -16,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from mqspec.core.log import LogState, Span, TopicQueue, Unit
@@ -56,13 +56,15 @@ class Round(NamedTuple):
 def clean_commit_log(
     config: RetentionConfig,
     segments: Sequence[StoredSegment],
+    dispatched: int,
     used: int,
     was_disk_full: bool,
     hour: int,
     now_ms: int,
 ) -> Round:
-    """One round. `segments` are ascending, up to where dispatch has come, `used` is the percentage
-    of the disk, `hour` the local one. Between 85 and 90 percent a disk that was full stays so."""
+    """One round. `segments` are ascending, `dispatched` is the position that dispatch has come to,
+    `used` the percentage of the disk, `hour` the local one. Between 85 and 90 percent a disk that
+    was full stays so."""
     at_once = used > config.disk_space_clean_forcibly_ratio
     is_disk_full = used > config.disk_space_warning_level_ratio or (at_once and was_disk_full)
     is_space_short = used > min(
@@ -71,12 +73,17 @@ def clean_commit_log(
     is_time_up = hour in map(int, config.delete_when.split(";"))
     if not (is_space_short or is_time_up):
         return Round((), is_disk_full)
-    expired = _expired(segments, now_ms - config.file_reserved_time * _HOUR_MS, at_once)
+    before_ms = now_ms - config.file_reserved_time * _HOUR_MS
+    expired = _expired(segments, dispatched, before_ms, at_once)
     return Round(tuple(islice(expired, DELETE_FILES_BATCH_MAX)), is_disk_full)
 
 
-def _expired(segments: Sequence[StoredSegment], before_ms: int, at_once: bool) -> Iterator[int]:
-    for segment in segments[:-1]:
+def _expired(
+    segments: Sequence[StoredSegment], dispatched: int, before_ms: int, at_once: bool
+) -> Iterator[int]:
+    for segment, following in pairwise(segments):
+        if following.start > dispatched:
+            return  # without a unit nobody would know a queue offset, after a crash (CLEAN-004)
         if not at_once and segment.last_modified_ms > before_ms:
             return  # no gap comes to be: the younger ones stay too
         yield segment.start

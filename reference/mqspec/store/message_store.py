@@ -385,13 +385,11 @@ class MessageStore:
         """Remove what is kept long enough, or has to go because the disk is full. The broker
         calls it each 10 s."""
         now_ms = self._clock_ms()
-        # Without a unit nobody would know the queue offset of what is not dispatched yet, after
-        # a crash (CLEAN-004): for retention the log ends there.
-        self.commit_commit_log()
-        dispatched = self._state.reput_from_offset
+        self.commit_commit_log()  # what is not dispatched stays
         decided = retention.clean_commit_log(
             self._config,
-            [each for each in self._commit_log.stored_segments() if each.start <= dispatched],
+            self._commit_log.stored_segments(),
+            self._state.reput_from_offset,
             self._disk.used_percent(self.root),
             self._is_disk_full,
             time.localtime(now_ms / 1000).tm_hour,

@@ -9,7 +9,7 @@
 (*                                                                         *)
 (* Left out: crashes between the removal of two files, which tests of      *)
 (* crash states have; the ten files of a round at most; the index; what    *)
-(* is not dispatched yet: for retention the log ends before it.            *)
+(* is not dispatched yet, which stays.                                     *)
 (*                                                                         *)
 (* Not in the core, being the environment: log, old, used, PutMessage,     *)
 (* GrowOld, UseDisk; cut, which is where a round's segments end.           *)

@@ -102,8 +102,9 @@ class RetentionWorld(World):
             for start in self._segments()
         ]
         hour = int(CONFIG.delete_when) + (0 if is_time_up else 1)
+        dispatched = self.broker.commit_log.max
         found = retention.clean_commit_log(
-            CONFIG, segments, USED[self.used], self.is_disk_full, hour, NOW_MS
+            CONFIG, segments, dispatched, USED[self.used], self.is_disk_full, hour, NOW_MS
         )
         self.is_disk_full = found.is_disk_full
         if found.expired:
