@@ -33,7 +33,7 @@ from mqspec.core.log import (
     is_transient_store_pool_deficient,
     may_dispatch,
     parse_delay_levels,
-    unit_tags_code,
+    unit_tags_codes,
     units,
 )
 from mqspec.core.record import Batch, BatchMessage, Record, SysFlag, alone, tags_code
@@ -252,7 +252,7 @@ def test_which_records_enter_a_queue(sys_flag: int, indexed: bool) -> None:
     ],
 )
 def test_what_filters_see_of_a_message(topic: str, properties: str, code: int) -> None:
-    assert unit_tags_code(topic, properties, 5_000) == code
+    assert unit_tags_codes(topic, [properties], 5_000) == [code]
 
 
 @pytest.mark.parametrize("beside", [b"", b"\x02TAGS\x01b\x02"])
@@ -262,7 +262,8 @@ def test_what_filters_see_of_a_batch(topic: str, own: list[bytes], beside: bytes
     batch = Batch(Record(topic, b""), [BatchMessage(b"", each) for each in own], beside)
     found = dispatch_of(Stored(batch, range(len(own) + 1), 7, 5_000))
     assert found.properties == [(each + beside).decode() for each in own]
-    assert found.tags_codes == [unit_tags_code(topic, each, 5_000) for each in found.properties]
+    one_by_one = [unit_tags_codes(topic, [each], 5_000) for each in found.properties]
+    assert [[code] for code in found.tags_codes] == one_by_one
 
 
 @pytest.mark.parametrize(
@@ -305,8 +306,8 @@ def test_delays_that_are_none(text: str) -> None:
 
 
 def test_when_a_message_is_due_depends_on_the_delays_of_the_store() -> None:
-    assert unit_tags_code(SCHEDULE_TOPIC, "DELAY\x012\x02", 5_000, (7, 9)) == 5_009
-    assert unit_tags_code(SCHEDULE_TOPIC, "DELAY\x013\x02", 5_000, (7, 9)) == 5_009
+    assert unit_tags_codes(SCHEDULE_TOPIC, ["DELAY\x012\x02"], 5_000, (7, 9)) == [5_009]
+    assert unit_tags_codes(SCHEDULE_TOPIC, ["DELAY\x013\x02"], 5_000, (7, 9)) == [5_009]
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ def key_hashes(topics: Sequence[Topic], keys: Sequence[str]) -> Numbers:
     """`key_hash` of each key, none of which is empty, in its topic."""
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     width = int(lengths.max())
-    # NULs in front do not change a hash.
-    text = "".join([key.rjust(width, "\0") for key in keys])
+    is_even = width == lengths.min()  # else: NULs in front do not change a hash
+    text = "".join(keys if is_even else [key.rjust(width, "\0") for key in keys])
     units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
     if len(units) > len(text) or width > WIDTH_MAX:  # some characters are of two units
         return np.array([key_hash(*each) for each in zip(topics, keys, strict=True)])
@@ -62,7 +62,8 @@ def key_hashes(topics: Sequence[Topic], keys: Sequence[str]) -> Numbers:
     before = {topic: hash_before(topic, "") & 0xFFFFFFFF for topic in set(topics)}
     codes = np.fromiter(map(before.__getitem__, topics), np.uint32, len(keys))
     codes *= powers[lengths]
-    codes += units.astype(np.uint32).reshape(-1, width) @ powers[width - 1 :: -1]
+    rows = units.astype(np.uint32).reshape(-1, width)
+    codes += np.einsum("ij,j->i", rows, powers[width - 1 :: -1].copy())  # @ takes twice as long
     hashes = np.abs(codes.view(np.int32).astype(np.int64))
     hashes[hashes > INT_MAX] = 0
     return hashes

@@ -331,18 +331,22 @@ def parse_delay_levels(text: str) -> tuple[int, ...]:
 DELAY_LEVELS_MS: Final = parse_delay_levels(DELAY_LEVELS)
 
 
-def unit_tags_code(
+def unit_tags_codes(
     topic: Topic,
-    properties: str,
+    properties: Iterable[str],
     store_timestamp: int,
     delay_levels: Sequence[int] = DELAY_LEVELS_MS,
-) -> int:
-    """What a ConsumeQueue keeps of a message's properties: the hash of its tags, or, in the
+) -> list[int]:
+    """What a ConsumeQueue keeps of each message's properties: the hash of its tags, or, in the
     schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
-    level = int(find_property(properties, "DELAY") or 0) if topic == SCHEDULE_TOPIC else 0
-    if level > 0:
-        return store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
-    return tags_code(find_property(properties, "TAGS"))
+    if topic != SCHEDULE_TOPIC:
+        return [tags_code(find_property(each, "TAGS")) for each in properties]
+    codes = []
+    for each in properties:
+        level = int(find_property(each, "DELAY") or 0)
+        due = store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
+        codes.append(due if level > 0 else tags_code(find_property(each, "TAGS")))
+    return codes
 
 
 def queue_offsets(first: int, indexed: bool) -> Iterator[int]:
@@ -357,7 +361,7 @@ def dispatch_of(stored: Stored, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -
     shared, beside = batch.shared, batch.beside
     topic, sys_flag = shared.topic, shared.sys_flag
     properties = [(one.properties + beside).decode(errors="replace") for one in batch.messages]
-    codes = [unit_tags_code(topic, each, store_timestamp, delay_levels) for each in properties]
+    codes = unit_tags_codes(topic, properties, store_timestamp, delay_levels)
     return Dispatch(
         (topic, shared.queue_id),
         stored.queue_offset,

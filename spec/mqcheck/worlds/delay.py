@@ -108,4 +108,4 @@ class DelayWorld(World):
     def _due(self, message: Record) -> int:
         """What the ConsumeQueue keeps of it."""
         properties, stored = message.properties.decode(), message.store_timestamp
-        return log.unit_tags_code(message.topic, properties, stored, self.delays_ms)
+        return log.unit_tags_codes(message.topic, [properties], stored, self.delays_ms)[0]
