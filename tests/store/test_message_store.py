@@ -70,6 +70,19 @@ def test_a_record_names_its_place(store: MessageStore) -> None:
     assert contents(store.root).log[1] == record
 
 
+def test_a_damaged_body_is_served_by_whatever_way_it_is_asked_for(store: MessageStore) -> None:
+    first, damaged = store.put(message("a")), store.put(message("b", pad=9))
+    path = store.root / "commitlog" / f"{0:020}"
+    path.write_bytes(path.read_bytes().replace(b"b.........", b"b....X...."))
+    (served,) = store.get("T", 0, 1, 1).records
+    found = store.look_message_by_offset(first.end)
+    assert found
+    assert found.body == b"b....X...."
+    assert store.record_at(first.end) == served
+    assert store.query("T", "b", 9, 0, 1 << 62).records == (served,)
+    assert store.stored_at("T", 0, 1) == damaged.store_timestamp
+
+
 def test_where_no_record_begins_no_more_than_its_head_is_read(
     store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

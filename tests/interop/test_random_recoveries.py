@@ -1,0 +1,277 @@
+"""Random recoveries: of a store that was damaged, Apache RocketMQ 5.3.3 and the reference recover
+the same: the log to the same end, and of each queue the same messages, byte by byte.
+
+Where units of a ConsumeQueue are gone, 5.3.3 may hide messages that its log has (RECOV-003,
+RECOV-006); the reference may not.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+
+import pytest
+from test_store_both_ways import QUEUES, SIZES, TOPIC, Contents, Stored, make_ready, ok, served
+
+from mqconform import requests
+from mqconform.apache import Apache
+from mqconform.cluster import Cluster
+from mqconform.connection import Connection
+from mqconform.transcript import Transcript
+
+RECOVERIES: Final = 6  # of which two brokers of one cluster do two at once
+SEGMENT_BYTES: Final = SIZES["segment-size", "mappedFileSizeCommitLog"][0]
+PAGE_BYTES: Final = 4096
+UNIT_BYTES: Final = 20
+BODY_AT: Final = 88  # bytes of a record before its body
+GROUP: Final = "Recoveries"
+_TIMESTAMPS: Final = Struct(">3q")  # of the checkpoint
+
+
+class Recovered(NamedTuple):
+    """What a broker has after its start."""
+
+    end: int  # position where it puts the first message
+    served: dict[tuple[int, int], bytes]  # records, by queue id and queue offset
+    next_offsets: Sequence[int]  # by queue id
+
+
+def differences(
+    stored: Sequence[Stored], ours: Recovered, theirs: Recovered, lost_units: bool
+) -> list[str]:
+    """What is not as it must be; `lost_units`: of a ConsumeQueue."""
+    found = []
+    if ours.end != theirs.end:
+        found.append(f"the log ends at {ours.end}, that of 5.3.3 at {theirs.end}")
+    for place, record in theirs.served.items():
+        if ours.served.get(place) != record:
+            found.append(f"5.3.3 serves another record at {place}")
+    for each in stored:
+        place = each.queue_id, each.queue_offset
+        if each.position < ours.end and place not in ours.served:
+            found.append(f"the record at {place} is in the log, and is not served")
+    if not lost_units and ours.served.keys() != theirs.served.keys():
+        more = sorted(ours.served.keys() - theirs.served.keys())
+        found.append(f"5.3.3 does not serve {more}")
+    if not lost_units and ours.next_offsets != theirs.next_offsets:
+        found.append(f"next come {ours.next_offsets}, with 5.3.3 {theirs.next_offsets}")
+    return found
+
+
+def look(broker: Connection) -> Recovered:
+    """After its start something was put to the default topic first, of which it had nothing."""
+    probe = ok(broker, requests.pull(requests.DEFAULT_TOPIC, GROUP, count=1)).body
+    found = {}
+    for queue_id in range(QUEUES):
+        offset = ok(broker, requests.min_offset(TOPIC, queue_id)).number("offset")
+        pull = requests.pull(TOPIC, GROUP, offset, queue_id, count=1)
+        while (answer := broker.call(pull)).code == 0:
+            found[queue_id, offset] = answer.body
+            offset = answer.number("nextBeginOffset")
+            pull = requests.pull(TOPIC, GROUP, offset, queue_id, count=1)
+    puts = [ok(broker, requests.send(TOPIC, b"next", queue_id)) for queue_id in range(QUEUES)]
+    end = int.from_bytes(probe[28:36], "big")  # its position
+    return Recovered(end, found, [put.number("queueOffset") for put in puts])
+
+
+# Damages
+
+
+class Damaged(NamedTuple):
+    """A store that is to be damaged, and what chooses how."""
+
+    store: Path
+    stored: Sequence[Stored]
+    chosen: random.Random
+
+    @property
+    def record(self) -> Stored:
+        """A record of the later ones."""
+        return self.chosen.choice(self.stored[len(self.stored) // 3 :])
+
+    def zero(self, position: int, count: int) -> None:
+        """Zeros in the log."""
+        for path in self.store.glob("commitlog/*"):
+            begin = max(0, position - int(path.name))
+            overwrite(path, begin, min(SEGMENT_BYTES, position + count - int(path.name)) - begin)
+
+
+def overwrite(path: Path, at: int, count: int) -> None:
+    if count > 0:
+        data = bytearray(path.read_bytes())
+        data[at : at + count] = bytes(count)
+        path.write_bytes(data)
+
+
+def end_log(damaged: Damaged) -> None:
+    """At a record or within it; what is behind is zeros, or not there."""
+    record, chosen = damaged.record, damaged.chosen
+    position = record.position + chosen.choice((0, 0, 8, BODY_AT, BODY_AT + len(record.body) // 2))
+    damaged.zero(position, 1 << 30)
+    if chosen.random() < 0.5:
+        for path in damaged.store.glob("commitlog/*"):
+            if int(path.name) > position:
+                path.unlink()
+
+
+def lose_page(damaged: Damaged) -> None:
+    damaged.zero(damaged.record.position // PAGE_BYTES * PAGE_BYTES, PAGE_BYTES)
+
+
+def lose_last_segment(damaged: Damaged) -> None:
+    max(damaged.store.glob("commitlog/*")).unlink()
+
+
+def flip_body(damaged: Damaged) -> None:
+    record = damaged.record
+    at = record.position + BODY_AT + damaged.chosen.randrange(len(record.body))
+    path = damaged.store / "commitlog" / f"{at - at % SEGMENT_BYTES:020}"
+    data = bytearray(path.read_bytes())
+    data[at % SEGMENT_BYTES] ^= 0x55
+    path.write_bytes(data)
+
+
+def lose_units(damaged: Damaged) -> None:
+    """The later ones of a queue: zeros."""
+    record = damaged.record
+    first = max(1, record.queue_offset) * UNIT_BYTES
+    for path in damaged.store.glob(f"consumequeue/{TOPIC}/{record.queue_id}/*"):
+        begin = max(0, first - int(path.name))
+        overwrite(path, begin, path.stat().st_size - begin)
+
+
+def age_checkpoint(damaged: Damaged) -> None:
+    path = damaged.store / "checkpoint"
+    if path.exists():
+        data = bytearray(path.read_bytes())
+        by_ms = damaged.chosen.choice((5_000, 60_000, 1 << 62))
+        ages = (max(0, each - by_ms) for each in _TIMESTAMPS.unpack_from(data))
+        _TIMESTAMPS.pack_into(data, 0, *ages)
+        path.write_bytes(data)
+
+
+def lose_checkpoint(damaged: Damaged) -> None:
+    (damaged.store / "checkpoint").unlink(missing_ok=True)
+
+
+def lose_index(damaged: Damaged) -> None:
+    shutil.rmtree(damaged.store / "index", ignore_errors=True)
+
+
+def look_killed(damaged: Damaged) -> None:
+    (damaged.store / "abort").touch()
+
+
+def look_stopped(damaged: Damaged) -> None:
+    (damaged.store / "abort").unlink(missing_ok=True)
+
+
+Damage: TypeAlias = Callable[[Damaged], None]
+DAMAGES: Final[tuple[Damage, ...]] = (
+    *(end_log, end_log, lose_page, lose_last_segment, flip_body),
+    *(lose_units, age_checkpoint, lose_checkpoint, lose_index, look_killed, look_stopped),
+)
+
+
+# The stores
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Path, Contents]]:
+    """Stores that are whole: one of a broker that was killed, and one that it stopped cleanly
+    after it had gone on. Each with what is in it."""
+    home = tmp_path_factory.mktemp("bases")
+    life, found = Contents("life"), {}
+    for name, count in (("killed", 150), ("clean", 30)):
+        with served(home / "life", name == "killed") as broker:
+            make_ready(broker)
+            life.write(broker, count)
+        shutil.copytree(home / "life", home / name, ignore=shutil.ignore_patterns("lock"))
+        found[name] = home / name, Contents(name, list(life.stored))
+    return found
+
+
+class Case(NamedTuple):
+    """A store that was damaged."""
+
+    what: str
+    store: Path
+    stored: Sequence[Stored]  # before
+    lost_units: bool
+
+
+def damaged_case(bases: Mapping[str, tuple[Path, Contents]], home: Path, seed: int) -> Case:
+    chosen = random.Random(seed)
+    name = chosen.choice(sorted(bases))
+    base, contents = bases[name]
+    store = home / str(seed)
+    shutil.copytree(base, store)
+    damages = chosen.sample(DAMAGES, chosen.choice((1, 2, 2, 3)))
+    for damage in damages:
+        damage(Damaged(store, contents.stored, chosen))
+    what = f"{name}, {', '.join(damage.__name__ for damage in damages)}"
+    return Case(what, store, contents.stored, lose_units in damages)
+
+
+def recovered_by_us(store: Path) -> Recovered:
+    with served(store, kill=True) as broker:
+        ok(broker, requests.send(requests.DEFAULT_TOPIC))
+        return look(broker)
+
+
+def recovered_by_apache(home: Path, stores: Sequence[Path]) -> list[Recovered]:
+    """Each of two stores, which stay as they are, by a broker of its own."""
+    apache = Apache(home)
+    for name, store in zip(("broker-a", "broker-b"), stores, strict=True):
+        shutil.copytree(store, home / name / "store")
+        with (home / name / "conf" / "this.conf").open("a", encoding="utf-8") as config:
+            config.writelines(f"{theirs}={size}\n" for (_, theirs), (_, size) in SIZES.items())
+    found = []
+    with apache:
+        cluster = Cluster(apache.nameserver)
+        cluster.wait(2)
+        for address in cluster.brokers.values():
+            with Connection(address, Transcript()) as broker:
+                found.append(look(broker))
+    return found
+
+
+def test_a_damaged_store_is_recovered_as_apache_does(
+    tmp_path: Path, bases: Mapping[str, tuple[Path, Contents]]
+) -> None:
+    for first in range(0, RECOVERIES, 2):
+        cases = [damaged_case(bases, tmp_path, seed) for seed in (first, first + 1)]
+        all_theirs = recovered_by_apache(tmp_path / f"apache-{first}", [c.store for c in cases])
+        for case, theirs in zip(cases, all_theirs, strict=True):
+            ours = recovered_by_us(case.store)
+            assert not differences(case.stored, ours, theirs, case.lost_units), case.what
+
+
+STORED = [Stored(0, 0, 0, "", b"a"), Stored(0, 1, 100, "", b"b"), Stored(1, 0, 200, "", b"c")]
+WHOLE = Recovered(300, {(0, 0): b"a", (0, 1): b"b", (1, 0): b"c"}, [2, 1])
+CUT = Recovered(200, {(0, 0): b"a", (0, 1): b"b"}, [2, 0])
+HIDDEN = Recovered(300, {(0, 0): b"a", (1, 0): b"c"}, [1, 1])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "lost_units", "found"),
+    [
+        (WHOLE, WHOLE, False, 0),
+        (CUT, CUT, False, 0),
+        (WHOLE, HIDDEN, True, 0),
+        (WHOLE, HIDDEN, False, 2),
+        (HIDDEN, HIDDEN, True, 1),
+        (HIDDEN, WHOLE, True, 2),
+        (CUT, WHOLE, True, 2),
+        (WHOLE, WHOLE._replace(served=WHOLE.served | {(0, 1): b"x"}), True, 1),
+        (WHOLE, WHOLE._replace(served=WHOLE.served | {(0, 2): b"d"}), True, 1),
+    ],
+)
+def test_what_differs_is_said(
+    ours: Recovered, theirs: Recovered, lost_units: bool, found: int
+) -> None:
+    assert len(differences(STORED, ours, theirs, lost_units)) == found
