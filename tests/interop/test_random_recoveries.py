@@ -11,25 +11,36 @@ import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 import pytest
-from test_store_both_ways import QUEUES, SIZES, TOPIC, Contents, Stored, make_ready, ok, served
+from test_store_both_ways import (
+    QUEUES,
+    SIZES,
+    TOPIC,
+    Contents,
+    Stored,
+    make_ready,
+    ok,
+    served,
+    use_small_files,
+)
 
 from mqconform import requests
 from mqconform.apache import Apache
 from mqconform.cluster import Cluster
 from mqconform.connection import Connection
+from mqconform.records import parse_records
 from mqconform.transcript import Transcript
+from mqspec.core.log import UNIT_BYTES
+from mqspec.core.recovery import CHECKPOINT_MARGIN_MS, Checkpoint
+from mqspec.store.checkpoint import write_checkpoint
 
 RECOVERIES: Final = 6  # of which two brokers of one cluster do two at once
 SEGMENT_BYTES: Final = SIZES["segment-size", "mappedFileSizeCommitLog"][0]
 PAGE_BYTES: Final = 4096
-UNIT_BYTES: Final = 20
 BODY_AT: Final = 88  # bytes of a record before its body
 GROUP: Final = "Recoveries"
-_TIMESTAMPS: Final = Struct(">3q")  # of the checkpoint
 
 
 class Recovered(NamedTuple):
@@ -74,8 +85,9 @@ def look(broker: Connection) -> Recovered:
             offset = answer.number("nextBeginOffset")
             pull = requests.pull(TOPIC, GROUP, offset, queue_id, count=1)
     puts = [ok(broker, requests.send(TOPIC, b"next", queue_id)) for queue_id in range(QUEUES)]
-    end = int.from_bytes(probe[28:36], "big")  # its position
-    return Recovered(end, found, [put.number("queueOffset") for put in puts])
+    return Recovered(
+        parse_records(probe)[0].physical_offset, found, [put.number("queueOffset") for put in puts]
+    )
 
 
 # Damages
@@ -88,10 +100,9 @@ class Damaged(NamedTuple):
     stored: Sequence[Stored]
     chosen: random.Random
 
-    @property
-    def record(self) -> Stored:
-        """A record of the later ones."""
-        return self.chosen.choice(self.stored[len(self.stored) // 3 :])
+    def choose(self) -> Stored:
+        """One of the last third of the records."""
+        return self.chosen.choice(self.stored[len(self.stored) * 2 // 3 :])
 
     def zero(self, position: int, count: int) -> None:
         """Zeros in the log."""
@@ -109,7 +120,7 @@ def overwrite(path: Path, at: int, count: int) -> None:
 
 def end_log(damaged: Damaged) -> None:
     """At a record or within it; what is behind is zeros, or not there."""
-    record, chosen = damaged.record, damaged.chosen
+    record, chosen = damaged.choose(), damaged.chosen
     position = record.position + chosen.choice((0, 0, 8, BODY_AT, BODY_AT + len(record.body) // 2))
     damaged.zero(position, 1 << 30)
     if chosen.random() < 0.5:
@@ -119,39 +130,36 @@ def end_log(damaged: Damaged) -> None:
 
 
 def lose_page(damaged: Damaged) -> None:
-    damaged.zero(damaged.record.position // PAGE_BYTES * PAGE_BYTES, PAGE_BYTES)
+    damaged.zero(damaged.choose().position // PAGE_BYTES * PAGE_BYTES, PAGE_BYTES)
 
 
 def lose_last_segment(damaged: Damaged) -> None:
     max(damaged.store.glob("commitlog/*")).unlink()
 
 
-def flip_body(damaged: Damaged) -> None:
-    record = damaged.record
-    at = record.position + BODY_AT + damaged.chosen.randrange(len(record.body))
-    path = damaged.store / "commitlog" / f"{at - at % SEGMENT_BYTES:020}"
-    data = bytearray(path.read_bytes())
-    data[at % SEGMENT_BYTES] ^= 0x55
-    path.write_bytes(data)
+def lose_byte(damaged: Damaged) -> None:
+    record = damaged.choose()
+    damaged.zero(record.position + BODY_AT + damaged.chosen.randrange(len(record.body)), 1)
 
 
 def lose_units(damaged: Damaged) -> None:
     """The later ones of a queue: zeros."""
-    record = damaged.record
+    record = damaged.choose()
     first = max(1, record.queue_offset) * UNIT_BYTES
     for path in damaged.store.glob(f"consumequeue/{TOPIC}/{record.queue_id}/*"):
         begin = max(0, first - int(path.name))
         overwrite(path, begin, path.stat().st_size - begin)
 
 
-def age_checkpoint(damaged: Damaged) -> None:
-    path = damaged.store / "checkpoint"
-    if path.exists():
-        data = bytearray(path.read_bytes())
-        by_ms = damaged.chosen.choice((5_000, 60_000, 1 << 62))
-        ages = (max(0, each - by_ms) for each in _TIMESTAMPS.unpack_from(data))
-        _TIMESTAMPS.pack_into(data, 0, *ages)
-        path.write_bytes(data)
+def set_checkpoint(damaged: Damaged) -> None:
+    """To cover what was stored up to a record, of the first two thirds: its segment may be trusted,
+    none behind it. What a checkpoint covers no crash damages."""
+    position = damaged.chosen.choice(damaged.stored[: len(damaged.stored) * 2 // 3]).position
+    path = damaged.store / "commitlog" / f"{position - position % SEGMENT_BYTES:020}"
+    data = path.read_bytes()[position % SEGMENT_BYTES :]
+    (record,) = parse_records(data[: int.from_bytes(data[:4], "big")])
+    covered = record.store_timestamp + CHECKPOINT_MARGIN_MS
+    write_checkpoint(damaged.store / "checkpoint", Checkpoint(covered, covered))
 
 
 def lose_checkpoint(damaged: Damaged) -> None:
@@ -171,17 +179,19 @@ def look_stopped(damaged: Damaged) -> None:
 
 
 Damage: TypeAlias = Callable[[Damaged], None]
-DAMAGES: Final[tuple[Damage, ...]] = (
-    *(end_log, end_log, lose_page, lose_last_segment, flip_body),
-    *(lose_units, age_checkpoint, lose_checkpoint, lose_index, look_killed, look_stopped),
+DAMAGES: Final[tuple[Damage, ...]] = (  # done in this order: the first looks into the log
+    *(set_checkpoint, lose_checkpoint, look_killed, look_stopped, lose_index, lose_units),
+    *(end_log, end_log, lose_page, lose_last_segment, lose_byte),
 )
 
 
 # The stores
 
+Bases: TypeAlias = Mapping[str, tuple[Path, Sequence[Stored]]]
+
 
 @pytest.fixture(scope="module")
-def bases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Path, Contents]]:
+def bases(tmp_path_factory: pytest.TempPathFactory) -> Bases:
     """Stores that are whole: one of a broker that was killed, and one that it stopped cleanly
     after it had gone on. Each with what is in it."""
     home = tmp_path_factory.mktemp("bases")
@@ -191,7 +201,7 @@ def bases(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Path, 
             make_ready(broker)
             life.write(broker, count)
         shutil.copytree(home / "life", home / name, ignore=shutil.ignore_patterns("lock"))
-        found[name] = home / name, Contents(name, list(life.stored))
+        found[name] = home / name, tuple(life.stored)
     return found
 
 
@@ -204,17 +214,17 @@ class Case(NamedTuple):
     lost_units: bool
 
 
-def damaged_case(bases: Mapping[str, tuple[Path, Contents]], home: Path, seed: int) -> Case:
+def damaged_case(bases: Bases, home: Path, seed: int) -> Case:
     chosen = random.Random(seed)
     name = chosen.choice(sorted(bases))
-    base, contents = bases[name]
+    base, stored = bases[name]
     store = home / str(seed)
     shutil.copytree(base, store)
-    damages = chosen.sample(DAMAGES, chosen.choice((1, 2, 2, 3)))
+    damages = sorted(chosen.sample(DAMAGES, chosen.choice((1, 2, 2, 3))), key=DAMAGES.index)
     for damage in damages:
-        damage(Damaged(store, contents.stored, chosen))
+        damage(Damaged(store, stored, chosen))
     what = f"{name}, {', '.join(damage.__name__ for damage in damages)}"
-    return Case(what, store, contents.stored, lose_units in damages)
+    return Case(what, store, stored, lose_units in damages)
 
 
 def recovered_by_us(store: Path) -> Recovered:
@@ -228,8 +238,7 @@ def recovered_by_apache(home: Path, stores: Sequence[Path]) -> list[Recovered]:
     apache = Apache(home)
     for name, store in zip(("broker-a", "broker-b"), stores, strict=True):
         shutil.copytree(store, home / name / "store")
-        with (home / name / "conf" / "this.conf").open("a", encoding="utf-8") as config:
-            config.writelines(f"{theirs}={size}\n" for (_, theirs), (_, size) in SIZES.items())
+        use_small_files(home / name)
     found = []
     with apache:
         cluster = Cluster(apache.nameserver)
@@ -240,9 +249,7 @@ def recovered_by_apache(home: Path, stores: Sequence[Path]) -> list[Recovered]:
     return found
 
 
-def test_a_damaged_store_is_recovered_as_apache_does(
-    tmp_path: Path, bases: Mapping[str, tuple[Path, Contents]]
-) -> None:
+def test_a_damaged_store_is_recovered_as_apache_does(tmp_path: Path, bases: Bases) -> None:
     for first in range(0, RECOVERIES, 2):
         cases = [damaged_case(bases, tmp_path, seed) for seed in (first, first + 1)]
         all_theirs = recovered_by_apache(tmp_path / f"apache-{first}", [c.store for c in cases])

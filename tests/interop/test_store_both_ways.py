@@ -164,6 +164,14 @@ def filters(store: Path) -> dict[str, object]:
     return {group: data["bloomFilterData"] for group, data in kept.items()}
 
 
+def use_small_files(home: Path, more: str = "") -> None:
+    """Have a broker of Apache's, with its store in this directory, do so; with more lines of its
+    configuration."""
+    with (home / "conf" / "this.conf").open("a", encoding="utf-8") as config:
+        config.writelines(f"{name}={size}\n" for (_, name), (_, size) in SIZES.items())
+        config.write(more)
+
+
 @contextmanager
 def served(store: Path, kill: bool, *options: str) -> Iterator[Connection]:
     """The reference on a store, with more options of `mqspec serve`; in the end it is killed, or
@@ -197,9 +205,7 @@ def test_a_store_goes_both_ways(
     apache = Apache(tmp_path)
     homes = [tmp_path / "broker-a", tmp_path / "broker-b"]
     for home, contents, (ours, theirs) in zip(homes, stores, flushes, strict=True):
-        with (home / "conf" / "this.conf").open("a", encoding="utf-8") as config:
-            config.writelines(f"{name}={size}\n" for (_, name), (_, size) in SIZES.items())
-            config.write(theirs)
+        use_small_files(home, theirs)
         with served(home / "store", contents.name == "killed", ours) as broker:
             make_ready(broker)
             filter_by_sql(broker, "FilteredHere")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from test_store_both_ways import SIZES, ok, served
+from test_store_both_ways import ok, served, use_small_files
 
 from mqconform import requests
 from mqconform.apache import Apache
@@ -77,8 +77,7 @@ def test_messages_that_wait_go_both_ways(tmp_path: Path) -> None:
     stores = [home / "store" for home in homes]
     both = [Waiting("clean"), Waiting("killed")]
     for home, store, waiting in zip(homes, stores, both, strict=True):
-        with (home / "conf" / "this.conf").open("a", encoding="utf-8") as config:
-            config.writelines(f"{theirs}={size}\n" for (_, theirs), (_, size) in SIZES.items())
+        use_small_files(home)
         with served(store, kill=waiting.name == "killed") as broker:
             ok(broker, requests.create_topic(TOPIC, 1, 1))
             ok(broker, requests.heartbeat("client", GROUP))
