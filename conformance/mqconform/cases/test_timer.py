@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from dataclasses import replace
 from struct import Struct
 
 import pytest
@@ -58,6 +59,15 @@ def test_a_timer_message_waits_in_the_timer_topic(scene: Scene, past_the_second:
     key = record.properties["UNIQ_KEY"]
     assert handle == ["v1", topic, scene.broker_names[0], str(slot + 1), key]
     assert scene.max_offset(topic) == 0
+
+
+@case("TIMER-007", party="broker")
+def test_request_320_gets_no_handle(scene: Scene) -> None:
+    properties = {"UNIQ_KEY": scene.name("K"), "TIMER_DELIVER_MS": str(now_ms() + FAR_MS)}
+    request = requests.send(scene.topic(), b"timed", properties=properties)
+    answer = scene.broker.call(replace(request, code=requests.SEND_BATCH_MESSAGE))
+    assert waiting(scene, answer).body == b"timed"
+    assert "recallHandle" not in answer.fields
 
 
 @case("TIMER-002", party="broker")

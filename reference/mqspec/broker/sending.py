@@ -32,6 +32,7 @@ from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
 from mqspec.wire.bodies import decode_batch
 from mqspec.wire.codec import Int, RemotingCommand
+from mqspec.wire.codes import RequestCode
 from mqspec.wire.headers import HeaderError, Long, integer, read, read_by_reflection
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ def _send(
         stored = batched(placed, batch)
     else:
         stored = alone(placed)
-        if handle := timer.recall_handle(broker.config.broker_name, placed):
+        handle = timer.recall_handle(broker.config.broker_name, placed)
+        if handle and request.code != RequestCode.SEND_BATCH_MESSAGE:
             fields["recallHandle"] = handle
     broker.sends.add(Checked(connection, request, stored, fields, made))
     return None
