@@ -80,9 +80,10 @@ def test_a_level_that_is_none_delays_nothing(scene: Scene, level: int) -> None:
 
 
 @case("DELAY-005", party="broker")
-def test_a_level_that_is_no_number_is_refused(scene: Scene) -> None:
+@pytest.mark.parametrize("level", ["abc", " 1", "2147483648"])
+def test_a_level_that_is_no_number_is_refused(scene: Scene, level: str) -> None:
     topic = scene.topic()
-    assert scene.broker.call(requests.send(topic, properties={"DELAY": "abc"})).code == 1
+    assert scene.broker.call(requests.send(topic, properties={"DELAY": level})).code == 1
     scene.send(topic)
     assert scene.max_offset(topic) == 1
 

@@ -98,6 +98,16 @@ def test_an_answer_to_a_send_names_the_region(scene: Scene) -> None:
         assert {"MSG_REGION", "TRACE_ON"} <= set(answer.fields)
 
 
+@case("SEND-035", party="broker")
+def test_an_answer_to_a_send_that_failed_names_no_region(scene: Scene) -> None:
+    topic = scene.topic()
+    no_number = {"DELAY": "abc"}
+    batch = requests.send_batch(topic, [b"a"]).having(i=requests.property_string(no_number))
+    for failing in (requests.send(topic, properties=no_number), batch):
+        answer = scene.broker.call(failing)
+        assert (answer.code, answer.fields) == (1, {})
+
+
 @case("SEND-006", party="broker")
 def test_a_send_to_an_unknown_topic_is_refused(scene: Scene) -> None:
     request = requests.send(scene.name("T")).having(c=scene.name("D"))

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
+from mqspec.core.java import INT_BITS, java_number
 from mqspec.core.log import SCHEDULE_TOPIC, Span, is_indexed
 from mqspec.core.record import Record, decode_properties, encode_properties, mentions
 from mqspec.core.step import Change, Step
@@ -55,7 +56,7 @@ class TimeUp(NamedTuple):
 
 def delay_level(properties: Mapping[str, str]) -> int:
     """The level that a message asks for, 0: none. Raises ValueError where it is no number."""
-    return int(properties.get(LEVEL, "0"))
+    return java_number(properties.get(LEVEL, "0"), INT_BITS)
 
 
 def queue_of(level: int) -> int:

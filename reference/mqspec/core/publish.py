@@ -111,7 +111,8 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     topic may come to be. Result: a queue id, or a Refusal.
 
     In the order of 5.3.3. A queue id may be beyond the write queues, if it is not beyond the
-    read queues (SEND-010).
+    read queues (SEND-010). A SYSTEM_ERROR is where 5.3.3 throws: its answer is none to a send, and
+    has no stamp (SEND-035).
     """
     topic = state.topic_config_table.get(event.topic)
     if topic and topic.order and not config.broker_permission & Perm.WRITE:

@@ -30,6 +30,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from mqspec.core.delay import REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES, delay_level
+from mqspec.core.java import LONG_BITS, java_number
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus, is_indexed
 from mqspec.core.metadata import BrokerConfig, MetadataState
 from mqspec.core.record import Host, Record, decode_properties, encode_properties, mentions
@@ -306,10 +307,12 @@ def _handle_words(handle: str) -> tuple[str, str, str, str] | None:
 
 def _deliver_at(properties: Mapping[str, str], now_ms: int) -> int | None:
     if DELAY_S in properties:
-        return now_ms + 1000 * int(properties[DELAY_S])
+        return now_ms + 1000 * java_number(properties[DELAY_S], LONG_BITS)
     if DELAY_MS in properties:
-        return now_ms + int(properties[DELAY_MS])
-    return int(properties[DELIVER_MS]) if DELIVER_MS in properties else None
+        return now_ms + java_number(properties[DELAY_MS], LONG_BITS)
+    if DELIVER_MS in properties:
+        return java_number(properties[DELIVER_MS], LONG_BITS)
+    return None
 
 
 def _added(before: Waiting | None, queue_offset: int, deletes: str) -> Waiting:

@@ -8,7 +8,6 @@ that 5.3.3 reads without reflection, a pull's and a send's of code 310 (FastCode
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from operator import itemgetter
@@ -16,6 +15,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar, overload
 
 import msgspec
 
+from mqspec.core.java import INT_BITS, LONG_BITS, java_number
 from mqspec.wire.codec import Int, RemotingCommand
 
 Long: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -24,7 +24,6 @@ H = TypeVar("H", bound=msgspec.Struct)
 D = TypeVar("D", int, None)
 
 _REQUIRED: Final = object()
-_JAVA_NUMBER = re.compile(r"[+-]?\d{1,99}")
 
 
 class HeaderError(ValueError):
@@ -87,7 +86,7 @@ def integer(request: RemotingCommand, name: str) -> int: ...
 def integer(request: RemotingCommand, name: str, default: D) -> int | D: ...
 def integer(request: RemotingCommand, name: str, default: Any = _REQUIRED) -> Any:
     """A Java int. Where it is missing, or none: the default; without one, HeaderError."""
-    return _number(request, name, default, 1 << 31)
+    return _number(request, name, default, INT_BITS)
 
 
 @overload
@@ -96,19 +95,17 @@ def long(request: RemotingCommand, name: str) -> int: ...
 def long(request: RemotingCommand, name: str, default: D) -> int | D: ...
 def long(request: RemotingCommand, name: str, default: Any = _REQUIRED) -> Any:
     """A Java long. Where it is missing, or none: the default; without one, HeaderError."""
-    return _number(request, name, default, 1 << 63)
+    return _number(request, name, default, LONG_BITS)
 
 
-def _number(request: RemotingCommand, name: str, default: Any, bound: int) -> Any:
+def _number(request: RemotingCommand, name: str, default: Any, bits: int) -> Any:
     value = request.ext_fields.get(name)
-    if value is None:
-        why = "is missing"
-    elif not _JAVA_NUMBER.fullmatch(value):
-        why = f"is {value!r:.40}, not a number"
-    elif -bound <= (number := int(value)) < bound:
-        return number
-    else:
-        why = f"is {value:.40}, which {bound.bit_length()} bits do not hold"
+    why: object = "is missing"
+    if value is not None:
+        try:
+            return java_number(value, bits)
+        except ValueError as error:
+            why = error
     if default is _REQUIRED:
         raise HeaderError(f"the field {name} {why}")
     return default

@@ -1,0 +1,22 @@
+"""What Java reads as a number: Integer.parseInt and Long.parseLong."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+INT_BITS: Final = 32
+LONG_BITS: Final = 64
+
+_NUMBER = re.compile(r"[+-]?\d{1,99}")
+
+
+def java_number(text: str, bits: int) -> int:
+    """The number that a text is, where it has a sign or none, digits, and nothing else. Raises
+    ValueError, with what the text is, where Java finds no number of so many bits in it."""
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"is {text!r:.40}, not a number")
+    number = int(text)
+    if number.bit_length() >= bits and number != -1 << bits - 1:
+        raise ValueError(f"is {text:.40}, which {bits} bits do not hold")
+    return number

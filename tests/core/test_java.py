@@ -1,0 +1,42 @@
+"""What Java reads as a number."""
+
+from __future__ import annotations
+
+import pytest
+
+from mqspec.core.java import INT_BITS, LONG_BITS, java_number
+
+
+@pytest.mark.parametrize(
+    ("text", "bits", "number"),
+    [
+        ("0", INT_BITS, 0),
+        ("+007", INT_BITS, 7),
+        ("2147483647", INT_BITS, 2**31 - 1),
+        ("-2147483648", INT_BITS, -(2**31)),
+        ("2147483648", LONG_BITS, 2**31),
+        ("-9223372036854775808", LONG_BITS, -(2**63)),
+    ],
+)
+def test_a_number(text: str, bits: int, number: int) -> None:
+    assert java_number(text, bits) == number
+
+
+@pytest.mark.parametrize("text", ["", " 1", "1 ", "1_0", "1.0", "0x1", "--1", "+", "9" * 5000])
+def test_no_number(text: str) -> None:
+    with pytest.raises(ValueError, match="not a number"):
+        java_number(text, LONG_BITS)
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("2147483648", INT_BITS),
+        ("-2147483649", INT_BITS),
+        ("-9223372036854775809", LONG_BITS),
+        ("-18446744073709551616", LONG_BITS),
+    ],
+)
+def test_a_number_that_is_too_big(text: str, bits: int) -> None:
+    with pytest.raises(ValueError, match=f"{bits} bits do not hold"):
+        java_number(text, bits)
