@@ -261,6 +261,15 @@ def test_a_recall_handle_names_the_message() -> None:
     assert recall_handle("broker-a", retried) is None
 
 
+def test_a_recall_handle_believes_what_a_message_says_of_itself() -> None:
+    handle = recall_handle("broker-a", message(TIMER_OUT_MS=5, REAL_TOPIC="R"))
+    assert handle is not None
+    assert urlsafe_b64decode(handle) == b"v1 R broker-a 6 k"
+    assert recall_handle("broker-a", message(TIMER_OUT_MS=5)) is None
+    assert recall_handle("broker-a", message(REAL_TOPIC="R")) is None
+    assert recall_handle("broker-a", message(TIMER_OUT_MS="soon", REAL_TOPIC="R")) is None
+
+
 def recalled(handle: str, topic: str = "T", *, enabled: bool = True) -> Record | Refusal:
     metadata = MetadataState({"T": TopicConfig("T", 4, 4)})
     config = replace(CONFIG, recall_message_enable=enabled)

@@ -62,6 +62,16 @@ def test_a_timer_message_waits_in_the_timer_topic(scene: Scene, past_the_second:
 
 
 @case("TIMER-007", party="broker")
+def test_a_handle_believes_what_a_message_says_of_itself(scene: Scene) -> None:
+    topic, key = scene.topic(), scene.name("K")
+    own = {"UNIQ_KEY": key, "TIMER_OUT_MS": "1000", "REAL_TOPIC": "R"}
+    answer = done(scene.broker.call(requests.send(topic, properties=own)))
+    handle = urlsafe_b64decode(answer.fields["recallHandle"]).decode().split(" ")
+    assert handle == ["v1", "R", scene.broker_names[0], "1001", key]
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+
+
+@case("TIMER-007", party="broker")
 def test_request_320_gets_no_handle(scene: Scene) -> None:
     properties = {"UNIQ_KEY": scene.name("K"), "TIMER_DELIVER_MS": str(now_ms() + FAR_MS)}
     request = requests.send(scene.topic(), b"timed", properties=properties)

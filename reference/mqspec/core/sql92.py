@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from math import copysign, isnan
 from typing import Any, Final, TypeAlias
 
+from mqspec.core.java import INT_BITS, LONG_BITS, java_number
+
 Properties: TypeAlias = Mapping[str, str]
 Value: TypeAlias = bool | int | float | str | None
 """What an expression has for a message; None: it is unknown."""
@@ -198,7 +200,6 @@ class TextTest(Condition):
 
 # Comparing, as Java converts.
 
-_INTEGER = re.compile(r"[+-]?\d+")
 _DOUBLE = re.compile(
     r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
 )
@@ -215,10 +216,11 @@ def fits(value: int, bits: int) -> bool:
 
 def _integer(text: str, other: int) -> int:
     """Integer.valueOf or Long.valueOf: a number in an expression is the smaller that holds it."""
-    bits = 32 if fits(other, 32) else 64
-    if not _INTEGER.fullmatch(text) or not fits(int(text), bits):
-        raise EvaluationError(f"{text!r:.40} is no integer of {bits} bits")
-    return int(text)
+    bits = INT_BITS if fits(other, INT_BITS) else LONG_BITS
+    try:
+        return java_number(text, bits)
+    except ValueError:
+        raise EvaluationError(f"{text!r:.40} is no integer of {bits} bits") from None
 
 
 def _double(text: str) -> float:

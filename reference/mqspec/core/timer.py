@@ -53,6 +53,7 @@ _HANDLE_VERSION = "v1"
 _RECALL = {"TAGS": "_RECALL_TAG_"}
 _RECALL_BODY = b"0"
 _MARK: Final = b"TIMER_D"  # in the names of all three properties that ask for a time
+_OUT_MS: Final = OUT_MS.encode()
 
 
 class Waiting(NamedTuple):
@@ -279,15 +280,19 @@ def delivered_copy(message: Record, deleted: Container[str], now_ms: int) -> Rec
 def recall_handle(broker: BrokerName, message: Record) -> str | None:
     """What the producer of a waiting message gets to name it by; None: it waits for no time.
 
-    The time is that of the slot and one ms, so that it lies in it.
+    The time is that of the slot and one ms, so that it lies in it. What a message says of itself
+    is believed, as by 5.3.3, which does not answer where the time is no number.
     """
-    if message.topic != TIMER_TOPIC:
+    if not mentions(message.properties, _OUT_MS):
         return None
     properties = decode_properties(message.properties)
-    topic = properties[REAL_TOPIC]
+    topic = properties.get(REAL_TOPIC, RETRY_TOPIC_PREFIX)
     if topic.startswith(RETRY_TOPIC_PREFIX):
         return None
-    time = str(int(properties[OUT_MS]) + 1)
+    try:
+        time = str(java_number(properties.get(OUT_MS, ""), LONG_BITS) + 1)
+    except ValueError:
+        return None
     words = (_HANDLE_VERSION, topic, broker, time, properties.get(_UNIQUE_KEY, ""))
     return urlsafe_b64encode(" ".join(words).encode()).decode()
 
