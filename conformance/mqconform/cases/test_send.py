@@ -103,7 +103,9 @@ def test_an_answer_to_a_send_that_failed_names_no_region(scene: Scene) -> None:
     topic = scene.topic()
     no_number = {"DELAY": "abc"}
     batch = requests.send_batch(topic, [b"a"]).having(i=requests.property_string(no_number))
-    for failing in (requests.send(topic, properties=no_number), batch):
+    send = requests.send(topic, properties=no_number)
+    reply = replace(send, code=requests.SEND_REPLY_MESSAGE_V2)
+    for failing in (send, batch, reply):
         answer = scene.broker.call(failing)
         assert (answer.code, answer.fields) == (1, {})
 

@@ -9,7 +9,7 @@ from msgspec import structs
 from mqspec.broker.relay import TIMEOUT_MS
 from mqspec.broker.sending import SendHeader, SendHeaderV2, born_host, to_send
 from mqspec.core import reply
-from mqspec.core.publish import PUT_CODES, STAMP, Send, check_send
+from mqspec.core.publish import PUT_CODES, STAMP, Send, check_send, refused_fields
 from mqspec.core.record import Record
 from mqspec.core.response import Refusal
 from mqspec.service import Served, clock_ms
@@ -46,7 +46,7 @@ def _reply(
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
-        return request.response(queue_id.code, queue_id.remark, STAMP)
+        return request.response(queue_id.code, queue_id.remark, refused_fields(queue_id))
     record = Record(
         topic=send.topic,
         body=request.body,

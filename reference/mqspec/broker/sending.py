@@ -19,12 +19,13 @@ from mqspec.core.publish import (
     Send,
     batched,
     check_send,
+    refused_fields,
     stamp_of,
     stamped,
     with_unique_key,
 )
 from mqspec.core.record import Host, Record, alone, find_property
-from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.core.step import Step
 from mqspec.service import Served, clock_ms
@@ -137,8 +138,7 @@ def _send(
     queue_id = broker.carry_metadata(step).result
     made = step.changes
     if isinstance(queue_id, Refusal):
-        has_failed = queue_id.code == ResponseCode.SYSTEM_ERROR
-        return request.response(queue_id.code, queue_id.remark, {} if has_failed else STAMP)
+        return request.response(queue_id.code, queue_id.remark, refused_fields(queue_id))
     batch = decode_batch(request.body) if send.is_batch else None
     properties = send.properties
     fields = {**STAMP, "queueId": str(queue_id)}

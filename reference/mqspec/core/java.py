@@ -11,12 +11,17 @@ LONG_BITS: Final = 64
 _NUMBER = re.compile(r"[+-]?\d{1,99}")
 
 
+def fits(value: int, bits: int) -> bool:
+    """Whether a signed number of so many bits can be the value."""
+    return value >> bits - 1 in (0, -1)
+
+
 def java_number(text: str, bits: int) -> int:
     """The number that a text is, where it has a sign or none, digits, and nothing else. Raises
     ValueError, with what the text is, where Java finds no number of so many bits in it."""
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"is {text!r:.40}, not a number")
     number = int(text)
-    if number.bit_length() >= bits and number != -1 << bits - 1:
+    if not fits(number, bits):
         raise ValueError(f"is {text:.40}, which {bits} bits do not hold")
     return number

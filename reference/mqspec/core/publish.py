@@ -12,7 +12,7 @@ Facts: AbstractSendMessageProcessor.msgCheck, SendMessageProcessor.java (5.3.3),
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -111,8 +111,7 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     topic may come to be. Result: a queue id, or a Refusal.
 
     In the order of 5.3.3. A queue id may be beyond the write queues, if it is not beyond the
-    read queues (SEND-010). A SYSTEM_ERROR is where 5.3.3 throws: its answer is none to a send, and
-    has no stamp (SEND-035).
+    read queues (SEND-010).
     """
     topic = state.topic_config_table.get(event.topic)
     if topic and topic.order and not config.broker_permission & Perm.WRITE:
@@ -147,6 +146,12 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
         remark = f"topic[{event.topic}] has no queue to choose"
         return Step(changes, result=Refusal(ResponseCode.SYSTEM_ERROR, remark))
     return Step(changes, result=event.random % topic.write_queue_nums)
+
+
+def refused_fields(refusal: Refusal) -> Mapping[str, str]:
+    """What the answer to a send has that `check_send` refused. Where it says SYSTEM_ERROR 5.3.3
+    throws, and what catches it knows of no send (SEND-035)."""
+    return {} if refusal.code == ResponseCode.SYSTEM_ERROR else STAMP
 
 
 def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms: int) -> Step:

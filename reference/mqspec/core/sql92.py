@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from math import copysign, isnan
 from typing import Any, Final, TypeAlias
 
-from mqspec.core.java import INT_BITS, LONG_BITS, java_number
+from mqspec.core.java import INT_BITS, LONG_BITS, fits, java_number
 
 Properties: TypeAlias = Mapping[str, str]
 Value: TypeAlias = bool | int | float | str | None
@@ -207,11 +207,6 @@ _HEX_DOUBLE = re.compile(
     r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?"
 )
 _JAVA_SPACE: Final = "".join(map(chr, range(33)))
-
-
-def fits(value: int, bits: int) -> bool:
-    """Whether a signed number of so many bits can be the value."""
-    return value >> bits - 1 in (0, -1)
 
 
 def _integer(text: str, other: int) -> int:

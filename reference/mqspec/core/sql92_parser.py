@@ -16,6 +16,7 @@ from lark import Lark, Transformer, v_args
 from lark.exceptions import LarkError, UnexpectedToken
 from lark.lexer import Token
 
+from mqspec.core.java import LONG_BITS, java_number
 from mqspec.core.sql92 import (
     Cast,
     Compare,
@@ -31,7 +32,6 @@ from mqspec.core.sql92 import (
     Property,
     TextTest,
     Truth,
-    fits,
     is_true,
 )
 
@@ -185,10 +185,10 @@ class _Build(Transformer[Token, Expression]):
         return Not(_condition(of))
 
     def decimal(self, token: Token) -> Expression:
-        value = int(token.rstrip("lL"))
-        if not fits(value, 64):
-            raise ExpressionError(f"{token:.40} is no long")
-        return Constant(value)
+        try:
+            return Constant(java_number(token.rstrip("lL"), LONG_BITS))
+        except ValueError:
+            raise ExpressionError(f"{token:.40} is no long") from None
 
     def float_(self, token: Token) -> Expression:
         value = float(token)
