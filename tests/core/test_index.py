@@ -64,28 +64,33 @@ def test_keys_are_those_of_the_properties(properties: bytes) -> None:
             st.sampled_from(["T", "U"]),
             st.sampled_from([0, SysFlag.PREPARED, SysFlag.ROLLBACK]),
             st.lists(UNIQUE | PROPERTIES, min_size=1),
+            st.sampled_from([b"", b"\x02UNIQ_KEY\x01u", b"\x02KEYS\x01k"]),
         )
     )
-    | st.lists(st.tuples(st.just("T"), st.just(0), st.lists(UNIQUE, min_size=1)), min_size=1),
+    | st.lists(
+        st.tuples(st.just("T"), st.just(0), st.lists(UNIQUE, min_size=1), st.just(b"")), min_size=1
+    ),
     st.integers(0, 9),
 )
 def test_keys_of_records_together_are_those_of_each(
-    batches: list[tuple[str, int, list[bytes]]], indexed: int
+    batches: list[tuple[str, int, list[bytes], bytes]], indexed: int
 ) -> None:
     dispatches, expected, position = [], [], 0
-    for at, (topic, flag, properties) in enumerate(batches):
+    for at, (topic, flag, properties, beside) in enumerate(batches):
         positions = range(position, position + len(properties) + 1)
         position += len(properties)
         codes = [0] * len(properties)
-        texts = [each.decode(errors="replace") for each in properties]
-        dispatches.append(Dispatch((topic, 0), 0, True, positions, codes, at, flag, texts))
+        dispatches.append(
+            Dispatch((topic, 0), 0, True, positions, codes, at, flag, properties, beside)
+        )
         for place, each in zip(positions, properties, strict=False):
             if place >= indexed:
-                expected += [(topic, key, place, at) for key in index_keys(flag, each)]
+                expected += [(topic, key, place, at) for key in index_keys(flag, each + beside)]
     waiting = Keys([], [], [], [])
     waiting.add(dispatches)
     found = waiting.not_indexed(IndexHeader(end_phy_offset=indexed))
-    assert list(zip(*found, strict=True)) == expected
+    rows = zip(*found, strict=True)
+    assert [(topic, key.decode(errors="replace"), *at) for topic, key, *at in rows] == expected
 
 
 @pytest.mark.parametrize("topic", ["T", "a-longer-topic", "%RETRY%g"])
@@ -167,6 +172,7 @@ def test_a_run_of_keys_adds_what_they_add_one_by_one(keys: list[tuple[int, int]]
 
 KEYS = st.one_of(
     st.text(st.characters(codec="utf-16"), min_size=1, max_size=40),
+    st.text("ab\0", min_size=1, max_size=40),
     st.text("ab\0\u043a\uffff", min_size=1, max_size=40),
     st.sampled_from(["k", "K7F00000100002A13", "#=&6-;'", "long" * 100]),
 )
@@ -174,7 +180,8 @@ KEYS = st.one_of(
 
 @given(st.lists(st.tuples(st.sampled_from(["T", "%RETRY%g", "тема"]), KEYS), min_size=1))
 def test_hashes_of_a_run_are_those_of_its_keys(run: list[tuple[str, str]]) -> None:
-    topics, keys = zip(*run, strict=True)
+    topics, texts = zip(*run, strict=True)
+    keys = [text.encode() for text in texts]
     assert key_hashes(topics, keys).tolist() == [key_hash(*each) for each in run]
 
 

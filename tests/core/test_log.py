@@ -22,6 +22,7 @@ from mqspec.core.log import (
     Stored,
     Unit,
     append_message,
+    arrivals,
     check_messages,
     check_offset,
     commit,
@@ -209,22 +210,22 @@ def test_the_flushed_position_never_goes_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "retry", "body", "properties", "status"),
+    ("topic", "retry", "body", "properties", "found"),
     [
-        (127, False, 0, 0, PutStatus.PUT_OK),
+        (127, False, 0, 0, 0),
         (128, False, 0, 0, PutStatus.MESSAGE_ILLEGAL),
-        (255, True, 0, 0, PutStatus.PUT_OK),
+        (255, True, 0, 0, 0),
         (256, True, 0, 0, PutStatus.MESSAGE_ILLEGAL),
-        (1, False, 4 << 20, 32767, PutStatus.PUT_OK),
+        (1, False, 4 << 20, 32767, (4 << 20) + 32767),
         (1, False, (4 << 20) + 1, 0, PutStatus.MESSAGE_ILLEGAL),
         (1, False, (4 << 20) + 1, 32768, PutStatus.PROPERTIES_SIZE_EXCEEDED),
     ],
 )
 def test_limits_of_a_message(
-    topic: int, retry: bool, body: int, properties: int, status: PutStatus
+    topic: int, retry: bool, body: int, properties: int, found: int | PutStatus
 ) -> None:
     name = ("%RETRY%" if retry else "").ljust(topic, "t")
-    assert check_messages(alone(Record(name, bytes(body), bytes(properties)))) is status
+    assert check_messages(alone(Record(name, bytes(body), bytes(properties)))) == found
 
 
 @pytest.mark.parametrize(
@@ -244,15 +245,18 @@ def test_which_records_enter_a_queue(sys_flag: int, indexed: bool) -> None:
 @pytest.mark.parametrize(
     ("topic", "properties", "code"),
     [
-        ("T", "", 0),
-        ("T", "TAGS\x01a||b\x02", tags_code("a||b")),
-        ("T", "DELAY\x013\x02TAGS\x01a\x02", tags_code("a")),
-        (SCHEDULE_TOPIC, "DELAY\x013\x02TAGS\x01a\x02", 5_000 + 10_000),
-        (SCHEDULE_TOPIC, "DELAY\x0199\x02", 5_000 + DELAY_LEVELS_MS[-1]),
+        ("T", b"", 0),
+        ("T", b"TAGS\x01a||b\x02", tags_code("a||b")),
+        ("T", b"DELAY\x013\x02TAGS\x01a\x02", tags_code("a")),
+        ("T", "TAGS\x01\u043a\x02".encode(), tags_code("\u043a")),
+        ("T", b"TAGS\x01\xff\x02", tags_code("\ufffd")),
+        (SCHEDULE_TOPIC, b"DELAY\x013\x02TAGS\x01a\x02", 5_000 + 10_000),
+        (SCHEDULE_TOPIC, b"DELAY\x010\x02TAGS\x01a\x02", tags_code("a")),
+        (SCHEDULE_TOPIC, b"DELAY\x0199\x02", 5_000 + DELAY_LEVELS_MS[-1]),
     ],
 )
-def test_what_filters_see_of_a_message(topic: str, properties: str, code: int) -> None:
-    assert unit_tags_codes(topic, [properties], 5_000) == [code]
+def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int) -> None:
+    assert unit_tags_codes(topic, [properties], b"", 5_000) == [code]
 
 
 @pytest.mark.parametrize("beside", [b"", b"\x02TAGS\x01b\x02"])
@@ -261,8 +265,9 @@ def test_what_filters_see_of_a_message(topic: str, properties: str, code: int) -
 def test_what_filters_see_of_a_batch(topic: str, own: list[bytes], beside: bytes) -> None:
     batch = Batch(Record(topic, b""), [BatchMessage(b"", each) for each in own], beside)
     found = dispatch_of(Stored(batch, range(len(own) + 1), 7, 5_000))
-    assert found.properties == [(each + beside).decode() for each in own]
-    one_by_one = [unit_tags_codes(topic, [each], 5_000) for each in found.properties]
+    told = [properties for _, _, properties in arrivals((found,))]
+    assert told == [(each + beside).decode() for each in own]
+    one_by_one = [unit_tags_codes(topic, [each + beside], b"", 5_000) for each in own]
     assert [[code] for code in found.tags_codes] == one_by_one
 
 
@@ -306,8 +311,8 @@ def test_delays_that_are_none(text: str) -> None:
 
 
 def test_when_a_message_is_due_depends_on_the_delays_of_the_store() -> None:
-    assert unit_tags_codes(SCHEDULE_TOPIC, ["DELAY\x012\x02"], 5_000, (7, 9)) == [5_009]
-    assert unit_tags_codes(SCHEDULE_TOPIC, ["DELAY\x013\x02"], 5_000, (7, 9)) == [5_009]
+    assert unit_tags_codes(SCHEDULE_TOPIC, [b"DELAY\x012\x02"], b"", 5_000, (7, 9)) == [5_009]
+    assert unit_tags_codes(SCHEDULE_TOPIC, [b"DELAY\x013\x02"], b"", 5_000, (7, 9)) == [5_009]
 
 
 @pytest.mark.parametrize(

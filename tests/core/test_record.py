@@ -23,6 +23,7 @@ from mqspec.core.record import (
     encode_properties,
     encode_record,
     find_property,
+    find_values,
     layout_of,
     string_hash,
     tags_code,
@@ -96,7 +97,8 @@ def test_a_batch_lies_as_its_messages_would_alone(
     encoded = list(map(encode_record, expected))
     assert b"".join(pieces) == b"".join(encoded)
     assert positions == list(itertools.accumulate(map(len, encoded), initial=position))
-    assert layout.size(batch) == positions[-1] - position
+    own_bytes = sum(len(one.body) + len(one.properties) for one in own)
+    assert layout.size(batch, own_bytes) == positions[-1] - position
 
 
 def test_the_overhead_is_that_of_the_real_one() -> None:
@@ -196,6 +198,18 @@ def test_the_message_id_names_store_and_offset() -> None:
 def test_one_property_is_found_as_all_are_read(text: str) -> None:
     for name in ("A", "B", "XA", "C"):
         assert find_property(text, name) == decode_properties(text).get(name, "")
+
+
+PROPERTIES = st.lists(st.sampled_from(["A", "XA", "A\x01", "\x01", "\x02", "v"])).map("".join)
+
+
+@given(st.lists(PROPERTIES), st.just("") | PROPERTIES.map("\x02".__add__))
+def test_one_property_of_several_messages_is_found_as_all_are_read(
+    own: list[str], beside: str
+) -> None:
+    found = find_values([each.encode() for each in own], beside.encode(), b"A\x01")
+    read = [decode_properties(each + beside).get("A", "") for each in own]
+    assert [value.decode() for value in found] == read
 
 
 def test_of_a_property_that_is_there_twice_the_last_one_counts() -> None:

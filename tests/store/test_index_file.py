@@ -127,7 +127,7 @@ def test_files_are_the_same_however_many_records_are_taken_at_once(
         service = IndexService(root, IndexSize(16, 64), Clock())
         service.load(abnormal=False, index_msg_timestamp=0)
         for n in range(200):
-            keys = f"KEYS\x01all k{n} \u043a{n % 7}\x02UNIQ_KEY\x01u{n}\x02"
+            keys = f"KEYS\x01all k{n} \u043a{n % 7}\x02UNIQ_KEY\x01u{n}\x02".encode()
             topic, rollback = f"T{n % 3}", 12 * (n % 10 == 9)
             at = 5_000 + 700 * n
             place = 100 * n, 100 * (n + 1)

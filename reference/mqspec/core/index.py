@@ -16,13 +16,15 @@ Facts: store/index/{IndexFile,IndexHeader,IndexService}.java (5.3.3), and the fi
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from mqspec.core.log import Dispatch
-from mqspec.core.record import SysFlag, find_property, string_hash
+from mqspec.core.record import SysFlag, find_values, mentions, string_hash
 from mqspec.core.types import Topic
 
 HEADER_BYTES = 40
@@ -34,6 +36,7 @@ QUERY_COUNT_MAX = 64  # maxMsgsNumBatch
 UNIQUE_KEY_QUERY_COUNT = 32  # defaultQueryMaxNum
 
 INT_MAX = 0x7FFFFFFF
+_UNIQ_KEY, _KEYS = b"UNIQ_KEY\x01", b"KEYS\x01"
 _ROLLBACK = int(SysFlag.ROLLBACK)  # the two bits of what a record is in a transaction
 
 
@@ -75,9 +78,10 @@ def index_keys(sys_flag: int, properties: bytes) -> tuple[str, ...]:
     """The keys by which a record can be found: of a rollback record none."""
     if _is_rollback(sys_flag):
         return ()
-    text = properties.decode(errors="replace")
-    own = find_property(text, "UNIQ_KEY"), *find_property(text, "KEYS").split(" ")
-    return tuple(filter(None, own))
+    (unique,) = find_values((properties,), b"", _UNIQ_KEY)
+    (keys,) = find_values((properties,), b"", _KEYS)
+    found = filter(None, (unique, *keys.split(b" ")))
+    return tuple(key.decode(errors="replace") for key in found)
 
 
 def _is_rollback(sys_flag: int) -> bool:
@@ -88,28 +92,44 @@ class Keys(NamedTuple):
     """Keys of records, in the order of the log: four columns."""
 
     topics: list[Topic]
-    keys: list[str]
+    keys: list[bytes]
     phy_offsets: list[int]  # positions of the records
     store_timestamps: list[int]  # ms
 
     def add(self, dispatches: Sequence[Dispatch]) -> None:
         """Add the keys of the records behind: those that `index_keys` gives of each."""
-        topics, keys, phy_offsets, store_timestamps = self
+        found = (each for each in dispatches if not _is_rollback(each.sys_flag))
+        for beside, together in itertools.groupby(found, attrgetter("beside")):
+            self._add(together, beside)
+
+    def _add(self, dispatches: Iterable[Dispatch], beside: bytes) -> None:
+        topics: list[Topic] = []
+        own: list[bytes] = []
+        positions: list[int] = []
+        timestamps: list[int] = []
         for each in dispatches:
-            if _is_rollback(each.sys_flag):
-                continue
-            before = len(keys)
-            for position, text in zip(each.positions, each.properties, strict=False):
-                if unique := find_property(text, "UNIQ_KEY"):
-                    keys.append(unique)
-                    phy_offsets.append(position)
-                if "KEYS" in text:
-                    for key in filter(None, find_property(text, "KEYS").split(" ")):
-                        keys.append(key)
-                        phy_offsets.append(position)
-            added = len(keys) - before
-            topics += [each.queue[0]] * added
-            store_timestamps += [each.store_timestamp] * added
+            count = len(each.properties)
+            own += each.properties
+            positions += each.positions[:count]
+            topics += [each.queue[0]] * count
+            timestamps += [each.store_timestamp] * count
+        keys = find_values(own, beside, _UNIQ_KEY)
+        if mentions(b"".join(own), _KEYS) or mentions(beside, _KEYS) or not all(keys):
+            others = find_values(own, beside, _KEYS)
+            rows = [
+                (topic, key, position, timestamp)
+                for topic, first, more, position, timestamp in zip(
+                    topics, keys, others, positions, timestamps, strict=True
+                )
+                for key in (first, *more.split(b" "))
+                if key
+            ]
+            columns: Iterable[Iterable[Any]] = zip(*rows, strict=True)
+        else:  # as those of most batches: one key each
+            columns = topics, keys, positions, timestamps
+        mine: tuple[list[Any], ...] = self
+        for column, added in zip(mine, columns, strict=False):  # no rows have no columns
+            column += added
 
     def not_indexed(self, header: IndexHeader) -> Keys:
         """Those that are not in the files yet, of which the last has this header."""

@@ -23,7 +23,7 @@ ENTRY = np.dtype(
     [("key_hash", ">i4"), ("phy_offset", ">i8"), ("time_diff", ">i4"), ("prev_index", ">i4")]
 )
 SLOT = np.dtype(">i4")
-WIDTH_MAX = 256  # characters of a key: a run that has a longer one is hashed key by key
+WIDTH_MAX = 256  # bytes of a key: a run that has a longer one is hashed key by key
 
 
 class Run(NamedTuple):
@@ -47,22 +47,23 @@ class AddedRun(NamedTuple):
     heads: Heads  # of these
 
 
-def key_hashes(topics: Sequence[Topic], keys: Sequence[str]) -> Numbers:
+def key_hashes(topics: Sequence[Topic], keys: Sequence[bytes]) -> Numbers:
     """`key_hash` of each key, none of which is empty, in its topic."""
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     width = int(lengths.max())
-    is_even = width == lengths.min()  # else: NULs in front do not change a hash
-    text = "".join(keys if is_even else [key.rjust(width, "\0") for key in keys])
-    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2")
-    if len(units) > len(text) or width > WIDTH_MAX:  # some characters are of two units
-        return np.array([key_hash(*each) for each in zip(topics, keys, strict=True)])
+    text = b"".join(keys)
+    if width > WIDTH_MAX or not text.isascii():
+        texts = (key.decode(errors="replace") for key in keys)
+        return np.array([key_hash(*each) for each in zip(topics, texts, strict=True)])
+    if width > lengths.min():  # NULs in front do not change a hash
+        text = b"".join([key.rjust(width, b"\0") for key in keys])
     powers = np.full(width + 1, 31, np.uint32)  # of 31, modulo 2**32
     powers[0] = 1
     np.cumprod(powers, dtype=np.uint32, out=powers)
     before = {topic: hash_before(topic, "") & 0xFFFFFFFF for topic in set(topics)}
     codes = np.fromiter(map(before.__getitem__, topics), np.uint32, len(keys))
     codes *= powers[lengths]
-    rows = units.astype(np.uint32).reshape(-1, width)
+    rows = np.frombuffer(text, np.uint8).astype(np.uint32).reshape(-1, width)
     codes += np.einsum("ij,j->i", rows, powers[width - 1 :: -1].copy())  # @ takes twice as long
     hashes = np.abs(codes.view(np.int32).astype(np.int64))
     hashes[hashes > INT_MAX] = 0

@@ -33,7 +33,7 @@ from mqspec.core.record import (
     Record,
     SysFlag,
     alone,
-    find_property,
+    find_values,
     tags_code,
 )
 from mqspec.core.step import REMOVED, Change, Step
@@ -163,7 +163,9 @@ class Dispatch(msgspec.Struct, frozen=True, gc=False):
     tags_codes: Sequence[int]
     store_timestamp: int = 0  # ms
     sys_flag: int = 0
-    properties: Sequence[str] = ()  # by which consumers filter, and the index finds
+    # By which consumers filter, and the index finds: of each its own, and what is beside all.
+    properties: Sequence[bytes] = ()
+    beside: bytes = b""
 
     @property
     def unit(self) -> Unit:
@@ -284,7 +286,10 @@ def arrivals(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, str]]:
     behind it, its tags code and its properties."""
     for each in dispatches:
         max_offsets = itertools.count(each.queue_offset + 1)
-        yield from zip(max_offsets, each.tags_codes, each.properties, strict=False)
+        for max_offset, code, own in zip(
+            max_offsets, each.tags_codes, each.properties, strict=False
+        ):
+            yield max_offset, code, (own + each.beside).decode(errors="replace")
 
 
 def has_unit(span: Span, queue_offset: int) -> bool:
@@ -292,18 +297,22 @@ def has_unit(span: Span, queue_offset: int) -> bool:
     return span.min < span.max and queue_offset < span.max
 
 
-def check_messages(batch: Batch) -> PutStatus:
-    """The limits of messages, in the order in which 5.3.3 checks them
-    (HookUtils.checkBeforePutMessage, MessageExtEncoder.encode)."""
+def check_messages(batch: Batch) -> int | PutStatus:
+    """The bytes of their bodies and own properties, or which of the limits of messages they break,
+    in the order in which 5.3.3 checks them (HookUtils.checkBeforePutMessage,
+    MessageExtEncoder.encode)."""
     if not _may_be_topic(batch.shared.topic) or batch.shared.sys_flag & _INNER_BATCH:
         return PutStatus.MESSAGE_ILLEGAL  # the flag is for queues of a kind that no topic has here
     own_bytes_max = PROPERTIES_BYTES_MAX - len(batch.beside)
+    total = 0
     for message in batch.messages:
-        if len(message.properties) > own_bytes_max:
+        body_bytes, own_bytes = len(message.body), len(message.properties)
+        if own_bytes > own_bytes_max:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
-        if len(message.body) > MAX_MESSAGE_SIZE:
+        if body_bytes > MAX_MESSAGE_SIZE:
             return PutStatus.MESSAGE_ILLEGAL
-    return PutStatus.PUT_OK
+        total += body_bytes + own_bytes
+    return total
 
 
 @lru_cache(maxsize=4096)
@@ -333,19 +342,19 @@ DELAY_LEVELS_MS: Final = parse_delay_levels(DELAY_LEVELS)
 
 def unit_tags_codes(
     topic: Topic,
-    properties: Iterable[str],
+    own: Sequence[bytes],
+    beside: bytes,
     store_timestamp: int,
     delay_levels: Sequence[int] = DELAY_LEVELS_MS,
 ) -> list[int]:
-    """What a ConsumeQueue keeps of each message's properties: the hash of its tags, or, in the
-    schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
-    if topic != SCHEDULE_TOPIC:
-        return [tags_code(find_property(each, "TAGS")) for each in properties]
-    codes = []
-    for each in properties:
-        level = int(find_property(each, "DELAY") or 0)
-        due = store_timestamp + delay_levels[min(level, len(delay_levels)) - 1]
-        codes.append(due if level > 0 else tags_code(find_property(each, "TAGS")))
+    """What a ConsumeQueue keeps of the properties of each message of a batch: the hash of its
+    tags, or, in the schedule topic, the time in ms at which it is due (CommitLog.java, 5.3.3)."""
+    codes = list(map(tags_code, find_values(own, beside, b"TAGS\x01")))
+    if topic == SCHEDULE_TOPIC:
+        for number, text in enumerate(find_values(own, beside, b"DELAY\x01")):
+            if (level := int(text or 0)) > 0:
+                due_after = delay_levels[min(level, len(delay_levels)) - 1]
+                codes[number] = store_timestamp + due_after
     return codes
 
 
@@ -360,8 +369,8 @@ def dispatch_of(stored: Stored, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -
     batch, store_timestamp = stored.batch, stored.store_timestamp
     shared, beside = batch.shared, batch.beside
     topic, sys_flag = shared.topic, shared.sys_flag
-    properties = [(one.properties + beside).decode(errors="replace") for one in batch.messages]
-    codes = unit_tags_codes(topic, properties, store_timestamp, delay_levels)
+    own = [one.properties for one in batch.messages]
+    codes = unit_tags_codes(topic, own, beside, store_timestamp, delay_levels)
     return Dispatch(
         (topic, shared.queue_id),
         stored.queue_offset,
@@ -370,7 +379,8 @@ def dispatch_of(stored: Stored, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -
         codes,
         store_timestamp,
         sys_flag,
-        properties,
+        own,
+        beside,
     )
 
 

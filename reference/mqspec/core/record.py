@@ -74,7 +74,7 @@ _PORT = _I32 = Struct(">i")
 _I64 = Struct(">q")
 _TAIL = Struct(">iqi")  # reconsumeTimes, preparedTransactionOffset, body length
 _I16 = Struct(">h")
-_OWN = Struct(">iIiiiqq")  # totalSize .. physicalOffset
+_OWN = "iIiiiqq"  # totalSize .. physicalOffset
 # What messages of a batch share: sysFlag .. preparedTransactionOffset, and what the system flag
 # says of the hosts, by the bytes of the address of either host.
 _SHARED = {
@@ -102,6 +102,7 @@ _MESSAGE_ID = re.compile("[0-9A-Fa-f]{32}([0-9A-Fa-f]{24})?")
 
 _NAME_VALUE = "\x01"
 _PROPERTY = "\x02"
+_PROPERTY_BYTE = 2
 
 
 class Host(NamedTuple):
@@ -163,7 +164,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
     shared: Record  # the message, or what they have in common
     messages: Sequence[Record | BatchMessage]  # of a message: itself
-    beside: bytes = b""  # what is stored behind the own properties of each
+    beside: bytes = b""  # what is stored behind the own properties of each: none, or \x02 and more
 
 
 def alone(message: Record) -> Batch:
@@ -200,18 +201,17 @@ class Bad:
 class Layout(msgspec.Struct, frozen=True):
     """How the records of a topic lie in the log, from and at hosts with addresses of a length."""
 
-    shared: Struct
+    shared: Struct  # what the messages of a batch share
     hosts_v6: int  # what the system flag says of the hosts
+    before_body: Struct  # what a record has of its own, what is shared, and the body's length
     magic: int
     topic: bytes  # with its length before it
+    before_properties: Struct  # the topic, and the length of the properties
     overhead: int  # bytes of a record beside its body and its properties
 
-    def size(self, batch: Batch) -> int:
-        """The bytes of all its records."""
-        total = (self.overhead + len(batch.beside)) * len(batch.messages)
-        for message in batch.messages:
-            total += len(message.body) + len(message.properties)
-        return total
+    def size(self, batch: Batch, own_bytes: int) -> int:
+        """The bytes of all its records, of which so many are bodies and own properties."""
+        return own_bytes + (self.overhead + len(batch.beside)) * len(batch.messages)
 
     def encode(
         self,
@@ -226,7 +226,8 @@ class Layout(msgspec.Struct, frozen=True):
         longer than the format holds."""
         message, beside = batch.shared, batch.beside
         magic, topic, queue_id = self.magic, self.topic, message.queue_id
-        overhead, beside_bytes = self.overhead, len(beside)
+        beside_bytes = len(beside)
+        overhead = self.overhead + beside_bytes
         shared = self.shared.pack(
             message.sys_flag & ~_HOSTS_V6 | self.hosts_v6,
             message.born_timestamp,
@@ -236,23 +237,21 @@ class Layout(msgspec.Struct, frozen=True):
             message.reconsume_times,
             message.prepared_transaction_offset,
         )
-        pack_own, pack_i32, pack_i16, crc32 = _OWN.pack, _I32.pack, _I16.pack, zlib.crc32
+        pack_head, pack_topic, crc32 = (
+            self.before_body.pack,
+            self.before_properties.pack,
+            zlib.crc32,
+        )
         positions = [position]
         for one, queue_offset in zip(batch.messages, queue_offsets, strict=False):
-            body, properties = one.body, one.properties
-            body_bytes, properties_bytes = len(body), len(properties) + beside_bytes
-            size = overhead + body_bytes + properties_bytes
+            body, own, flag = one.body, one.properties, one.flag
+            body_bytes, own_bytes = len(body), len(own)
+            size = overhead + body_bytes + own_bytes
             crc = crc32(body) & _CRC
-            pieces += (
-                pack_own(size, magic, crc, queue_id, one.flag, queue_offset, position),
-                shared,
-                pack_i32(body_bytes),
-                body,
-                topic,
-                pack_i16(properties_bytes),
-                properties,
-                beside,
+            head = pack_head(
+                size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes
             )
+            pieces += head, body, pack_topic(topic, own_bytes + beside_bytes), own, beside
             position += size
             positions.append(position)
         return positions
@@ -272,8 +271,11 @@ def _layout(topic: str, born_bytes: int, store_bytes: int) -> Layout:
     is_v2 = len(data) > V1_TOPIC_BYTES_MAX
     field = (_I16.pack(len(data)) if is_v2 else bytes((len(data),))) + data
     shared, hosts_v6 = _SHARED[born_bytes, store_bytes]
-    overhead = _OWN.size + shared.size + _I32.size + len(field) + _I16.size
-    return Layout(shared, hosts_v6, _V2 if is_v2 else _V1, field, overhead)
+    before_body = Struct(f">{_OWN}{shared.size}si")
+    before_properties = Struct(f">{len(field)}sh")
+    overhead = before_body.size + before_properties.size
+    magic = _V2 if is_v2 else _V1
+    return Layout(shared, hosts_v6, before_body, magic, field, before_properties, overhead)
 
 
 def encode_record(record: Record) -> bytes:
@@ -439,11 +441,13 @@ def body_crc(body: Buffer) -> int:
 
 def offset_message_id(store_host: Host, physical_offset: int) -> str:
     """32 hex digits, or 56 where the store's host has an IPv6 address."""
-    return offset_message_ids(store_host, (physical_offset,))
+    return f"{_host_part(store_host)}{physical_offset:016X}"
 
 
 def offset_message_ids(store_host: Host, physical_offsets: Sequence[int]) -> str:
     """Those of several records, with commas between them."""
+    if len(physical_offsets) == 1:  # as most often: half the price
+        return offset_message_id(store_host, physical_offsets[0])
     each = f"{_host_part(store_host)}%016X"
     return ",".join([each] * len(physical_offsets)) % tuple(physical_offsets)
 
@@ -492,6 +496,31 @@ def find_property(text: str, name: str) -> str:
     return decode_properties(text).get(name, "")  # it may be of another name, or in a value
 
 
+def find_values(own: Sequence[bytes], beside: bytes, name: bytes) -> list[bytes]:
+    """The value of one property of each of several messages, as `decode_properties` gives it;
+    empty where it is not there. Properties are those of each, and behind them what is `beside`
+    all, as in a Batch; `name` is with its \\x01."""
+    if beside and (shared := _last_value(beside, name)):
+        return [shared] * len(own)
+    values = []
+    for properties in own:
+        before, found, behind = properties.rpartition(name)
+        if found:
+            behind = behind.partition(b"\x02")[0]
+            if not behind or (before and before[-1] != _PROPERTY_BYTE):
+                behind = _last_value(properties, name)  # it may be of another name, or in a value
+            values.append(behind)
+        else:
+            values.append(b"")
+    return values
+
+
+def _last_value(properties: bytes, name: bytes) -> bytes:
+    entries = properties.split(b"\x02")
+    values = [each[len(name) :] for each in entries if each.startswith(name)]
+    return next(filter(None, reversed(values)), b"")
+
+
 def string_hash(text: str, before: int = 0) -> int:
     """Java's String.hashCode: over UTF-16 code units, in 32 signed bits. `before` is the hash
     of what stands before the text, if anything does."""
@@ -516,6 +545,7 @@ def string_hash(text: str, before: int = 0) -> int:
 
 
 @lru_cache(maxsize=1024)
-def tags_code(tags: str) -> int:
+def tags_code(tags: str | bytes) -> int:
     """What a ConsumeQueue keeps of a message's TAGS: their hash, 0 without tags."""
-    return string_hash(tags) if tags else 0
+    text = tags.decode(errors="replace") if isinstance(tags, bytes) else tags
+    return string_hash(text) if text else 0

@@ -222,7 +222,12 @@ class IndexService:
         columns = self._waiting.not_indexed(self._last().header)
         if len(columns.keys) < RUN_MIN:
             rows = zip(*columns, strict=True)
-            self._put_keys([Key(index.key_hash(topic, key), *at) for topic, key, *at in rows])
+            self._put_keys(
+                [
+                    Key(index.key_hash(topic, key.decode(errors="replace")), *at)
+                    for topic, key, *at in rows
+                ]
+            )
         else:
             self._put_run(*columns)
         self._waiting = Keys([], [], [], [])
@@ -237,7 +242,7 @@ class IndexService:
     def _put_run(
         self,
         topics: Sequence[Topic],
-        keys: Sequence[str],
+        keys: Sequence[bytes],
         positions: Sequence[int],
         store_timestamps: Sequence[int],
     ) -> None:

@@ -40,6 +40,7 @@ from mqspec.core.log import (
 from mqspec.core.record import (
     HEAD_BYTES,
     Batch,
+    Layout,
     Record,
     alone,
     layout_of,
@@ -222,13 +223,19 @@ class MessageStore:
         if self._is_dispatch_stuck or self._is_disk_full:
             return [PutResult(PutStatus.SERVICE_NOT_AVAILABLE)] * len(puts)
         refused = {}
+        wanted = []
         for number, batch in enumerate(puts):
-            status = log.check_messages(batch)
-            if status is not PutStatus.PUT_OK:
-                refused[number] = PutResult(status)
-        legal = [put for n, put in enumerate(puts) if n not in refused] if refused else puts
+            checked = log.check_messages(batch)
+            if isinstance(checked, PutStatus):
+                refused[number] = PutResult(checked)
+                continue
+            shared = batch.shared
+            layout = layout_of(shared)
+            queue, size = (shared.topic, shared.queue_id), layout.size(batch, checked)
+            put = log.Put(queue, size, len(batch.messages), log.is_indexed(shared.sys_flag))
+            wanted.append((put, batch, layout))
         try:
-            results = self._append(legal)
+            results = self._append(wanted)
         except OSError as error:
             _log.error("the log cannot grow: %s", error)
             return [PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)] * len(puts)
@@ -239,22 +246,16 @@ class MessageStore:
             results.insert(number, result)
         return results
 
-    def _append(self, puts: Sequence[Batch]) -> list[PutResult]:
-        layouts, wanted = [], []
-        for batch in puts:
-            shared = batch.shared
-            layout = layout_of(shared)
-            queue, indexed = (shared.topic, shared.queue_id), log.is_indexed(shared.sys_flag)
-            layouts.append(layout)
-            wanted.append(log.Put(queue, layout.size(batch), len(batch.messages), indexed))
+    def _append(self, wanted: Sequence[tuple[log.Put, Batch, Layout]]) -> list[PutResult]:
         config = self._config
-        append = log.Append(wanted, config.segment_size, config.transient_store_pool_enable)
+        puts = [put for put, _, _ in wanted]
+        append = log.Append(puts, config.segment_size, config.transient_store_pool_enable)
         step = log.append_message(self._state, append)
         now_ms = max(self._clock_ms(), self._written_at)
         results = []
         runs: list[tuple[Appended, list[bytes]]] = []
         stored: list[Stored] = []
-        for batch, layout, put, place in zip(puts, layouts, wanted, step.result, strict=True):
+        for (put, batch, layout), place in zip(wanted, step.result, strict=True):
             if place is None:
                 results.append(PutResult(PutStatus.MESSAGE_ILLEGAL))
                 continue

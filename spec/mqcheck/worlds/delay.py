@@ -107,5 +107,5 @@ class DelayWorld(World):
 
     def _due(self, message: Record) -> int:
         """What the ConsumeQueue keeps of it."""
-        properties, stored = message.properties.decode(), message.store_timestamp
-        return log.unit_tags_codes(message.topic, [properties], stored, self.delays_ms)[0]
+        own, stored = [message.properties], message.store_timestamp
+        return log.unit_tags_codes(message.topic, own, b"", stored, self.delays_ms)[0]
