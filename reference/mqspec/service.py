@@ -65,7 +65,7 @@ class Dispatcher(Generic[S]):
         service: S,
         processors: Mapping[int, Processor[S]],
         pool_of: Callable[[int], Pool],
-        is_rejecting: Callable[[Pool], bool] = lambda _: False,
+        is_rejecting: Callable[[Pool], bool] | None = None,
         authenticate: Callable[[RemotingCommand], Refusal | None] = lambda _: None,
         clock: Callable[[], int] = clock_ms,
     ) -> None:
@@ -76,7 +76,8 @@ class Dispatcher(Generic[S]):
         self._authenticate = authenticate
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._turn_ends = 0.0  # 0: none has begun
+        self._turn_ends = 0.0
+        self._is_turn_over = False  # until all connections were looked at, and nothing waits
         self._waiting: deque[_Waiting] = deque()
         self._waiting_of: Counter[Pool] = Counter()
         self._waiting_bytes = 0
@@ -88,23 +89,19 @@ class Dispatcher(Generic[S]):
             return refuse(connection, request)
         if self.is_shutting_down and (refusal := flow_control.go_away(request.version)):
             return refused(request, refusal)
-        if self._is_rejecting(pool):
+        if self._is_rejecting and self._is_rejecting(pool):
             return refused(request, flow_control.reject_request())
-        if self._has_time():
-            return self._process(connection, request)
-        return self._wait(pool, connection, request)
+        if self._is_turn_over:
+            return self._wait(pool, connection, request)
+        if monotonic() >= self._turn_ends:  # this one is the last of its turn
+            self._is_turn_over = True
+            self._loop.call_soon(self._next_turn)
+        return self._process(connection, request)
 
     def waiting(self, pool: Pool) -> tuple[int, int]:
         """How many requests wait in a pool, and for how long, ms, the first of them has."""
         first = next((each for each in self._waiting if each.pool == pool), None)
         return self._waiting_of[pool], self._clock() - first.arrived_ms if first else 0
-
-    def _has_time(self) -> bool:
-        if not self._turn_ends:
-            self._turn_ends = monotonic() + TURN_S
-            self._loop.call_soon(self._next_turn)
-            return True
-        return not self._waiting and monotonic() < self._turn_ends
 
     def _wait(self, pool: Pool, connection: Connection, request: RemotingCommand) -> Answer:
         refusal = flow_control.submit(pool, self._waiting_of[pool], self._waiting_bytes)
@@ -117,16 +114,16 @@ class Dispatcher(Generic[S]):
         return None
 
     def _next_turn(self) -> None:
-        # What arrived meanwhile is behind what waits, so that this turn is all its.
-        self._turn_ends = 0.0
-        if not self._waiting:
-            return
+        # What arrives meanwhile is behind what waits, so that this turn is all its.
         self._turn_ends = monotonic() + TURN_S
-        self._loop.call_soon(self._next_turn)
-        now_ms = self._clock()
-        self._serve_next(now_ms)
-        while self._waiting and monotonic() < self._turn_ends:
+        if self._waiting:
+            now_ms = self._clock()
             self._serve_next(now_ms)
+            while self._waiting and monotonic() < self._turn_ends:
+                self._serve_next(now_ms)
+        self._is_turn_over = bool(self._waiting)
+        if self._is_turn_over:
+            self._loop.call_soon(self._next_turn)
 
     def _serve_next(self, now_ms: int) -> None:
         waiting = self._waiting.popleft()
@@ -140,8 +137,7 @@ class Dispatcher(Generic[S]):
             pool, self._waiting_of[pool], waiting.arrived_ms, now_ms
         )
         if refusal:
-            busy = refused(request, refusal)
-            connection.serve(request, lambda _, __: busy)
+            connection.answer(request, refused(request, refusal))
         else:
             connection.serve(request, self._process)
 

@@ -93,10 +93,11 @@ class Connection(asyncio.Protocol):
     def send(self, command: RemotingCommand) -> None:
         """Send a command and wait for nothing; it goes out with what else is sent within this
         turn of the loop. On a closed connection it is dropped."""
-        is_first = not self._outgoing
-        self._put(command)
-        if is_first:
+        if not (self._outgoing or self._is_reading):
             self._loop.call_soon(self._flush)
+        encode_into(command, self._outgoing)
+        if len(self._outgoing) >= WRITE_BYTES:
+            self._flush()
 
     def hold(self) -> None:
         """A request of it waits for its turn."""
@@ -112,10 +113,21 @@ class Connection(asyncio.Protocol):
 
     def serve(self, request: RemotingCommand, handler: Handler) -> None:
         """Serve a request that came before and had to wait."""
-        is_first = not self._outgoing
-        self._serve(request, handler)
-        if is_first and self._outgoing and not self._is_reading:
-            self._loop.call_soon(self._flush)
+        try:
+            answer = handler(self, request)
+        except Exception as error:
+            answer = failure(request, error)
+        self.answer(request, answer)
+
+    def answer(self, request: RemotingCommand, answer: Answer | Awaitable[Answer]) -> None:
+        """Answer a request: at once, or later."""
+        if isinstance(answer, RemotingCommand):
+            if not request.is_oneway:
+                self.send(answer)
+        elif answer is not None:
+            task = self._loop.create_task(self._answer_later(request, answer))
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
 
     def after_read(self, action: Callable[[], None]) -> None:
         """Have something done once all requests that were read together are served; where none
@@ -184,14 +196,19 @@ class Connection(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         """Serve the requests that `data` completes, as many as may wait; the others stay bytes."""
-        commands = self._decoder.feed(data)
+        commands, handler = self._decoder.feed(data), self._handler
         self._is_reading = True
         try:
             for command in commands:
                 if command.is_response:
                     self._resolve(command)
-                else:
-                    self._serve(command, self._handler)
+                    continue
+                try:
+                    answer = handler(self, command)
+                except Exception as error:
+                    answer = failure(command, error)
+                if answer is not None:
+                    self.answer(command, answer)
                 if self._backlog >= READ_AHEAD:
                     commands.close()
                     self._is_full = True
@@ -239,11 +256,6 @@ class Connection(asyncio.Protocol):
             reads = self._writable.is_set() and not self._is_full
             (self._transport.resume_reading if reads else self._transport.pause_reading)()
 
-    def _put(self, command: RemotingCommand) -> None:
-        encode_into(command, self._outgoing)
-        if len(self._outgoing) >= WRITE_BYTES:
-            self._flush()
-
     def _flush(self) -> None:
         if self._outgoing:
             if not self._transport.is_closing():
@@ -256,24 +268,11 @@ class Connection(asyncio.Protocol):
         if answer is not None and not answer.done():
             answer.set_result(response)
 
-    def _serve(self, request: RemotingCommand, handler: Handler) -> None:
-        try:
-            answer = handler(self, request)
-        except Exception as error:
-            answer = _failure(request, error)
-        if isinstance(answer, RemotingCommand):
-            if not request.is_oneway:
-                self._put(answer)
-        elif answer is not None:
-            task = self._loop.create_task(self._answer(request, answer))
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
-
-    async def _answer(self, request: RemotingCommand, later: Awaitable[Answer]) -> None:
+    async def _answer_later(self, request: RemotingCommand, later: Awaitable[Answer]) -> None:
         try:
             answer = await later
         except Exception as error:
-            answer = _failure(request, error)
+            answer = failure(request, error)
         if answer is not None and not request.is_oneway:
             self.send(answer)
 
@@ -285,7 +284,8 @@ class Connection(asyncio.Protocol):
             self._idle_watch = self._loop.call_later(left, self._watch_idleness)
 
 
-def _failure(request: RemotingCommand, error: Exception) -> RemotingCommand:
+def failure(request: RemotingCommand, error: Exception) -> RemotingCommand:
+    """The answer to a request that nobody could foresee to fail."""
     log.error("request %d failed", request.code, exc_info=error)
     return request.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import structs
 
+from mqspec.core.delay import schedule_message
+from mqspec.core.log import DELAY_LEVELS_MS
 from mqspec.core.metadata import BrokerConfig, MetadataState, Perm, TopicConfig, system_topics
 from mqspec.core.publish import (
     Send,
     batched,
     check_send,
+    is_plain,
     own_properties,
     stamp_of,
     stamped,
@@ -20,6 +25,8 @@ from mqspec.core.publish import (
 from mqspec.core.record import Batch, BatchMessage, Record, SysFlag, decode_properties
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
+from mqspec.core.timer import recall_handle, schedule_timer
+from mqspec.core.transaction import is_prepared
 
 NOW_MS = 1_700_000_000_000
 CONFIG = BrokerConfig()
@@ -160,6 +167,35 @@ def test_a_message_is_stamped(end: str) -> None:
         "CLUSTER": "C",
     }
     assert decode_properties(stamped(f"TAGS\x01A{end}", stamp_of("C")))["TAGS"] == "A"
+
+
+PARTS = ("DELAY", "TIMER_DELAY_MS", "TIMER_OUT_MS", "TRAN_MSG", "POP_CK", "INNER_NUM", "KEYS")
+ENTRIES = st.tuples(st.sampled_from(PARTS), st.sampled_from(["", "1", "true", "DELAY", "a\x01b"]))
+
+
+@given(st.lists(ENTRIES.map("\x01".join)).map("\x02".join), st.sampled_from(["", "\x02"]))
+def test_plain_properties_ask_for_nothing(text: str, end: str) -> None:
+    properties = text + end
+    known = decode_properties(properties)
+    asks = known.keys() - {"KEYS"}
+    assert is_plain(properties) <= (not asks and stamped(properties, "") == properties)
+    message = Record("T", b"x", properties.encode())
+    if is_plain(properties):
+        send = structs.replace(SEND, properties=properties)
+        state, closed = (
+            state_with(TopicConfig("T")),
+            replace(CONFIG, reject_transaction_message=True),
+        )
+        assert check_send(state, closed, send, NOW_MS).result == send.queue_id
+        assert schedule_timer(CONFIG, message, NOW_MS) is message
+        assert schedule_message(DELAY_LEVELS_MS, message) is message
+        assert not is_prepared(message)
+        assert recall_handle("b", message) is None
+
+
+def test_most_properties_are_plain() -> None:
+    assert is_plain("")
+    assert is_plain("KEYS\x01DELAY\x02UNIQ_KEY\x01u\x02WAIT\x01true\x02TAGS\x01T\x02")
 
 
 def test_a_stamp_counts_more_than_what_the_producer_says() -> None:

@@ -158,7 +158,11 @@ class Broker:
             undo.callback(self.store.close)
             self._load()
             self._dispatcher = Dispatcher(
-                self, PROCESSORS, pool_of, self._rejects, self._authenticate
+                self,
+                PROCESSORS,
+                pool_of,
+                self._rejects if self.store_config.transient_store_pool_enable else None,
+                self._authenticate,
             )
             self._server, self._fast_server = await self._listen(self._dispatcher.serve)
             undo.push_async_callback(self._server.close)
@@ -295,7 +299,7 @@ class Broker:
         finds them in its routes (ADMIN-028)."""
         if not (changes and self._registrar.is_behind):
             return answer
-        self._registrar.when_caught_up(lambda: connection.serve(request, lambda *_: answer))
+        self._registrar.when_caught_up(lambda: connection.answer(request, answer))
         return None
 
     def carry_groups(self, step: Step) -> Step:
@@ -372,15 +376,16 @@ class Broker:
 
     def when_stored(
         self,
-        properties: bytes,
         put: PutResult,
         answer: Callable[[PutStatus], RemotingCommand],
+        *properties: bytes,
     ) -> RemotingCommand | Awaitable[RemotingCommand]:
         """The answer to a put: at once, or when it is on disk, where the store flushes
         synchronously and the message's properties do not say that its producer does not wait."""
-        waits = put.status is PutStatus.PUT_OK and self.store_config.sync_flush
-        if waits and decode_properties(properties).get("WAIT", "true").lower() == "true":
-            return self._answer_flushed(put.end, answer)
+        if self.store_config.sync_flush and put.status is PutStatus.PUT_OK:
+            known = decode_properties(b"".join(properties))
+            if known.get("WAIT", "true").lower() == "true":
+                return self._answer_flushed(put.end, answer)
         return answer(put.status)
 
     def note_told(self, module: str, variable: str, key: Hashable | None, value: object) -> None:
@@ -432,13 +437,15 @@ class Broker:
         """Whether what was put is dispatched at once. Where nobody waits for a message it is
         when somebody looks, or much has come: together it costs less."""
         return bool(
-            self._is_any_held() or self.trace or self.store.undispatched_bytes >= REPUT_BYTES
+            self.store.undispatched_bytes >= REPUT_BYTES or self._is_any_held() or self.trace
         )
 
     def _is_any_held(self) -> bool:
         """Whether anybody waits for a message."""
         return bool(
-            self.long_polling.pull_request_table or self.pops.is_any or self.notifications.is_any
+            self.long_polling.pull_request_table
+            or self.pops.state.polling_map
+            or self.notifications.state.polling_map
         )
 
     async def _flush(self) -> None:

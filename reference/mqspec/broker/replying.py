@@ -75,7 +75,7 @@ async def _push_and_store(
     else:
         nowhere = _NOT_STORED | {"queueId": str(record.queue_id)}
         response = request.response(ext_fields=STAMP | nowhere | place)
-    answer = broker.when_stored(record.properties, put, lambda _: response)
+    answer = broker.when_stored(put, lambda _: response, record.properties)
     return answer if isinstance(answer, RemotingCommand) else await answer
 
 

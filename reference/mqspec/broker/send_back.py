@@ -50,5 +50,5 @@ def send_back(broker: Broker, connection: Connection, request: RemotingCommand) 
             return request.response()
         return request.response(ResponseCode.SYSTEM_ERROR, status)
 
-    served = broker.when_stored(copy.properties, broker.put_message(copy), answer)
+    served = broker.when_stored(broker.put_message(copy), answer, copy.properties)
     return broker.once_registered(checked.changes + step.changes, connection, request, served)

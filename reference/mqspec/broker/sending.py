@@ -19,6 +19,7 @@ from mqspec.core.publish import (
     Send,
     batched,
     check_send,
+    is_plain,
     refused_fields,
     stamp_of,
     stamped,
@@ -104,6 +105,7 @@ def to_send(connection: Connection, request: RemotingCommand, header: SendHeader
     """What is asked for. Raises HeaderError."""
     if not request.body:
         raise HeaderError("the message has no body")
+    is_batch = header.batch.lower() == "true"
     return Send(
         topic=header.topic,
         default_topic=header.default_topic,
@@ -111,10 +113,11 @@ def to_send(connection: Connection, request: RemotingCommand, header: SendHeader
         queue_id=header.queue_id,
         properties=header.properties,
         producer=connection.peer,
-        is_batch=header.batch.lower() == "true",
+        is_batch=is_batch,
         sys_flag=header.sys_flag,
         body_bytes=len(request.body),
         random=random.getrandbits(31) if header.queue_id < 0 else 0,
+        is_plain=is_plain(header.properties),
     )
 
 
@@ -146,7 +149,8 @@ def _send(
         properties, fields["transactionId"] = with_unique_key(properties, broker.next_unique_key)
     elif key := find_property(properties, "UNIQ_KEY"):
         fields["transactionId"] = key
-    properties = stamped(properties, stamp_of(broker.config.cluster_name))
+    stamp = stamp_of(broker.config.cluster_name)
+    properties = properties + stamp if send.is_plain else stamped(properties, stamp)
     message = Record(
         topic=send.topic,
         body=request.body,
@@ -162,22 +166,28 @@ def _send(
     if send.topic.startswith(RETRY_TOPIC_PREFIX):  # not a batch
         step = _retried(broker, RetrySend(message, maximum, request.version))
         message, made = step.result, made + step.changes
-    is_half = batch is None and transaction.is_prepared(message)
-    placed = transaction.prepare(message) if is_half else broker.schedule(message, now_ms)
+    placed = message if send.is_plain else _placed(broker, message, send.is_batch, now_ms)
     if isinstance(placed, PutStatus):
         return _refused(request, placed)
     if batch is not None:
         stored = batched(placed, batch)
     else:
         stored = alone(placed)
-        handle = timer.recall_handle(broker.config.broker_name, placed)
+        handle = not send.is_plain and timer.recall_handle(broker.config.broker_name, placed)
         if handle and request.code != RequestCode.SEND_BATCH_MESSAGE:
             fields["recallHandle"] = handle
     broker.sends.add(Checked(connection, request, stored, fields, made))
     return None
 
 
-def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
+def _placed(broker: Broker, message: Record, is_batch: bool, now_ms: int) -> Record | PutStatus:
+    """The message where what it asks for takes it."""
+    if not is_batch and transaction.is_prepared(message):
+        return transaction.prepare(message)
+    return broker.schedule(message, now_ms)
+
+
+def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
     """The answer to a send whose put is done."""
     if put.status in PUT_REFUSALS:
         return _refused(send.request, put.status)
@@ -186,9 +196,10 @@ def answer(broker: Broker, send: Checked, put: PutResult, *_: object) -> Served:
     send.fields["msgId"] = put.message_ids
     send.fields["queueOffset"] = str(put.queue_offset)
     served = broker.when_stored(
-        send.batch.messages[0].properties + send.batch.beside,
         put,
         lambda status: send.request.response(PUT_CODES[status], ext_fields=send.fields),
+        send.batch.messages[0].properties,
+        send.batch.beside,
     )
     if not send.made:  # as most do: a call less
         return served

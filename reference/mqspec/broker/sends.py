@@ -4,7 +4,6 @@ cost beside their messages is paid once for all."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -13,7 +12,7 @@ from mqspec.core.record import Batch
 from mqspec.core.step import Change
 from mqspec.service import Served
 from mqspec.store.message_store import MessageStore, PutResult
-from mqspec.transport import Connection
+from mqspec.transport import Connection, failure
 from mqspec.wire.codec import RemotingCommand
 
 TOGETHER_MAX: Final = 64  # sends
@@ -37,7 +36,7 @@ class Sends:
     def __init__(
         self,
         store: MessageStore,
-        answer: Callable[[Checked, PutResult, Connection, RemotingCommand], Served],
+        answer: Callable[[Checked, PutResult], Served],
         together: int = TOGETHER_MAX,
     ) -> None:
         self._store, self._answer = store, answer
@@ -62,11 +61,11 @@ class Sends:
             puts = self._store.put_together([send.batch for send in sends])
         except Exception as error:
             for send in sends:
-                send.connection.serve(send.request, partial(_fail, error))
-        else:
-            for send, put in zip(sends, puts, strict=True):
-                send.connection.serve(send.request, partial(self._answer, send, put))
-
-
-def _fail(error: Exception, *_: object) -> Served:
-    raise error
+                send.connection.answer(send.request, failure(send.request, error))
+            return
+        for send, put in zip(sends, puts, strict=True):
+            try:
+                answer = self._answer(send, put)
+            except Exception as error:
+                answer = failure(send.request, error)
+            send.connection.answer(send.request, answer)

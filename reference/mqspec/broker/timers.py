@@ -46,7 +46,7 @@ def recall_message(broker: Broker, connection: Connection, request: RemotingComm
         remark = "recall failed, execute error"
         return request.response(ResponseCode.SYSTEM_ERROR, remark, _ALWAYS)
     fields = _ALWAYS | {"msgId": timer.recalled_key(handle)}
-    return broker.when_stored(recall.properties, put, lambda _: request.response(ext_fields=fields))
+    return broker.when_stored(put, lambda _: request.response(ext_fields=fields), recall.properties)
 
 
 def load(broker: Broker) -> TimerState:

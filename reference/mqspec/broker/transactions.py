@@ -79,7 +79,7 @@ def end_transaction(broker: Broker, _: Connection, request: RemotingCommand) -> 
         if put.status not in PUT_CODES:
             return refused(request, PUT_REFUSALS[put.status])
         # Also where it was not flushed in time the message is stored, and will be seen.
-        answer = broker.when_stored(send.message.properties, put, lambda _: request.response())
+        answer = broker.when_stored(put, lambda _: request.response(), send.message.properties)
     broker.carry_transactions(step)
     if transaction.is_batch_full(broker.transactions, broker.config):
         write_ops(broker)

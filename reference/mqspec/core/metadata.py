@@ -31,6 +31,7 @@ TOPIC_CHARS_MAX: Final = 127
 GROUP_CHARS_MAX: Final = 255
 
 _NOT_IN_NAMES = re.compile(r"[^%|a-zA-Z0-9_-]")
+_IS_TOPIC_NAME = re.compile(rf"[%|a-zA-Z0-9_-]{{1,{TOPIC_CHARS_MAX}}}").fullmatch
 
 
 class Perm(IntFlag):
@@ -227,14 +228,14 @@ def is_system_topic(config: BrokerConfig, topic: Topic) -> bool:
 
 def check_topic_name(topic: Topic) -> Refusal | None:
     """What is wrong with a topic's name; None: nothing."""
+    if _IS_TOPIC_NAME(topic):
+        return None
     if blank := _check_not_blank(topic):
         return blank
     if _NOT_IN_NAMES.search(topic):
         remark = "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
-    elif len(topic) > TOPIC_CHARS_MAX:
-        remark = "The specified topic is longer than topic max length."
     else:
-        return None
+        remark = "The specified topic is longer than topic max length."
     return Refusal(ResponseCode.INVALID_PARAMETER, remark)
 
 

@@ -53,6 +53,9 @@ STAMP: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 _STAMP: Final = encode_properties(STAMP)
 _POP_CK: Final = "POP_CK\x01"
 _ARE_REGULAR: Final = re.compile("(?:[^\x01\x02]++\x01[^\x02]++\x02)*+").fullmatch
+# The names of properties that ask something of the broker begin so.
+_ASKING: Final = "|".join(("DELAY", "TIMER_", "TRAN_MSG", "POP_CK", "INNER_NUM"))
+_ARE_PLAIN: Final = re.compile(f"(?:(?!{_ASKING})[^\x01\x02]++\x01[^\x02]++\x02)*+").fullmatch
 
 _ILLEGAL = Refusal(
     ResponseCode.MESSAGE_ILLEGAL,
@@ -104,6 +107,13 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     sys_flag: int = 0
     body_bytes: int = 0  # of a batch: of all its messages, with their properties
     random: int = 0  # not negative: picks the queue where the producer leaves it open
+    is_plain: bool = False  # what `is_plain` says of it
+
+
+def is_plain(properties: str) -> bool:
+    """Whether a message's properties are as they should be, and ask for no delay, no transaction
+    and nothing else of the broker: as most messages', which are stored as they come."""
+    return _ARE_PLAIN(properties) is not None
 
 
 def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: int) -> Step:
@@ -168,6 +178,8 @@ def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms
 
 
 def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
+    if event.is_plain and not event.is_batch:
+        return None
     try:
         level = delay_level(decode_properties(event.properties)) if LEVEL in event.properties else 0
     except ValueError:
