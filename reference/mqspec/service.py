@@ -116,14 +116,16 @@ class Dispatcher(Generic[S]):
     def _next_turn(self) -> None:
         # What arrives meanwhile is behind what waits, so that this turn is all its.
         self._turn_ends = monotonic() + TURN_S
-        if self._waiting:
-            now_ms = self._clock()
-            self._serve_next(now_ms)
-            while self._waiting and monotonic() < self._turn_ends:
+        try:
+            if self._waiting:
+                now_ms = self._clock()
                 self._serve_next(now_ms)
-        self._is_turn_over = bool(self._waiting)
-        if self._is_turn_over:
-            self._loop.call_soon(self._next_turn)
+                while self._waiting and monotonic() < self._turn_ends:
+                    self._serve_next(now_ms)
+        finally:  # whatever becomes of one, the others have their turn
+            self._is_turn_over = bool(self._waiting)
+            if self._is_turn_over:
+                self._loop.call_soon(self._next_turn)
 
     def _serve_next(self, now_ms: int) -> None:
         waiting = self._waiting.popleft()

@@ -120,10 +120,13 @@ class Connection(asyncio.Protocol):
         self.answer(request, answer)
 
     def answer(self, request: RemotingCommand, answer: Answer | Awaitable[Answer]) -> None:
-        """Answer a request: at once, or later."""
+        """Answer a request: at once, or later. One whose answer no peer could read is told so."""
         if isinstance(answer, RemotingCommand):
             if not request.is_oneway:
-                self.send(answer)
+                try:
+                    self.send(answer)
+                except FrameError as error:
+                    self.send(failure(request, error))
         elif answer is not None:
             task = self._loop.create_task(self._answer_later(request, answer))
             self._answers.add(task)
@@ -273,8 +276,7 @@ class Connection(asyncio.Protocol):
             answer = await later
         except Exception as error:
             answer = failure(request, error)
-        if answer is not None and not request.is_oneway:
-            self.send(answer)
+        self.answer(request, answer)
 
     def _watch_idleness(self) -> None:
         left = self._active + self._idle_s - monotonic()
@@ -285,7 +287,7 @@ class Connection(asyncio.Protocol):
 
 
 def failure(request: RemotingCommand, error: Exception) -> RemotingCommand:
-    """The answer to a request that nobody could foresee to fail."""
+    """The answer to a request that failed as nobody could foresee."""
     log.error("request %d failed", request.code, exc_info=error)
     return request.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 

@@ -32,7 +32,7 @@ class Service:
 
 def work(service: Service, _: Connection, request: RemotingCommand) -> RemotingCommand:
     service.done.append(request.body)
-    return request.response(body=request.body)
+    return request.response(body=request.body * (2 if request.body.startswith(b"twice") else 1))
 
 
 def later(
@@ -206,6 +206,50 @@ def test_strangers_are_refused(service: Service) -> None:
 
     run(service, scene)
     assert service.done == []
+
+
+@pytest.mark.parametrize("code", [PUT, ASK])
+@pytest.mark.parametrize("turn_s", [0.0, 1.0])
+def test_an_answer_that_no_peer_could_read_harms_no_other(
+    service: Service, monkeypatch: pytest.MonkeyPatch, turn_s: float, code: int
+) -> None:
+    """Whether it waited, or not, or was answered later."""
+    monkeypatch.setattr("mqspec.service.TURN_S", turn_s)
+    monkeypatch.setattr("mqspec.wire.codec.FRAME_BYTES_MAX", 1000)
+
+    async def scene(_: Dispatcher[Service], client: Connection) -> None:
+        answers = await burst(client, b"a", b"twice".ljust(600), b"c", code=code)
+        assert [answer.code for answer in answers] == [0, ResponseCode.SYSTEM_ERROR, 0]
+        assert "a frame of" in str(answers[1].remark)
+
+    run(service, scene, SEND)
+    assert len(service.done) == 3
+
+
+def test_what_fails_in_a_turn_takes_nothing_from_the_others(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqspec.service.TURN_S", 0.0)
+
+    async def scene(dispatcher: Dispatcher[Service], client: Connection) -> None:
+        answer = Connection.answer
+
+        def failing(self: Connection, request: RemotingCommand, made: object) -> None:
+            if request.body == b"b":
+                raise RuntimeError("b cannot be answered")
+            answer(self, request, made)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Connection, "answer", failing)
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        asked = [
+            asyncio.create_task(client.request(RemotingCommand(PUT, body=body), 5_000))
+            for body in (b"a", b"b", b"c", b"d")
+        ]
+        assert [(await asked[n]).body for n in (0, 2, 3)] == [b"a", b"c", b"d"]
+        asked[1].cancel()
+
+    run(service, scene, SEND)
+    assert service.done == [b"a", b"b", b"c", b"d"]
 
 
 def test_a_backlog_waits_at_the_peers_end(
