@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -84,6 +85,29 @@ def served(store: Path, *options: str) -> Iterator[Served]:
     running = Served(store, *options)
     try:
         yield running
+    finally:
+        running.process.kill()
+        running.process.communicate()
+
+
+def test_more_connections_than_a_shell_allows_files(tmp_path: Path) -> None:
+    """What the system allows counts, not what the shell does that it is started from."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))  # for what is started now
+    try:
+        running = Served(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    async def scene() -> None:
+        many = [await connect(*running.address("broker")) for _ in range(200)]
+        answer = await many[-1].request(RemotingCommand(9999), 5_000)
+        assert answer.code == 3
+        for connection in many:
+            connection.abort()
+
+    try:
+        asyncio.run(scene())
     finally:
         running.process.kill()
         running.process.communicate()

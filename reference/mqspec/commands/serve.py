@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import difflib
 import json
+import resource
 import signal
 import socket
 import ssl
@@ -45,6 +47,7 @@ from mqspec.trace import Trace
 C = TypeVar("C")
 
 HELP = "run the reference nameserver and brokers"
+OPEN_MAX: Final = 10_240  # of macOS: no process gets more files, though any number is allowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +166,7 @@ def run(args: argparse.Namespace) -> int:
         trace=Trace(serve.trace) if serve.trace else None,
     )
     start_logging(serve.log_level, serve.log_format)
+    _take_descriptors()
     with asyncio.Runner(loop_factory=_loop) as runner:
         runner.run(_serve(config, serve.metrics_port))
     return 0
@@ -171,6 +175,17 @@ def run(args: argparse.Namespace) -> int:
 def _context(serve: ServeConfig) -> ssl.SSLContext | None:
     files = serve.tls_certificate, serve.tls_key, serve.tls_trusted
     return server_context(*files) if any(files) else None
+
+
+def _take_descriptors() -> None:
+    """May open as many files as the system lets it, as a JVM does: each connection is one, and
+    the 1,024 of a usual shell are few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (hard, OPEN_MAX):
+        if soft < wanted:
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                return
 
 
 def _loop() -> asyncio.AbstractEventLoop:
