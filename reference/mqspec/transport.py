@@ -112,12 +112,13 @@ class Connection(asyncio.Protocol):
             self._read_or_not()
 
     def serve(self, request: RemotingCommand, handler: Handler) -> None:
-        """Serve a request that came before and had to wait."""
+        """Have a request served, one that has just come or one that had to wait."""
         try:
             answer = handler(self, request)
         except Exception as error:
             answer = failure(request, error)
-        self.answer(request, answer)
+        if answer is not None:
+            self.answer(request, answer)
 
     def answer(self, request: RemotingCommand, answer: Answer | Awaitable[Answer]) -> None:
         """Answer a request: at once, or later. One whose answer no peer could read is told so."""
@@ -199,19 +200,14 @@ class Connection(asyncio.Protocol):
 
     def _take(self, data: bytes) -> None:
         """Serve the requests that `data` completes, as many as may wait; the others stay bytes."""
-        commands, handler = self._decoder.feed(data), self._handler
+        commands = self._decoder.feed(data)
         self._is_reading = True
         try:
             for command in commands:
                 if command.is_response:
                     self._resolve(command)
-                    continue
-                try:
-                    answer = handler(self, command)
-                except Exception as error:
-                    answer = failure(command, error)
-                if answer is not None:
-                    self.answer(command, answer)
+                else:
+                    self.serve(command, self._handler)
                 if self._backlog >= READ_AHEAD:
                     commands.close()
                     self._is_full = True

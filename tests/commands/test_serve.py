@@ -14,7 +14,7 @@ import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -85,29 +85,6 @@ def served(store: Path, *options: str) -> Iterator[Served]:
     running = Served(store, *options)
     try:
         yield running
-    finally:
-        running.process.kill()
-        running.process.communicate()
-
-
-def test_more_connections_than_a_shell_allows_files(tmp_path: Path) -> None:
-    """What the system allows counts, not what the shell does that it is started from."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))  # for what is started now
-    try:
-        running = Served(tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-    async def scene() -> None:
-        many = [await connect(*running.address("broker")) for _ in range(200)]
-        answer = await many[-1].request(RemotingCommand(9999), 5_000)
-        assert answer.code == 3
-        for connection in many:
-            connection.abort()
-
-    try:
-        asyncio.run(scene())
     finally:
         running.process.kill()
         running.process.communicate()
@@ -466,3 +443,22 @@ def test_logs_are_lines_of_json(tmp_path: Path) -> None:
     assert (joined["group"], joined["client_id"], joined["broker"]) == ("G", "c@1", "broker-a")
     assert "rebalance notice" in events
     assert any("the connection is closed" in event for event in events)
+
+
+def test_more_connections_than_a_shell_allows_files(tmp_path: Path) -> None:
+    """What the system allows counts, not what the shell does that it is started from."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))  # for what is started now
+        running = stack.enter_context(served(tmp_path))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+        async def scene() -> None:
+            many = [await connect(*running.address("broker")) for _ in range(200)]
+            answer = await many[-1].request(RemotingCommand(9999), 5_000)
+            assert answer.code == 3
+            for connection in many:
+                connection.abort()
+
+        asyncio.run(scene())

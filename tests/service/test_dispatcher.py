@@ -11,7 +11,7 @@ import pytest
 from mqspec.core.flow_control import ADMIN, SEND, Pool
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.service import Dispatcher
-from mqspec.transport import READ_AHEAD, Connection, connect, serve
+from mqspec.transport import READ_AHEAD, Answer, Connection, connect, serve
 from mqspec.wire.codec import Flag, RemotingCommand
 
 PUT, ASK, MISSING = 10, 14, 99
@@ -234,10 +234,12 @@ def test_what_fails_in_a_turn_takes_nothing_from_the_others(
     async def scene(dispatcher: Dispatcher[Service], client: Connection) -> None:
         answer = Connection.answer
 
-        def failing(self: Connection, request: RemotingCommand, made: object) -> None:
+        def failing(
+            self: Connection, request: RemotingCommand, made: Answer | Awaitable[Answer]
+        ) -> None:
             if request.body == b"b":
                 raise RuntimeError("b cannot be answered")
-            answer(self, request, made)  # type: ignore[arg-type]
+            answer(self, request, made)
 
         monkeypatch.setattr(Connection, "answer", failing)
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)

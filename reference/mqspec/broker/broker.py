@@ -443,9 +443,7 @@ class Broker:
     def _is_any_held(self) -> bool:
         """Whether anybody waits for a message."""
         return bool(
-            self.long_polling.pull_request_table
-            or self.pops.state.polling_map
-            or self.notifications.state.polling_map
+            self.long_polling.pull_request_table or self.pops.is_any or self.notifications.is_any
         )
 
     async def _flush(self) -> None:

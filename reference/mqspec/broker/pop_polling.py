@@ -39,7 +39,7 @@ class PopLongPolling:
     is held again."""
 
     def __init__(self, carry_out: Callable[[HeldPop], RemotingCommand | None], size: int) -> None:
-        self.state = PopPollingState()
+        self._state = PopPollingState()
         self._carry_out = carry_out
         self._size = size
 
@@ -48,9 +48,9 @@ class PopLongPolling:
         now_ms = clock_ms()
         request = PopRequest(held, wanted, held.born_time + held.poll_time)
         step = pop_polling.polling(
-            self.state, held.key, request, held.poll_time > 0, self._size, now_ms
+            self._state, held.key, request, held.poll_time > 0, self._size, now_ms
         )
-        apply(self.state, step.changes)
+        apply(self._state, step.changes)
         result = step.result
         assert isinstance(result, PollingResult)
         if result is PollingResult.POLLING_SUC:
@@ -58,31 +58,36 @@ class PopLongPolling:
             asyncio.get_running_loop().call_later(delay_ms / 1000, self._time_up, held)
         return result
 
+    @property
+    def is_any(self) -> bool:
+        """Whether one is held."""
+        return bool(self._state.polling_map)
+
     def polling_num(self, key: PollingKey) -> int:
         """How many are held."""
-        return len(self.state.polling_map.get(key, ()))
+        return len(self._state.polling_map.get(key, ()))
 
     def arrived(self, queue: TopicQueue, dispatches: Iterable[Dispatch]) -> None:
         """Messages of a queue became visible."""
-        if not self.state.groups:
+        if not self._state.groups:
             return
         name, queue_id = queue
         topic = notified_topic(name)
-        if topic in self.state.groups:
+        if topic in self._state.groups:
             for max_offset, tags_code, properties in arrivals(dispatches):
                 self._wake(
                     pop_polling.notify_message_arriving(
-                        self.state, topic, queue_id, max_offset, tags_code, properties
+                        self._state, topic, queue_id, max_offset, tags_code, properties
                     )
                 )
 
     def notify(self, key: PollingKey) -> None:
         """There may be something for one that waits there."""
-        self._wake(pop_polling.notify_group(self.state, key))
+        self._wake(pop_polling.notify_group(self._state, key))
 
     def lock_free(self, key: PollingKey) -> None:
         """A queue is not blocked any more."""
-        self._wake(pop_polling.notify_lock_free(self.state, key))
+        self._wake(pop_polling.notify_lock_free(self._state, key))
 
     def closed(self, connection: Connection) -> None:
         """A connection is closed."""
@@ -90,16 +95,16 @@ class PopLongPolling:
         def is_gone(token: Hashable) -> bool:
             return isinstance(token, HeldPop) and token.connection is connection
 
-        apply(self.state, pop_polling.forget_closed(self.state, is_gone).changes)
+        apply(self._state, pop_polling.forget_closed(self._state, is_gone).changes)
 
     def _time_up(self, held: HeldPop) -> None:
-        step = pop_polling.forget(self.state, held.key, held)
-        apply(self.state, step.changes)
+        step = pop_polling.forget(self._state, held.key, held)
+        apply(self._state, step.changes)
         if step.result:
             self._again(held)
 
     def _wake(self, step: Step) -> None:
-        apply(self.state, step.changes)
+        apply(self._state, step.changes)
         for held in step.result:
             # Once what woke it is wholly done, so that it gets all of a batch.
             asyncio.get_running_loop().call_soon(self._again, held)

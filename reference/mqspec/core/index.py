@@ -131,6 +131,11 @@ class Keys(NamedTuple):
         for column, added in zip(mine, columns, strict=False):  # no rows have no columns
             column += added
 
+    def hashed(self) -> list[Key]:
+        """Each with its hash: `mqspec.core.index_run` has those of many."""
+        rows = zip(*self, strict=True)
+        return [Key(key_hash(topic, key.decode(errors="replace")), *at) for topic, key, *at in rows]
+
     def not_indexed(self, header: IndexHeader) -> Keys:
         """Those that are not in the files yet, of which the last has this header."""
         first = bisect_left(

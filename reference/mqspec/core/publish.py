@@ -52,10 +52,11 @@ STAMP: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 
 _STAMP: Final = encode_properties(STAMP)
 _POP_CK: Final = "POP_CK\x01"
-_ARE_REGULAR: Final = re.compile("(?:[^\x01\x02]++\x01[^\x02]++\x02)*+").fullmatch
+_REGULAR: Final = "[^\x01\x02]++\x01[^\x02]++\x02"
+_ARE_REGULAR: Final = re.compile(f"(?:{_REGULAR})*+").fullmatch
 # The names of properties that ask something of the broker begin so.
-_ASKING: Final = "|".join(("DELAY", "TIMER_", "TRAN_MSG", "POP_CK", "INNER_NUM"))
-_ARE_PLAIN: Final = re.compile(f"(?:(?!{_ASKING})[^\x01\x02]++\x01[^\x02]++\x02)*+").fullmatch
+_ASKING: Final = "|".join((LEVEL, "TIMER_", "TRAN_MSG", "POP_CK", "INNER_NUM"))
+_ARE_PLAIN: Final = re.compile(f"(?:(?!{_ASKING}){_REGULAR})*+").fullmatch
 
 _ILLEGAL = Refusal(
     ResponseCode.MESSAGE_ILLEGAL,

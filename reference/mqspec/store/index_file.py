@@ -221,13 +221,7 @@ class IndexService:
             return
         columns = self._waiting.not_indexed(self._last().header)
         if len(columns.keys) < RUN_MIN:
-            rows = zip(*columns, strict=True)
-            self._put_keys(
-                [
-                    Key(index.key_hash(topic, key.decode(errors="replace")), *at)
-                    for topic, key, *at in rows
-                ]
-            )
+            self._put_keys(columns.hashed())
         else:
             self._put_run(*columns)
         self._waiting = Keys([], [], [], [])
