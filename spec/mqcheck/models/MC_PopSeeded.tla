@@ -14,7 +14,8 @@ Revived(key, entries) ==
     /\ log' = log \o entries
     /\ checkPoints' = Without(key)
     /\ UNCHANGED <<flushed, offsetTable, disk, scanOffset, handles, late, due, popTime,
-                   ackedInTime, poppedAgain, crashes, abandoned, changes, persists>>
+                   ackedInTime, poppedAgain, crashes, abandoned, changes, replaced,
+                   persists>>
 
 Fairness ==
     /\ WF_popVars(Pops)
@@ -33,8 +34,9 @@ ReadNothing(q) ==
     /\ abandoned < MaxAbandons
     /\ abandoned' = abandoned + 1
     /\ offsetTable' = [offsetTable EXCEPT ![q] = 0]
-    /\ UNCHANGED <<log, flushed, disk, scanOffset, checkPoints, handles, late, due, popTime,
-                   consumed, ackedInTime, poppedAgain, crashes, changes, persists>>
+    /\ UNCHANGED <<log, flushed, disk, scanOffset, checkPoints, handles, late, due,
+                   popTime, consumed, ackedInTime, poppedAgain, crashes, changes, replaced,
+                   persists>>
 
 NothingReadIsZero ==
     PopInit /\ [][PopNext \/ \E q \in Queues : ReadNothing(q)]_popVars /\ Fairness
@@ -93,8 +95,8 @@ AckUnwritten(h) ==
     /\ handles' = handles \ {h}
     /\ consumed' = consumed \cup {h.msg}
     /\ ackedInTime' = ackedInTime \cup {h.msg}
-    /\ UNCHANGED <<log, flushed, offsetTable, disk, scanOffset, checkPoints, late, due, popTime,
-                   poppedAgain, crashes, abandoned, changes, persists>>
+    /\ UNCHANGED <<log, flushed, offsetTable, disk, scanOffset, checkPoints, late, due,
+                   popTime, poppedAgain, crashes, abandoned, changes, replaced, persists>>
 
 EarlyAcksUnwritten ==
     PopInit /\ [][PopNext \/ \E h \in handles : AckUnwritten(h)]_popVars /\ Fairness

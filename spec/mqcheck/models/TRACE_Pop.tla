@@ -60,8 +60,9 @@ TInit == PopInit /\ TraceInit /\ forgotten = [log |-> 0, retry |-> 0]
 Pass(q, last) ==
     /\ last > offsetTable[q]
     /\ offsetTable' = [offsetTable EXCEPT ![q] = last]
-    /\ UNCHANGED <<log, flushed, disk, scanOffset, checkPoints, handles, late, due, popTime,
-                   consumed, ackedInTime, poppedAgain, crashes, abandoned, changes, persists>>
+    /\ UNCHANGED <<log, flushed, disk, scanOffset, checkPoints, handles, late, due,
+                   popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned,
+                   changes, replaced, persists>>
 
 Receipts == {h \in handles : h.key = X /\ h.place = Y}
 
@@ -70,25 +71,16 @@ AckAgain ==
     /\ \E i \in DOMAIN log : log[i] = Ack(X, Y)
     /\ log' = Append(log, Ack(X, Y))
     /\ UNCHANGED <<flushed, offsetTable, disk, scanOffset, checkPoints, handles, late, due,
-                   popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned, changes,
-                   persists>>
-
-ChangeLate(h) ==
-    LET ck == CheckPoint(h.queue, h.place, [k \in {h.place} |-> h.msg], popTime)
-    IN  /\ TimeOf(h.key) \in DOMAIN due
-        /\ log' = log \o <<ck, Ack(h.key, h.place)>>
-        /\ handles' = (handles \ {h}) \cup {Receipt(ck.key, h.queue, h.place, h.msg)}
-        /\ popTime' = popTime + 1
-        /\ UNCHANGED <<flushed, offsetTable, disk, scanOffset, checkPoints, late, due, consumed,
-                       ackedInTime, poppedAgain, crashes, abandoned, changes, persists>>
+                   popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned,
+                   changes, replaced, persists>>
 
 StillOut(open) == Cardinality(UNION {{<<key, k>> : k \in DOMAIN open[key]} : key \in DOMAIN open})
 
 ReviveElsewhere ==
     /\ log' = Append(log, Retry(0))
     /\ UNCHANGED <<flushed, offsetTable, disk, scanOffset, checkPoints, handles, late, due,
-                   popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned, changes,
-                   persists>>
+                   popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned,
+                   changes, replaced, persists>>
 
 Offsets == <<offsetTable["topic"], offsetTable["retry"]>>
 
@@ -98,7 +90,8 @@ PersistRead ==
     /\ disk' = [offsetTable |-> offsetTable, scanOffset |-> Y - forgotten.log]
     /\ flushed' = Len(log)
     /\ UNCHANGED <<log, offsetTable, scanOffset, checkPoints, handles, late, due, popTime,
-                   consumed, ackedInTime, poppedAgain, crashes, abandoned, changes, persists>>
+                   consumed, ackedInTime, poppedAgain, crashes, abandoned, changes,
+                   replaced, persists>>
 
 InLog == {log[i] : i \in disk.scanOffset + 1 .. Len(log)}
 
@@ -122,8 +115,9 @@ Forget ==
         /\ consumed' = {}
         /\ ackedInTime' = {}
         /\ poppedAgain' = {}
-        /\ UNCHANGED <<offsetTable, checkPoints, handles, late, popTime, crashes, abandoned,
-                       changes, persists>>
+        /\ replaced' = {}
+        /\ UNCHANGED <<offsetTable, checkPoints, handles, late, popTime, crashes,
+                       abandoned, changes, persists>>
 
 Step ==
     CASE Action = "PopMessage" ->
@@ -133,8 +127,7 @@ Step ==
       [] Action = "Pass" -> Pass(X[1], X[2])
       [] Action = "AckMessage" -> \E h \in Receipts : AckMessage(h)
       [] Action = "AckAgain" -> AckAgain
-      [] Action = "ChangeInvisibleTime" ->
-            \E h \in Receipts : ChangeInvisibleTime(h) \/ ChangeLate(h)
+      [] Action = "ChangeInvisibleTime" -> \E h \in Receipts : ChangeInvisibleTime(h)
       [] Action = "ConsumeReviveMessage" -> ConsumeReviveMessage /\ StillOut(checkPoints') = X
       [] Action = "TimeUp" -> TimeUp(X)
       [] Action = "Revive" ->

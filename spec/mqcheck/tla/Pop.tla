@@ -18,7 +18,7 @@
 (* own here: the broker sees to that (pop.change_invisible_time).          *)
 (*                                                                         *)
 (* Not in the core, being the environment: log, flushed, disk, handles,    *)
-(* late, due, popTime, Abandon, TimeUp, Persist, Crash.                    *)
+(* late, replaced, due, popTime, Abandon, TimeUp, Persist, Crash.          *)
 (* Ghosts: consumed, ackedInTime, poppedAgain, crashes, abandoned,         *)
 (* changes, persists.                                                      *)
 (***************************************************************************)
@@ -31,6 +31,7 @@ CONSTANTS
     MaxChanges,    \* how many invisible times are changed
     MaxCrashes,
     MaxPersists,   \* how often offsets reach the disk
+    ChangesLate,   \* TRUE: also times that are up are changed, as the broker lets them
     \* Defects, FALSE in the protocol as it is:
     RevivesUnread,       \* revive looks before it has read the acknowledgements of before
     OffsetsBeforeLog,    \* offsets reach the disk although the log has not
@@ -46,6 +47,7 @@ VARIABLES
     checkPoints,  \* those it has read and that are not done: what of them is not acknowledged
     handles,      \* receipts that consumers hold, one a message
     late,         \* receipts that they have given up, and may still use
+    replaced,     \* the pop times of receipts that a change has replaced
     due,          \* the pop times whose time is up: how long the log was then
     popTime,      \* the next
     consumed,     \* messages that were acknowledged, also too late
@@ -55,7 +57,7 @@ VARIABLES
 
 popVars == <<log, flushed, offsetTable, disk, scanOffset, checkPoints, handles, late, due,
              popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned, changes,
-             persists>>
+             replaced, persists>>
 
 -----------------------------------------------------------------------------
 Queues == {"topic", "retry"}
@@ -116,6 +118,7 @@ PopInit ==
     /\ crashes = 0
     /\ abandoned = 0
     /\ changes = 0
+    /\ replaced = {}
     /\ persists = 0
 
 (***************************************************************************)
@@ -134,7 +137,7 @@ PopMessage(q, n) ==
         /\ popTime' = popTime + 1
         /\ poppedAgain' = poppedAgain \cup (Range(msgs) \cap ackedInTime)
         /\ UNCHANGED <<flushed, disk, scanOffset, checkPoints, late, due, consumed,
-                       ackedInTime, crashes, abandoned, changes, persists>>
+                       ackedInTime, crashes, abandoned, changes, replaced, persists>>
 
 (***************************************************************************)
 (* A consumer acknowledges a message.  It is in time if the time of the    *)
@@ -148,24 +151,28 @@ AckMessage(h) ==
     /\ ackedInTime' = IF TimeOf(h.key) \in DOMAIN due THEN ackedInTime
                       ELSE ackedInTime \cup {h.msg}
     /\ UNCHANGED <<flushed, offsetTable, disk, scanOffset, checkPoints, due, popTime,
-                   poppedAgain, crashes, abandoned, changes, persists>>
+                   poppedAgain, crashes, abandoned, changes, replaced, persists>>
 
 (***************************************************************************)
-(* A consumer changes a message's invisible time, before that is over: a   *)
-(* checkpoint of its own, then the acknowledgement of the old one.         *)
+(* A consumer changes a message's invisible time: a checkpoint of its own, *)
+(* then the acknowledgement of the old one.  The broker does not ask       *)
+(* whether the time is over: a late change acknowledges what was brought   *)
+(* back already.                                                           *)
 (***************************************************************************)
 ChangeInvisibleTime(h) ==
     LET time == IF SameMillisecond THEN TimeOf(h.key) ELSE popTime
         ck   == CheckPoint(h.queue, h.place, [k \in {h.place} |-> h.msg], time)
         old  == Ack(h.key, h.place)
     IN  /\ changes < MaxChanges
-        /\ TimeOf(h.key) \notin DOMAIN due
+        /\ ChangesLate \/ TimeOf(h.key) \notin DOMAIN due
         /\ log' = log \o (IF AckBeforeCheckPoint THEN <<old, ck>> ELSE <<ck, old>>)
         /\ handles' = (handles \ {h}) \cup {Receipt(ck.key, h.queue, h.place, h.msg)}
+        /\ late' = late \ {h}
+        /\ replaced' = replaced \cup {TimeOf(h.key)}
         /\ popTime' = popTime + 1
         /\ changes' = changes + 1
-        /\ UNCHANGED <<flushed, offsetTable, disk, scanOffset, checkPoints, late, due,
-                       consumed, ackedInTime, poppedAgain, crashes, abandoned, persists>>
+        /\ UNCHANGED <<flushed, offsetTable, disk, scanOffset, checkPoints, due, consumed,
+                       ackedInTime, poppedAgain, crashes, abandoned, persists>>
 
 (***************************************************************************)
 (* A consumer dies, or is too slow with a message.                         *)
@@ -176,17 +183,19 @@ Abandon(h) ==
     /\ handles' = handles \ {h}
     /\ late' = late \cup {h}
     /\ UNCHANGED <<log, flushed, offsetTable, disk, scanOffset, checkPoints, due, popTime,
-                   consumed, ackedInTime, poppedAgain, crashes, changes, persists>>
+                   consumed, ackedInTime, poppedAgain, crashes, changes, replaced,
+                   persists>>
 
 (***************************************************************************)
-(* The invisible time of an abandoned message's pop is over.               *)
+(* The invisible time of an abandoned message's pop is over, or that which *)
+(* a change has replaced.                                                  *)
 (***************************************************************************)
 TimeUp(time) ==
     /\ time \notin DOMAIN due
     /\ due' = due @@ (time :> Len(log))
     /\ UNCHANGED <<log, flushed, offsetTable, disk, scanOffset, checkPoints, handles, late,
-                   popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned, changes,
-                   persists>>
+                   popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned,
+                   changes, replaced, persists>>
 
 (***************************************************************************)
 (* The revive service reads the log to its end.  A checkpoint of which     *)
@@ -209,7 +218,8 @@ ConsumeReviveMessage ==
     /\ scanOffset' = Len(log)
     /\ checkPoints' = MergedAll(checkPoints, scanOffset + 1)
     /\ UNCHANGED <<log, flushed, offsetTable, disk, handles, late, due, popTime, consumed,
-                   ackedInTime, poppedAgain, crashes, abandoned, changes, persists>>
+                   ackedInTime, poppedAgain, crashes, abandoned, changes, replaced,
+                   persists>>
 
 (***************************************************************************)
 (* What is left of a checkpoint whose time is up goes to the retry topic,  *)
@@ -226,7 +236,8 @@ Revive(key) ==
     /\ log' = log \o Ascending(checkPoints[key])
     /\ checkPoints' = [other \in DOMAIN checkPoints \ {key} |-> checkPoints[other]]
     /\ UNCHANGED <<flushed, offsetTable, disk, scanOffset, handles, late, due, popTime,
-                   consumed, ackedInTime, poppedAgain, crashes, abandoned, changes, persists>>
+                   consumed, ackedInTime, poppedAgain, crashes, abandoned, changes,
+                   replaced, persists>>
 
 (***************************************************************************)
 (* The offsets go to the disk, after the log: no offset may be there       *)
@@ -240,8 +251,9 @@ Persist ==
         /\ disk # now
         /\ disk' = now
         /\ flushed' = IF OffsetsBeforeLog THEN flushed ELSE Len(log)
-        /\ UNCHANGED <<log, offsetTable, scanOffset, checkPoints, handles, late, due, popTime,
-                       consumed, ackedInTime, poppedAgain, crashes, abandoned, changes>>
+        /\ UNCHANGED <<log, offsetTable, scanOffset, checkPoints, handles, late, due,
+                       popTime, consumed, ackedInTime, poppedAgain, crashes, abandoned,
+                       changes, replaced>>
 
 (***************************************************************************)
 (* The machine crashes.  The log loses any part of its tail that no persist*)
@@ -260,20 +272,21 @@ Crash(n) ==
     /\ crashes < MaxCrashes
     /\ crashes' = crashes + 1
     /\ Restart(n)
-    /\ UNCHANGED <<disk, handles, late, popTime, consumed, ackedInTime, poppedAgain, abandoned,
-                   changes, persists>>
+    /\ UNCHANGED <<disk, handles, late, popTime, consumed, ackedInTime, poppedAgain,
+                   abandoned, changes, replaced, persists>>
 
 -----------------------------------------------------------------------------
 Pops == \E q \in Queues, n \in 1 .. MaxBatch : PopMessage(q, n)
 Acks == \E h \in handles : AckMessage(h)
-TimesUp == \E h \in late : TimeUp(TimeOf(h.key))
+TimesUp == \E time \in {TimeOf(h.key) : h \in late} \cup replaced : TimeUp(time)
 Revives == \E key \in DOMAIN checkPoints : Revive(key)
 
 PopNext ==
     \/ Pops
     \/ Acks
     \/ \E h \in late : AckMessage(h)
-    \/ \E h \in handles : ChangeInvisibleTime(h) \/ Abandon(h)
+    \/ \E h \in handles \cup late : ChangeInvisibleTime(h)
+    \/ \E h \in handles : Abandon(h)
     \/ TimesUp
     \/ ConsumeReviveMessage
     \/ Revives

@@ -291,6 +291,14 @@ CountedIsAsked ==
 ChecksAreInOrder == EndedIsNotChecked /\ CountedIsAsked
 
 (***************************************************************************)
+(* A transaction with an end is not checked in another half, in which it   *)
+(* was stored again.  Never promised (TX-019).                             *)
+(***************************************************************************)
+EndedIsAskedNoMore ==
+    [][\A o \in asked' \ asked : halfQueue'[o + 1].transaction \notin accepted
+      ]_transactionVars
+
+(***************************************************************************)
 (* A transaction is published once only.  Never promised (TX-017).         *)
 (***************************************************************************)
 NoRepeat == \A t \in Transactions : topic[t] <= 1

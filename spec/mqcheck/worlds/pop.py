@@ -52,7 +52,7 @@ class PopWorld(World):
     actions: ClassVar = {
         "PopMessage": ("queue", "count"),
         "Acks": ("receipt",),
-        "ChangeInvisibleTime": ("held",),
+        "ChangeInvisibleTime": ("receipt",),
         "Abandon": ("held",),
         "TimesUp": ("time",),
         "ConsumeReviveMessage": (),
@@ -61,8 +61,9 @@ class PopWorld(World):
         "Crash": ("end",),
     }
 
-    def __init__(self, messages: int, max_batch: int) -> None:
+    def __init__(self, messages: int, max_batch: int, changes_late: bool = False) -> None:
         self.messages, self.max_batch = messages, max_batch
+        self.changes_late = changes_late
         self.log: tuple[Record, ...] = ()  # checkpoints, acknowledgements, messages to try again
         self.flushed = 0
         self.offsets = OffsetState()
@@ -71,13 +72,14 @@ class PopWorld(World):
         self.broker = pop.restart(self.offsets, CONFIG, {0: Span(0, 0)})
         self.handles: frozenset[Receipt] = frozenset()
         self.late: frozenset[Receipt] = frozenset()
+        self.replaced: frozenset[int] = frozenset()
         self.due: dict[int, int] = {}
         self.pop_time = 1
 
     @classmethod
     def of(cls, constants: Mapping[str, Any]) -> PopWorld:
         """The world at the beginning of a model with these constants."""
-        return cls(constants["Messages"], constants["MaxBatch"])
+        return cls(constants["Messages"], constants["MaxBatch"], constants["ChangesLate"])
 
     def domain(self, name: str) -> Iterable[object]:
         return {
@@ -85,7 +87,7 @@ class PopWorld(World):
             "count": range(1, self.max_batch + 1),
             "held": sorted(self.handles),
             "receipt": sorted(self.handles | self.late),
-            "time": sorted({receipt.pop_time for receipt in self.late}),
+            "time": sorted({receipt.pop_time for receipt in self.late} | self.replaced),
             "check_point": list(self.broker.check_points),
             "end": range(self.flushed, len(self.log) + 1),
         }[name]
@@ -105,6 +107,7 @@ class PopWorld(World):
             ),
             "handles": frozenset(map(_receipt, self.handles)),
             "late": frozenset(map(_receipt, self.late)),
+            "replaced": self.replaced,
             "due": sequence_or_function(self.due),
             "popTime": self.pop_time,
         }
@@ -130,19 +133,21 @@ class PopWorld(World):
         self.handles -= {receipt}
         self.late -= {receipt}
 
-    def change_invisible_time(self, held: Receipt) -> None:
-        require(held.pop_time not in self.due)
+    def change_invisible_time(self, receipt: Receipt) -> None:
+        require(self.changes_late or receipt.pop_time not in self.due)
         self.spend("MaxChanges")
         event = pop.ChangeInvisibleTime(
-            held.topic, GROUP, 0, held.offset, _handle(held), INVISIBLE_MS
+            receipt.topic, GROUP, 0, receipt.offset, _handle(receipt), INVISIBLE_MS
         )
         check_point, ack_of_old = pop.change_invisible_time(event, self.pop_time)
         self._append(check_point)
         self._append(ack_of_old)
-        new = held._replace(
+        new = receipt._replace(
             start_offset=check_point.key.start_offset, pop_time=check_point.key.pop_time
         )
-        self.handles = self.handles - {held} | {new}
+        self.handles = self.handles - {receipt} | {new}
+        self.late -= {receipt}
+        self.replaced |= {receipt.pop_time}
         self.pop_time += 1
 
     def abandon(self, held: Receipt) -> None:

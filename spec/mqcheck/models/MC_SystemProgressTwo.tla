@@ -1,0 +1,4 @@
+----------------------- MODULE MC_SystemProgressTwo -----------------------
+(* Two messages are consumed in the end. *)
+EXTENDS System
+===========================================================================
