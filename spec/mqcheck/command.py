@@ -100,6 +100,8 @@ def run(args: argparse.Namespace) -> int:
         return _simulate(chosen, args.simulate, args.seed, args.scenario, console)
     if args.scenario:
         raise UserError("--scenario", "of what", "add --trace PROPERTY or --simulate N")
+    if args.jobs < 1:
+        raise UserError("--jobs", f"{args.jobs} runs at once", "take 1 or more")
     asked = [batch for model in chosen for batch in batches(model)]
     results = _run_batches(asked, args.jobs, None if args.fresh else Cache(CACHE), console)
     if args.evidence:

@@ -116,6 +116,7 @@ def test_tables_for_a_terminal(
         ("--topic T:1 --topic T:2", "--topic: 'T:2' is not a new NAME:N"),
         ("--topic T:1 --queues 2", "--queues: not together with --topic"),
         ("--members 0", "--members: '0' is not a number from 1 to 1000"),
+        ("--members -1", "--members: '-1' is not a number from 1 to 1000"),
         ("--members a,,b", "--members: 'a,,b': a name is empty"),
         ("--leave 9", "--leave: no member '9'"),
         ("--leave 1 --leave 1", "--leave: c1 leaves twice"),

@@ -25,6 +25,11 @@ def test_a_file_that_cannot_be_written_is_one_line(
     assert capsys.readouterr().err.startswith(f"mqspec: {target}: Not a directory; ")
 
 
+def test_no_runs_at_once_check_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "MC_Retry", "--jobs", "0"]) == 2
+    assert capsys.readouterr().err == "mqspec: --jobs: 0 runs at once; take 1 or more\n"
+
+
 def test_a_failure_that_names_no_file_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_: argparse.Namespace) -> int:
         raise OSError("of ours")

@@ -175,7 +175,7 @@ def _topics(args: argparse.Namespace) -> list[list[MessageQueue]]:
 
 def _group(args: argparse.Namespace) -> list[ClientId]:
     """The ids of the group, sorted; one of them twice if that is asked for."""
-    if args.members.isdigit():
+    if args.members.removeprefix("-").isdigit():
         number = _number(args.members, "--members", MEMBERS_MAX)
         width = len(str(number))
         group = [f"c{i:0{width}}" for i in range(1, number + 1)]
