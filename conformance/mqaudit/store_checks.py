@@ -85,7 +85,7 @@ DENSITY: Final = Check(
 
 BEYOND: Final = Check(
     name="units beyond the log",
-    about="ConsumeQueue units that point to or behind the end of the log",
+    about="ConsumeQueue units that point to or beyond the end of the log",
     promise="RECOV-005",
     places=_RECORD,
     query=f"""
@@ -97,8 +97,8 @@ BEYOND: Final = Check(
     """,
     outcomes={
         "inside": Outcome(HELD, "before the end of the log"),
-        "beyond": Outcome(VIOLATED, "behind the end of the log"),
-        "unrecovered": Outcome(OPEN, "behind the end of a log that was not recovered yet"),
+        "beyond": Outcome(VIOLATED, "beyond the end of the log"),
+        "unrecovered": Outcome(OPEN, "beyond the end of a log that was not recovered yet"),
     },
 )
 

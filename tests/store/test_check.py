@@ -106,6 +106,19 @@ sys.stdin.read()
 """
 
 
+def test_records_of_a_deleted_topic_are_nobodys_though_it_was_made_again(root: Path) -> None:
+    shutil.rmtree(root / "config")
+    store = new_store(root)
+    store.open()
+    store.delete_topic("T")
+    for _ in range(2):
+        store.put(message("again", queue_id=1))
+    store.close()
+    assert check(root).findings == ()
+    (root / "config" / "deletedTopics.json").unlink()
+    assert {each.check for each in check(root).findings} == {"records without a unit"}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="a lock is seen from outside on Linux only")
 def test_a_running_store_is_seen_to_run(root: Path) -> None:
     command = [sys.executable, "-c", KEEP_OPEN, str(root)]
@@ -148,7 +161,7 @@ def _lost_tail(root: Path, log: Contents) -> list[tuple[str, str, int | None]]:
     record = log.log[-1]
     in_log(root, record.physical_offset, bytes(record.size))
     return [
-        ("units beyond the log", "behind the end of the log", record.physical_offset),
+        ("units beyond the log", "beyond the end of the log", record.physical_offset),
         *_late_checkpoint(log),
         (
             "index entries that point elsewhere",
@@ -273,8 +286,8 @@ def _offset_behind_the_end(root: Path, log: Contents) -> list[tuple[str, str, in
     file = ConfigFile(root / "config" / "consumerOffset.json")
     file.persist({"offsetTable": {"T@G": {0: 21}, "U@G": {3: 1}}})
     return [
-        ("consumer offsets", "T@G committed 21, behind the queue's end, 20", None),
-        ("consumer offsets", "U@G committed 1, behind the queue's end, 0", None),
+        ("consumer offsets", "T@G committed 21, beyond the queue's end, 20", None),
+        ("consumer offsets", "U@G committed 1, beyond the queue's end, 0", None),
     ]
 
 

@@ -14,7 +14,7 @@ import mmap
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from struct import Struct
@@ -188,6 +188,7 @@ class _Check:
         self._unreadable: list[Span] = []
         self._last_offsets: dict[TopicQueue, int] = {}
         self._last_timestamp = 0
+        self._deleted = DeletedTopics(root, _READ_ONLY)
         self._closing = closing
         self._progress = progress
 
@@ -198,6 +199,10 @@ class _Check:
         # Queues first: what is written meanwhile to a live store comes to its log first.
         yield from self._load_queues()
         yield from self._load(self._log, self.root / "commitlog")
+        with suppress(
+            UserError
+        ):  # of a file that cannot be read: the check of config files says so
+            self._deleted.load(self._log_min)
         yield from self._check_log()
         for queue, files in self.queues.items():
             yield from self._check_units(queue, files)
@@ -207,6 +212,10 @@ class _Check:
         yield from self._check_offsets()
 
     # Files
+
+    @property
+    def _log_min(self) -> int:
+        return min(self._log.files, default=0)
 
     def _load_queues(self) -> Iterator[Finding]:
         for directory in sorted((self.root / "consumequeue").glob("*/*")):
@@ -295,7 +304,8 @@ class _Check:
         # The CRC stands behind size and magic.
         if record.body and body_crc(record.body) != int.from_bytes(view[at + 8 : at + 12], "big"):
             yield self._of_record("damaged bodies", "LOG-011", "its CRC is wrong", dispatch)
-        if dispatch.indexed:
+        is_dead = self._deleted.is_dead(record.topic, record.physical_offset)
+        if dispatch.indexed and not is_dead:
             yield from self._check_order(dispatch)
             yield from self._check_unit_of(dispatch)
 
@@ -331,7 +341,7 @@ class _Check:
     # The queues
 
     def _check_units(self, queue: TopicQueue, files: _Queue) -> Iterator[Finding]:
-        log_min = min(self._log.files, default=0)
+        log_min = self._log_min
         for (queue_offset, unit), marked in zip(files.units(), files.marks, strict=False):
             if marked or unit in (BLANK_UNIT, Unit(0, 0, 0)) or unit.position < log_min:
                 continue
@@ -347,7 +357,7 @@ class _Check:
         if unit.position + unit.size > self._log_end:
             if self.running:
                 return "", "", ""
-            return "units beyond the log", "RECOV-005", "behind the end of the log"
+            return "units beyond the log", "RECOV-005", "beyond the end of the log"
         elsewhere = "units that point elsewhere", "RECOV-003"
         record = self._record_at(unit.position)
         if record is None:
@@ -451,7 +461,7 @@ class _Check:
                 queue = (key.split("@")[0], int(queue_id))
                 end = self._queue_end(queue)
                 if isinstance(offset, int) and offset > end and not self.running:
-                    why = f"{key} committed {offset}, behind the queue's end, {end}"
+                    why = f"{key} committed {offset}, beyond the queue's end, {end}"
                     file = self._relative(path)
                     yield Finding("consumer offsets", "RECOV-015", why, file, None, queue, offset)
 
