@@ -1,6 +1,6 @@
 """The benchmark: figures of the reference and of `mqspec check`, each with its bound.
 
-    python3 run.py bench [--only PART ...] [--rounds 5] [--messages 100000]
+    python3 run.py bench [--only PART ...] [--rounds 5] [--messages 100000] [--repeats 1]
 
 Parts: `speed` beside Apache RocketMQ 5.3.3; `flat`, the cost of a message in stores of all
 sizes; `recover`, an abnormal recovery; `check`, the quick tier, and the runner beside TLC.
@@ -25,7 +25,7 @@ from speed import speed
 
 RESULT: Final = Path("build/bench.json")
 PARTS: Final[dict[str, Callable[[Path, argparse.Namespace], Part]]] = {
-    "speed": lambda home, args: speed(home, args.rounds, args.messages),
+    "speed": lambda home, args: speed(home, args.rounds, args.messages, args.repeats),
     "flat": lambda home, args: flat(home, args.rounds),
     "recover": lambda home, args: recover(home, args.rounds),
     "check": lambda home, args: check(home, args.rounds),
@@ -62,6 +62,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="measured ones")
     parser.add_argument(
         "--messages", type=int, default=100_000, help="of a round's largest work, in speed"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="how often a client of speed sends; the last counts"
     )
     return parser.parse_args()
 

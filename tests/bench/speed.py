@@ -37,8 +37,9 @@ CLIENTS: Final[Sequence[Mapping[str, float]]] = (
 START_S_MOST: Final = 1.0
 
 
-def speed(home: Path, rounds: int, messages: int) -> Part:
-    """Both are started, and measured after one round to warm up."""
+def speed(home: Path, rounds: int, messages: int, repeats: int = 1) -> Part:
+    """Both are started, and measured after one round to warm up. Of the `repeats` times that a
+    client sends, the last one counts."""
     with contextlib.ExitStack() as stack:
         client = _client(home)
         contestants, idle_mib = [], {}
@@ -48,7 +49,7 @@ def speed(home: Path, rounds: int, messages: int) -> Part:
             contestant.pause()
             print(f"{contestant.name}: up in {contestant.started_s:.2f} s, {memory:.0f} MiB idle")
             contestants.append(contestant)
-        rates = measure(contestants, client, rounds, messages)
+        rates = measure(contestants, client, rounds, messages, repeats)
     a, r = contestants
     figures = [
         Figure(f"{work}, of Apache's", ratio(rates, work), least=least)
@@ -75,7 +76,11 @@ def ratio(rates: Mapping[str, Mapping[str, Sequence[float]]], work: str) -> floa
 
 
 def measure(
-    contestants: Sequence[Contestant], client: Sequence[str], rounds: int, messages: int
+    contestants: Sequence[Contestant],
+    client: Sequence[str],
+    rounds: int,
+    messages: int,
+    repeats: int = 1,
 ) -> dict[str, dict[str, list[float]]]:
     """Messages a second: by contestant, by work, one a round. Round 0 only warms up."""
     rates: dict[str, dict[str, list[float]]] = {
@@ -90,7 +95,7 @@ def measure(
                 print(f" {one.name}", end="", flush=True)
                 one.resume()
                 one.wait(topic)
-                found = run_client(command, work, messages, number > 0)
+                found = run_client(command, work, messages, number > 0, repeats)
                 one.pause()
                 for name, rate in found.items():
                     print(f" {name} {rate}", end="", flush=True)
@@ -101,10 +106,19 @@ def measure(
 
 
 def run_client(
-    command: Sequence[str], work: Mapping[str, float], messages: int, is_measured: bool
+    command: Sequence[str],
+    work: Mapping[str, float],
+    messages: int,
+    is_measured: bool,
+    repeats: int = 1,
 ) -> dict[str, float]:
-    """Messages a second, by work. No send may fail, but those to a broker that is not warm yet."""
-    counts = [f"{name}={int(messages * share)}" for name, share in work.items()]
+    """Messages a second, by work, the last of the times that it was done. No send may fail, but
+    those to a broker that is not warm yet."""
+    counts = [
+        f"{name}={int(messages * share)}"
+        for name, share in work.items()
+        for _ in range(repeats if share else 1)
+    ]
     done = subprocess.run([*command, str(BODY_BYTES), *counts], capture_output=True, text=True)
     # The client's library prints warnings of its own.
     words = (line.split() for line in done.stdout.splitlines())

@@ -56,6 +56,13 @@ def test_a_client_tells_its_rates() -> None:
     assert speed.run_client(client(3, 0), work, 100, is_measured=False) == rates
 
 
+def test_of_what_a_client_repeats_the_last_counts() -> None:
+    said = "[print(w.split('=')[0], number, 0) for number, w in enumerate(sys.argv[2:])]"
+    command = [sys.executable, "-c", f"import sys; {said}"]
+    work = {"batch": 0.5, "consume": 0.0}
+    assert speed.run_client(command, work, 100, True, repeats=3) == {"batch": 2, "consume": 3}
+
+
 @pytest.mark.parametrize(("failures", "code", "is_measured"), [(3, 0, True), (0, 1, False)])
 def test_a_client_whose_sends_fail_ends_the_benchmark(
     failures: int, code: int, is_measured: bool
