@@ -202,6 +202,23 @@ ExclusiveOwner == \A q \in Queues : Cardinality(Owners(q)) <= 1
 NeverUnowned == \A q \in Queues : Owners(q) # {}
 
 (***************************************************************************)
+(* Under their assumption they hold, also when changes went before: each   *)
+(* member has rebalanced since, and connections hold; then nothing moves   *)
+(* (REBAL-003, REBAL-010).                                                 *)
+(***************************************************************************)
+ListsAreRight ==
+    /\ \A b \in Brokers : consumerTable[b] = Running
+    /\ \A m \in Running : cidAll[m] \in {NoList, Running}
+
+Balanced ==
+    /\ ListsAreRight
+    /\ \A m \in Running : processQueueTable[m] = Allocate(m, MqAll[m], Running)
+
+BalancedIsOwnedOnce == Running # {} /\ Balanced => ExclusiveOwner /\ NeverUnowned
+
+StaysBalanced == [][Balanced /\ ListsAreRight' /\ Running' = Running => Balanced']_vars
+
+(***************************************************************************)
 (* Broken, to show that the models are not empty: a member does use a list *)
 (* that no broker would give any more; members do rebalance.               *)
 (***************************************************************************)
