@@ -140,10 +140,14 @@ INVISIBLE: Final = Check(
     promise="LOG-006",
     places=_RECORD,
     query=f"""
-        WITH topics AS (SELECT DISTINCT store, topic FROM {{unit}})
+        WITH topics AS (SELECT DISTINCT store, topic FROM {{unit}}),
+            begun AS (
+                SELECT {_QUEUE}, max(physical_offset) AS begin
+                FROM {{queued}} WHERE queue_offset = 0 GROUP BY {_QUEUE})
         SELECT {", ".join(f"r.{column}" for column in _RECORD)}, CASE
             WHEN u.store IS NOT NULL THEN 'visible'
             WHEN t.store IS NULL THEN 'no queue'
+            WHEN r.physical_offset < b.begin THEN 'former'
             WHEN unrecovered THEN 'unrecovered'
             ELSE 'invisible' END AS outcome
         FROM {{queued}} r
@@ -151,11 +155,16 @@ INVISIBLE: Final = Check(
         LEFT JOIN (SELECT DISTINCT store, physical_offset FROM {{unit}}) u
             ON u.store = r.store AND u.physical_offset = r.physical_offset
         LEFT JOIN topics t ON t.store = r.store AND t.topic = r.topic
+        LEFT JOIN begun b
+            ON b.store = r.store AND b.topic = r.topic AND b.queue_id = r.queue_id
     """,
     outcomes={
         "visible": Outcome(HELD, "has its unit"),
         "invisible": Outcome(VIOLATED, "has no unit"),
         "no queue": Outcome(UNDECIDABLE, "its topic has no ConsumeQueue: deleted, or lost"),
+        "former": Outcome(
+            UNDECIDABLE, "its queue starts again behind it: its topic may have been made anew"
+        ),
         "unrecovered": Outcome(OPEN, "not dispatched yet when the broker ended"),
     },
 )

@@ -178,6 +178,13 @@ def queue_starts_again(store: Store) -> Expected:
     return {(DENSITY.name, "restart", position), (INVISIBLE.name, "invisible", position)}
 
 
+def topic_made_anew(store: Store) -> Expected:
+    former = store.queues.pop(("U", 0))
+    position = store.put("U", 0)
+    expected = {(INVISIBLE.name, "former", position) for position, _, _ in former}
+    return expected | {(DENSITY.name, "restart", position)}
+
+
 def unit_behind_the_log(store: Store) -> Expected:
     store.queues["T", 0].append((store.end, 100, 0))
     return {(BEYOND.name, "beyond", store.end)}
@@ -242,6 +249,7 @@ CASES: dict[str, Callable[[Store], Expected]] = {
         offset_left_out,
         offset_given_twice,
         queue_starts_again,
+        topic_made_anew,
         unit_behind_the_log,
         unit_to_nowhere,
         unit_to_another_record,
