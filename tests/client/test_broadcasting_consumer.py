@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from mqspec.client.offset_store import LocalFileOffsetStore
 from mqspec.client.push_consumer import PushConsumer
 from mqspec.cluster import Cluster
 from mqspec.core.group import MessageModel
+from mqspec.core.offset_commit import UpdateConsumerOffset
 from mqspec.core.types import MessageQueue
 
 A1 = MessageQueue(TOPIC, "broker-a", 1)
@@ -112,3 +114,26 @@ def test_where_both_files_are_damaged_nothing_is_made_up(tmp_path: Path) -> None
         (tmp_path / name).write_bytes(b"{")
     with pytest.raises(UserError, match=r"neither it nor its \.bak can be read"):
         LocalFileOffsetStore(tmp_path / "offsets.json")
+
+
+def test_progress_is_on_disk_before_it_takes_the_place_of_the_one_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "offsets.json"
+    synced: list[tuple[int, int]] = []
+
+    def note(descriptor: int) -> None:
+        synced.append(place(os.fstat(descriptor)))
+        assert path.exists() is (len(synced) > 1), "it is replaced after that"
+
+    def place(stat: os.stat_result) -> tuple[int, int]:
+        return stat.st_ino, stat.st_size
+
+    monkeypatch.setattr(os, "fsync", note)
+    store = LocalFileOffsetStore(path)
+    for offset in (5, 16):
+        asyncio.run(store.persist([UpdateConsumerOffset(GROUP, A1, offset)]))
+        assert synced[-1] == place(path.stat())
+    assert asyncio.run(LocalFileOffsetStore(path).read_offset(A1)) == 16
+    path.unlink()
+    assert asyncio.run(LocalFileOffsetStore(path).read_offset(A1)) == 5

@@ -22,6 +22,8 @@ from scene import (
 )
 
 from mqrules import Event, EventKind, UserError
+from mqspec.broker import Broker
+from mqspec.broker.processors import PROCESSORS
 from mqspec.client.instance import AnswerError, int_field
 from mqspec.client.listener import ConsumeStatus
 from mqspec.client.message import Message, MessageExt
@@ -31,9 +33,13 @@ from mqspec.client.recorder import Recorder
 from mqspec.client.subscription import MessageSelector
 from mqspec.cluster import Cluster
 from mqspec.core.metadata import BrokerConfig, Perm
+from mqspec.core.types import MessageQueue
+from mqspec.service import Served
 from mqspec.transport import Connection, serve
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
+
+MQ = MessageQueue(TOPIC, "broker-a", 0)
 
 
 def member(
@@ -200,6 +206,48 @@ def test_tags_are_compared_as_texts(tmp_path: Path) -> None:
         async with member(cluster, got, tags="BB || D"):
             await until(lambda: bool(got))
         assert keys_of(got) == ["wanted"]
+
+    run(tmp_path, scene)
+
+
+def test_a_tail_that_nobody_wants_is_reported_to_its_end(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        got: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        await send(cluster, "a", "b", tags="B")
+        async with member(cluster, got, tags="A") as consumer:
+            await until(lambda: consumer.state.offset_store.get(MQ) == 2)
+        assert not got
+        assert await committed(cluster) == 2
+
+    run(tmp_path, scene)
+
+
+def test_a_broker_that_is_busy_has_told_nothing_of_the_tail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+    answer = PROCESSORS[RequestCode.PULL_MESSAGE]
+
+    def busy(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+        if request.ext_fields["topic"] != TOPIC or request.ext_fields["queueOffset"] == "0":
+            return answer(broker, connection, request)
+        refused.append(request.ext_fields["queueOffset"])
+        return request.response(ResponseCode.FLOW_CONTROL)
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.PULL_MESSAGE, busy)
+
+    async def scene(cluster: Cluster) -> None:
+        got: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        await send(cluster, "a", tags="A")
+        await send(cluster, "b", tags="B")
+        async with member(cluster, got, tags="A") as consumer:
+            await until(lambda: bool(consumer.state.offset_store.get(MQ)))
+            already = len(refused)
+            await until(lambda: len(refused) > already + 1)
+            assert set(refused) == {"2"}
+            assert consumer.state.offset_store[MQ] == 1
 
     run(tmp_path, scene)
 

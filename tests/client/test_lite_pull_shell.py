@@ -11,11 +11,16 @@ import pytest
 from scene import GROUP, TOPIC, create_topic, keys_of, run, send, until
 
 from mqrules import UserError
+from mqspec.broker import Broker
+from mqspec.broker.processors import PROCESSORS
 from mqspec.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
 from mqspec.client.message import MessageExt
 from mqspec.cluster import Cluster
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.types import MessageQueue
+from mqspec.transport import Connection
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode, ResponseCode
 
 MANUAL = LitePullConfig(
     consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
@@ -109,6 +114,108 @@ def test_a_user_goes_on_elsewhere(tmp_path: Path) -> None:
                 await consumer.seek(mq, 4)
             with pytest.raises(UserError, match="does not hold it"):
                 await consumer.seek(MessageQueue(TOPIC, "broker-a", 9), 0)
+
+    run(tmp_path, scene)
+
+
+def test_a_user_goes_to_either_end(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"ab")
+        async with subscribed(cluster) as consumer:
+            (mq,) = consumer.queues
+            await polled(consumer, 2)
+            await consumer.seek(mq, 0)
+            assert keys_of(await polled(consumer, 2)) == ["a", "b"]
+            await consumer.seek(mq, 2)
+            await send(cluster, "c")
+            assert keys_of(await polled(consumer, 1)) == ["c"]
+
+    run(tmp_path, scene)
+
+
+@asynccontextmanager
+async def pulled_ahead(
+    cluster: Cluster, config: LitePullConfig = MANUAL
+) -> AsyncIterator[tuple[LitePullConsumer, MessageQueue]]:
+    """A consumer that is assigned a queue, and has pulled two messages that are not polled."""
+    address = cluster.nameserver.address
+    async with LitePullConsumer(address, GROUP, config=config) as consumer:
+        mq, *_ = sorted(await consumer.fetch_message_queues(TOPIC))
+        await consumer.assign([mq])
+        await until(lambda: consumer.state.process_queue_table[mq].msg_count == 2)
+        yield consumer, mq
+
+
+def test_what_was_pulled_in_an_earlier_hold_is_not_given(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"ab")
+        async with pulled_ahead(cluster) as (consumer, mq):
+            await consumer.assign([])
+            assert list(await consumer.poll(timeout_ms=10)) == []
+        async with pulled_ahead(cluster) as (consumer, mq):
+            await consumer.seek(mq, 1)
+            assert keys_of(await polled(consumer, 1)) == ["b"]
+
+    run(tmp_path, scene)
+
+
+def test_all_queues_together_hold_so_many_at_most(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 2)
+        await send(cluster, *"abcd")
+        config = replace(MANUAL, pull_threshold_for_all=1)
+        async with pulled_ahead(cluster, config) as (consumer, first):
+            queues = sorted(await consumer.fetch_message_queues(TOPIC))
+            await consumer.assign(queues)
+            table, second = consumer.state.process_queue_table, queues[1]
+            tries: set[int] = set()
+
+            def is_tried_again() -> bool:
+                tries.add(table[second].last_pull_ms)
+                return len(tries) > 2
+
+            await until(is_tried_again)
+            assert table[second].msg_count == 0
+            got = await polled(consumer, 4)
+            assert [message.queue for message in got] == [first, first, second, second]
+
+    run(tmp_path, scene)
+
+
+def test_an_answer_that_comes_too_late_moves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulls: list[tuple[Connection, RemotingCommand]] = []
+
+    def keep(_: Broker, connection: Connection, request: RemotingCommand) -> None:
+        pulls.append((connection, request))
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.LITE_PULL_MESSAGE, keep)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"ab")
+        address = cluster.nameserver.address
+        async with LitePullConsumer(address, GROUP, config=MANUAL) as consumer:
+            (mq,) = await consumer.fetch_message_queues(TOPIC)
+
+            async def answer_first() -> None:
+                connection, request = pulls.pop(0)
+                code = ResponseCode.PULL_OFFSET_MOVED
+                connection.send(request.response(code, ext_fields={"nextBeginOffset": "1"}))
+                await consumer.committed(mq)  # answered on the same connection, so later
+
+            await consumer.assign([mq])
+            await until(lambda: len(pulls) == 1)
+            await consumer.seek(mq, 2)
+            await until(lambda: len(pulls) == 2)
+            await answer_first()
+            assert consumer.state.process_queue_table[mq].next_offset == 2
+            await consumer.assign([])
+            await answer_first()
+            assert not consumer.queues
 
     run(tmp_path, scene)
 

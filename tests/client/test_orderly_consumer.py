@@ -8,9 +8,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from scene import GROUP, QUICK, TOPIC, create_topic, keys_of, pulled, run, send, taking, until
 
 from mqrules import Event, EventKind
+from mqspec.broker import Broker
+from mqspec.broker.processors import PROCESSORS
 from mqspec.client.instance import ClientInstance, succeeded
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
 from mqspec.client.message import MessageExt
@@ -18,8 +21,10 @@ from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
 from mqspec.core.lock import LockEntry, LockState
+from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.types import MessageQueue
-from mqspec.service import clock_ms
+from mqspec.service import Served, clock_ms
+from mqspec.transport import Connection
 from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -129,6 +134,36 @@ def test_a_queue_whose_lock_is_lost_is_not_worked_on(tmp_path: Path) -> None:
             assert keys_of(got) == ["before"]
             cluster.brokers[0].locks = LockState()
             await until(lambda: keys_of(got) == ["before", "meanwhile"])
+
+    run(tmp_path, scene)
+
+
+def test_a_member_begins_where_the_one_before_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That one gives up the lock, then reports its progress: here just after it is asked for."""
+    got: list[MessageExt] = []
+    key = OffsetKey(TOPIC, GROUP, 0)
+    answer = PROCESSORS[RequestCode.QUERY_CONSUMER_OFFSET]
+
+    def before_the_report(
+        broker: Broker, connection: Connection, request: RemotingCommand
+    ) -> Served:
+        answered = answer(broker, connection, request)
+        if request.ext_fields["topic"] == TOPIC:
+            broker.offsets.offset_table[key] = 2
+        return answered
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.QUERY_CONSUMER_OFFSET, before_the_report)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"ab")
+        config = replace(ORDERLY, persist_first_delay_ms=60_000)
+        async with member(cluster, taking(got), config) as consumer:
+            await until(lambda: consumer.state.offset_store.get(MQ) == 2)
+        assert not got
+        assert cluster.brokers[0].offsets.offset_table[key] == 2  # as it left, it reported that
 
     run(tmp_path, scene)
 

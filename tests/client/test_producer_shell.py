@@ -204,7 +204,14 @@ def test_what_is_sent_one_way_arrives(tmp_path: Path) -> None:
     run(tmp_path, scene)
 
 
-def test_so_many_asynchronous_sends_are_in_flight_at_most() -> None:
+@pytest.mark.parametrize(
+    ("config", "body"),
+    [
+        (ProducerConfig(back_pressure_for_async_send_num=2), b"x"),
+        (ProducerConfig(back_pressure_for_async_send_size=5), b"xx"),
+    ],
+)
+def test_so_much_is_in_flight_asynchronously_at_most(config: ProducerConfig, body: bytes) -> None:
     waiting: list[tuple[Connection, RemotingCommand]] = []
 
     def keep(connection: Connection, request: RemotingCommand) -> None:
@@ -215,18 +222,17 @@ def test_so_many_asynchronous_sends_are_in_flight_at_most() -> None:
         connection.send(request.response(0, ext_fields={"queueId": "0", "queueOffset": "5"}))
 
     async def scene() -> None:
-        config = ProducerConfig(back_pressure_for_async_send_num=2)
         async with (
             scripted(keep) as server,
             Producer(f"127.0.0.1:{server.port}", config=config) as producer,
         ):
-            first, _ = [await producer.send_async(Message(TOPIC, b"x")) for _ in range(2)]
-            third = asyncio.create_task(producer.send_async(Message(TOPIC, b"x")))
+            first, _ = [await producer.send_async(Message(TOPIC, body)) for _ in range(2)]
+            third = asyncio.create_task(producer.send_async(Message(TOPIC, body)))
             await until(lambda: len(waiting) == 2)
             assert not third.done()
             answer_first()
             assert (await first).queue_offset == 5
-            await third
+            await until(third.done)
             await until(lambda: len(waiting) == 2)
             answer_first()
             answer_first()  # leaving waits for them

@@ -27,6 +27,7 @@ from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
 from mqspec.client.message import MessageExt
 from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
 from mqspec.cluster import Cluster
+from mqspec.core.metadata import Perm
 from mqspec.core.record import encode_record
 from mqspec.core.types import MessageQueue
 from mqspec.transport import Connection, refuse
@@ -157,6 +158,53 @@ def test_what_the_listener_has_for_too_long_is_sent_back(tmp_path: Path) -> None
             may_end.set()  # late: it comes again all the same
             (again,) = await pulled(cluster, "SCHEDULE_TOPIC_XXXX", queue_id=2)
             assert again.keys == "stuck"
+
+    run(tmp_path, scene)
+
+
+def test_what_took_too_long_stays_as_long_as_nobody_takes_it_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    may_end = asyncio.Event()
+
+    async def listen(_: Sequence[MessageExt]) -> ConsumeStatus:
+        await may_end.wait()
+        return SUCCESS
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await create_topic(cluster, 1, topic=RETRY_TOPIC, perm=Perm.READ)  # takes nothing back
+        await send(cluster, "stuck")
+        config = replace(QUICK, consume_timeout_ms=100)
+        async with member(cluster, listen, config) as consumer:
+            await until(lambda: caplog.text.count("is not sent back") > 1)
+            assert consumer.state.process_queue_table[MQ].msg_tree_map == (0,)
+            may_end.set()
+            await until_consumed(consumer, 1)
+
+    run(tmp_path, scene)
+
+
+def test_what_took_too_long_and_fails_in_the_end_comes_again_once(tmp_path: Path) -> None:
+    may_end = asyncio.Event()
+
+    async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
+        if "stuck" not in keys_of(messages):
+            return SUCCESS
+        await may_end.wait()
+        return LATER
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "stuck", "behind")
+        # With one thread: what is behind comes when all is done about what was stuck.
+        config = replace(QUICK, consume_timeout_ms=100, consume_threads=1)
+        async with member(cluster, listen, config) as consumer:
+            await until_consumed(consumer, 1)
+            may_end.set()
+            await until_consumed(consumer, 2)
+        again = await pulled(cluster, "SCHEDULE_TOPIC_XXXX", queue_id=2)
+        assert keys_of(again).count("stuck") == 1
 
     run(tmp_path, scene)
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from mqspec.core.attributes import TOPIC_ATTRIBUTES, alter, parse_alterations
+from mqspec.core.attributes import (
+    GROUP_ATTRIBUTES,
+    TOPIC_ATTRIBUTES,
+    Attribute,
+    alter,
+    parse_alterations,
+)
 from mqspec.core.response import Refusal
 
 
@@ -43,3 +51,12 @@ def test_alterations(
     before = dict(current or {})
     assert altered(current, text) == result
     assert (current or {}) == before, "what there was is left as it was"
+
+
+@pytest.mark.parametrize("signed", ["message.type", "*message.type"])
+@pytest.mark.parametrize("known", [TOPIC_ATTRIBUTES, GROUP_ATTRIBUTES])
+def test_what_has_no_sign_alters_nothing(known: Mapping[str, Attribute], signed: str) -> None:
+    """Those of a group come as a map: `parse_alterations` has not looked at them."""
+    refused = alter(known, {"message.type": "FIFO"}, {signed: "NORMAL"})
+    assert isinstance(refused, Refusal)
+    assert refused.remark == f"wrong format key: {signed[1:]}"

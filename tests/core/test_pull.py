@@ -71,6 +71,13 @@ def test_a_pull_may_refer_to_the_heartbeat() -> None:
     )
 
 
+def test_a_group_that_may_not_broadcast_may_share() -> None:
+    wanted = build_subscription_data("T", "A", sub_version=5)
+    pull = replace(BY_HEARTBEAT, group="NoBroadcast")
+    sharing = members(wanted, group="NoBroadcast")
+    assert check_pull(STATE, sharing, FILTERS, BrokerConfig(), pull, NOW_MS).result == wanted
+
+
 def test_a_pull_makes_its_group() -> None:
     step = check_pull(
         STATE, GroupState(), FILTERS, BrokerConfig(), replace(PULL, group="new"), NOW_MS

@@ -54,6 +54,7 @@ def scheduled(**properties: object) -> Record:
         ({"TIMER_DELIVER_MS": SECOND_MS + 3000}, 2000),
         ({"TIMER_DELIVER_MS": SECOND_MS + 3001}, 3000),
         ({"TIMER_DELAY_SEC": 3}, 3000),
+        ({"TIMER_DELAY_SEC": CONFIG.timer_max_delay_sec}, MAX_MS),
         ({"TIMER_DELAY_MS": 2500}, 2000),
         ({"TIMER_DELAY_MS": MAX_MS}, MAX_MS),
         ({"TIMER_DELAY_SEC": 3, "TIMER_DELAY_MS": 9000, "TIMER_DELIVER_MS": 1}, 3000),

@@ -30,6 +30,7 @@ from mqspec.core import consume_orderly
 from mqspec.core.group import ConsumeType, MessageModel
 from mqspec.core.offset_commit import (
     FLOW_CONTROL_DELAY_MS,
+    NOT_FOUND,
     ProcessQueue,
     Pulled,
     UpdateConsumerOffset,
@@ -41,6 +42,7 @@ from mqspec.core.offset_commit import (
     pull_commit_offset,
     pull_message,
     reset_offset,
+    update_offset,
 )
 from mqspec.core.pull import PullSysFlag
 from mqspec.core.push_consumer import (
@@ -209,13 +211,18 @@ class PushConsumer(GroupMember):
 
     async def _begin_locked(self, mq: MessageQueue, generation: int) -> bool:
         """Whether the queue is locked. If so, where to begin is asked again: who had the lock
-        before may have reported more progress since."""
+        before may have reported more progress since, and what was told first is not reported
+        over it."""
         queue = held(self.state, mq, generation)
         if queue is None or not queue.locked:
             await sleep_ms(PULL_AGAIN_DELAY_MS[PullStatus.FAILED])
             return False
-        offset = await self.pull_from_where(mq, await self.offset_store.read_offset(mq))
-        await self.carry_out(pull_message(self.state, Pulled(mq, generation, offset, now_ms())))
+        stored = await self.offset_store.read_offset(mq)
+        offset = await self.pull_from_where(mq, stored)
+        step = pull_message(self.state, Pulled(mq, generation, offset, now_ms()))
+        await self.carry_out(step)
+        if step.result and stored != NOT_FOUND:
+            await self.carry_out(update_offset(self.state, mq, stored, increase_only=False))
         return True
 
     async def _pull(self, mq: MessageQueue, generation: int, offset: int) -> PullStatus:
