@@ -251,7 +251,8 @@ def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
     ConsumeQueue and makes it visible.
 
     The result is by queue those that become visible: they follow each other. The others enter
-    no ConsumeQueue, or have their unit already (LOG-003).
+    no ConsumeQueue, or have their unit already (LOG-003). A queue whose next record is ahead of
+    it begins anew there; 5.3.3 appends that record's unit at an offset that is not its own.
     """
     of_queue: dict[TopicQueue, list[Dispatch]] = {}
     for event in events:

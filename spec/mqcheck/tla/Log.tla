@@ -70,8 +70,10 @@ Closing(size) ==
 
 (***************************************************************************)
 (* What dispatching a record makes of its queue's units: one more, unless  *)
-(* the record has its unit already.  Apache checks no more than this: a    *)
-(* record ahead of its queue is appended to it all the same.               *)
+(* the record has its unit already.  No record comes ahead of its queue    *)
+(* but in the defects here.  Then 5.3.3 appends it all the same, as here,  *)
+(* and begins an empty queue at its offset; the core begins the queue anew *)
+(* there in both cases, so that a unit is at its offset (LOG-003).         *)
 (***************************************************************************)
 Dispatched(units, r) ==
     IF r.queueOffset < Len(units) THEN units ELSE Append(units, Unit(r))
