@@ -6,8 +6,11 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from peer import Peer, broker_peer, meet, running
+from refusing import refusing
 
+from mqspec.core.log import PutStatus
 from mqspec.wire.bodies import loads
 from mqspec.wire.codes import RequestCode
 
@@ -67,6 +70,44 @@ def test_a_send_back_keeps_the_message_as_it_was(tmp_path: Path) -> None:
             assert b"KEYS\x01k\x02" in pulled.body
             assert b"RETRY_TOPIC\x01T\x02" in pulled.body
             assert (await peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **back | {"offset": 1})).code
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "status", [PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPPED_FILE_FAILED]
+)
+def test_a_send_back_that_cannot_be_stored_is_refused_and_not_counted(
+    tmp_path: Path, status: PutStatus
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as cluster:
+            (broker,) = cluster.brokers
+            peer = await meet(broker.address)
+            await peer.send("T")
+            back = {"group": "G", "offset": 0, "delayLevel": 0}
+            with refusing(broker.store, status=status) as refused:
+                answer = await peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **back)
+            assert refused == ["SCHEDULE_TOPIC_XXXX"]
+            assert (answer.code, answer.remark) == (1, status)
+            assert not broker.stats.sent_back
+            assert (await peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **back)).code == 0
+            assert broker.stats.sent_back["T", "G"].messages == 1
+            await peer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_message_that_is_sent_back_again_counts_for_its_own_topic(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as cluster:
+            (broker,) = cluster.brokers
+            peer = await meet(broker.address)
+            await peer.send("R", i="RETRY_TOPIC\x01T\x02")
+            back = {"group": "G", "offset": 0, "delayLevel": 0}
+            assert (await peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **back)).code == 0
+            assert list(broker.stats.sent_back) == [("T", "G")]
+            await peer.close()
 
     asyncio.run(scenario())
 

@@ -10,11 +10,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from peer import SMALL, Peer, broker_peer, meet
+from peer import SMALL, Peer, broker_peer, meet, running
+from refusing import refusing
 
-from mqspec.broker import Broker
+from mqspec.broker import Broker, pop_revive
 from mqspec.core.metadata import BrokerConfig
-from mqspec.core.record import Record, decode_properties
+from mqspec.core.offset_commit import OffsetKey
+from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, decode_properties
+from mqspec.core.revive_log import revive_topic
 from mqspec.nameserver import NameServer
 from mqspec.transport import ConnectionLostError
 from mqspec.wire.bodies import decode_messages
@@ -23,6 +26,30 @@ from mqspec.wire.codes import RequestCode
 
 QUICK = BrokerConfig(revive_interval=20)
 DEADLINE_MS = 4_000
+BY_HAND = BrokerConfig(revive_interval=3_600_000, pop_from_retry_probability=100)
+RETRY, REVIVE_LOG = "%RETRY%PG_T", revive_topic(BY_HAND.cluster_name)
+
+
+@asynccontextmanager
+async def revived_by_hand(store: Path) -> AsyncIterator[tuple[Broker, Peer]]:
+    """A broker that looks at its revive log when it is told to, and a connection to it."""
+    async with running(store, broker_config=BY_HAND) as cluster:
+        (broker,) = cluster.brokers
+        peer = await meet(broker.address)
+        yield broker, peer
+        await peer.close()
+
+
+def revive_sees(monkeypatch: pytest.MonkeyPatch, later_ms: int) -> None:
+    """Have the revive service take it to be so much later than it is."""
+    monkeypatch.setattr(pop_revive, "clock_ms", lambda: now_ms() + later_ms)
+
+
+async def polled(peer: Peer, number: int) -> None:
+    """Wait until so many pops are held."""
+    async with asyncio.timeout(DEADLINE_MS / 1000):
+        while await polling_num(peer) != number:
+            await asyncio.sleep(0)
 
 
 @asynccontextmanager
@@ -174,7 +201,7 @@ def test_a_queue_popped_in_order_stays_blocked_over_a_restart(tmp_path: Path) ->
         async with quick_peer(store) as peer:
             assert (await pop(peer, "T", **in_order)).code == 210
             # Held, and woken when the queue is free.
-            held = await pop(peer, "T", **in_order, pollTime=DEADLINE_MS, bornTime=now_ms())
+            held = await pop(peer, "T", **in_order, pollTime=60_000, bornTime=now_ms())
             assert bodies(held) == [b"a"]
             assert held.ext_fields["orderCountInfo"] == "0 qo0%0 1;0 0 1"
 
@@ -251,6 +278,210 @@ def test_a_held_pop_of_a_closed_connection_takes_no_message(tmp_path: Path) -> N
 async def polling_num(peer: Peer) -> int:
     info = await peer.ask(RequestCode.POLLING_INFO, consumerGroup="PG", topic="T", queueId=0)
     return int(info.ext_fields["pollingNum"])
+
+
+def test_a_pop_whose_checkpoint_cannot_be_stored_gives_nothing_and_moves_no_offset(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with revived_by_hand(tmp_path) as (broker, peer):
+            for body in (b"a", b"b"):
+                await peer.send("T", body)
+            with refusing(broker.store, REVIVE_LOG) as refused:
+                nothing = await pop(peer, "T")
+            assert refused == [REVIVE_LOG]
+            assert (nothing.code, nothing.ext_fields["msgOffsetInfo"]) == (210, "")
+            assert broker.offsets.offset_table[OffsetKey("T", "PG", 0)] == 0
+            assert bodies(await pop(peer, "T")) == [b"a", b"b"]
+
+    asyncio.run(scenario())
+
+
+def test_a_change_whose_checkpoint_cannot_be_stored_leaves_the_message_to_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with revived_by_hand(tmp_path) as (broker, peer):
+            await peer.send("T", b"a")
+            first = await pop(peer, "T")
+            with refusing(broker.store, REVIVE_LOG) as refused:
+                changed = await peer.ask(
+                    RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+                    consumerGroup="PG",
+                    topic="T",
+                    queueId=0,
+                    extraInfo=handle(first, 0, 0),
+                    offset=0,
+                    invisibleTime=3_600_000,
+                )
+            assert (changed.code, refused) == (1, [REVIVE_LOG])
+            revive_sees(monkeypatch, 65_000)
+            await pop_revive.revive(broker)
+            assert bodies(await pop(peer, "T")) == [b"a"]
+
+    asyncio.run(scenario())
+
+
+def test_a_message_that_cannot_be_revived_waits_in_a_checkpoint_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with revived_by_hand(tmp_path) as (broker, peer):
+            for body in (b"a", b"b", b"c"):
+                await peer.send("T", body)
+            assert len(bodies(await pop(peer, "T"))) == 3
+            revive_sees(monkeypatch, 65_000)
+            with refusing(broker.store, RETRY, after=1) as refused:
+                await pop_revive.revive(broker)
+            assert refused == [RETRY] * 2
+            assert bodies(await pop(peer, "T", invisibleTime=3_600_000)) == [b"a"]
+            await pop_revive.revive(broker)
+            assert bodies(await pop(peer, "T")) == []  # 10 s later
+            revive_sees(monkeypatch, 75_000)
+            await pop_revive.revive(broker)
+            again = records(await pop(peer, "T"))
+            assert [(each.body, each.reconsume_times) for each in again] == [(b"b", 1), (b"c", 1)]
+
+    asyncio.run(scenario())
+
+
+def test_where_nothing_can_be_stored_all_is_revived_at_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with revived_by_hand(tmp_path) as (broker, peer):
+            for body in (b"a", b"b"):
+                await peer.send("T", body)
+            assert len(bodies(await pop(peer, "T"))) == 2
+            revive_sees(monkeypatch, 65_000)
+            with refusing(broker.store) as refused:
+                await pop_revive.revive(broker)
+            assert refused == [RETRY, REVIVE_LOG]
+            await pop_revive.revive(broker)
+            assert bodies(await pop(peer, "T")) == [b"a", b"b"]
+
+    asyncio.run(scenario())
+
+
+def test_a_message_without_room_for_its_first_pop_is_revived_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with revived_by_hand(tmp_path) as (broker, peer):
+            await peer.send("T", i="p\x01p\x02")
+            (short,) = records(await pop(peer, "T"))
+            properties = f"p\x01{'p' * (1 + PROPERTIES_BYTES_MAX - len(short.properties))}\x02"
+            await peer.send("T", b"full", i=properties)
+            assert bodies(await pop(peer, "T")) == [b"full"]
+            revive_sees(monkeypatch, 65_000)
+            await pop_revive.revive(broker)
+            assert broker.store.max_offset(RETRY, 0) == 2
+
+    asyncio.run(scenario())
+
+
+def test_for_a_group_that_is_no_more_nothing_is_revived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with revived_by_hand(tmp_path) as (broker, peer):
+            await peer.send("T", b"a")
+            assert bodies(await pop(peer, "T")) == [b"a"]
+            gone = await peer.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="PG")
+            assert gone.code == 0
+            revive_sees(monkeypatch, 65_000)
+            await pop_revive.revive(broker)
+            assert not broker.pop.check_points
+            assert RETRY not in broker.metadata.topic_config_table
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 0), (3, 3)])
+def test_a_group_begins_a_new_retry_topic_at_0_unless_it_has_an_offset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int | None, after: int
+) -> None:
+    key = OffsetKey(RETRY, "PG", 0)
+
+    async def scenario() -> None:
+        async with revived_by_hand(tmp_path) as (broker, peer):
+            await peer.send("T", b"a")
+            assert bodies(await pop(peer, "T")) == [b"a"]
+            if before is not None:
+                broker.offsets.offset_table[key] = before
+            revive_sees(monkeypatch, 65_000)
+            await pop_revive.revive(broker)
+            assert broker.store.max_offset(RETRY, 0) == 1
+            assert broker.offsets.offset_table[key] == after
+
+    asyncio.run(scenario())
+
+
+def test_an_acknowledgement_that_comes_while_the_revive_log_is_read_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the message's time is up meanwhile: it is not, by the time of the beginning."""
+
+    async def scenario() -> None:
+        async with revived_by_hand(tmp_path) as (broker, peer):
+            pops = []
+            for body in (b"a", b"b"):
+                await peer.send("T", body)
+                pops.append(await pop(peer, "T"))
+            assert [each.ext_fields["reviveQid"] for each in pops] == ["0", "1"]
+            reviving = pop_revive.revive(broker)
+            for _ in range(2):
+                reviving.send(None)  # one queue is read after the other
+            assert broker.pop.scan_offset[1] == 1
+            assert (await ack(peer, "T", handle(pops[0], 0, 0), 0)).code == 0
+            revive_sees(monkeypatch, 65_000)
+            await asyncio.create_task(reviving)
+            assert bodies(await pop(peer, "T")) == []
+            await pop_revive.revive(broker)
+            assert bodies(await pop(peer, "T")) == [b"b"]
+
+    asyncio.run(scenario())
+
+
+def test_a_held_pop_that_was_answered_takes_nothing_when_its_time_is_up(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T", e=1)
+            held = asyncio.create_task(pop(peer, "T", pollTime=250))
+            await polled(peer, 1)
+            await peer.send("T", b"a")
+            assert bodies(await held) == [b"a"]
+            await peer.send("T", b"b")
+            # Its time is up before that of one that is held now.
+            later = await pop(peer, "T", consumerGroup="Other", queueId=2, pollTime=300)
+            assert later.code == 210
+            assert bodies(await pop(peer, "T")) == [b"b"]
+
+    asyncio.run(scenario())
+
+
+def test_what_a_woken_pop_leaves_wakes_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message wakes one, though there may be more to give: what was revived woke nobody."""
+
+    async def scenario() -> None:
+        async with revived_by_hand(tmp_path) as (broker, peer):
+            await peer.send("T", b"again")
+            assert bodies(await pop(peer, "T")) == [b"again"]
+            held = [
+                asyncio.create_task(pop(peer, "T", maxMsgNums=1, pollTime=60_000)) for _ in range(2)
+            ]
+            await polled(peer, 2)
+            revive_sees(monkeypatch, 65_000)
+            await pop_revive.revive(broker)
+            assert await polling_num(peer) == 2  # POP-017
+            await peer.send("T", b"new")
+            first, second = await asyncio.gather(*held)
+            assert bodies(first) + bodies(second) == [b"again", b"new"]
+            assert first.ext_fields["restNum"] == "1"
+
+    asyncio.run(scenario())
 
 
 def test_a_pop_by_sql92_gives_what_the_condition_wants(tmp_path: Path) -> None:

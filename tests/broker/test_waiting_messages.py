@@ -11,12 +11,18 @@ from pathlib import Path
 
 import pytest
 from peer import SMALL, Peer, meet, running
+from refusing import refusing
 
 from mqspec.broker import transactions
+from mqspec.broker.delay import deliver_delayed
 from mqspec.cluster import Cluster
 from mqspec.core import transaction
+from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import PutStatus
 from mqspec.core.metadata import BrokerConfig, Perm
+from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, decode_record
+from mqspec.core.timer import TIMER_TOPIC
+from mqspec.core.transaction import CHECK_MAX_TIME_TOPIC, OP_TOPIC
 from mqspec.service import clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.store.timer_check import TimerCheck, write_timer_check
@@ -29,6 +35,7 @@ DEADLINE_S = 10
 COMMIT, ROLLBACK = 8, 12
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01k\x02"
 CHECKS = BrokerConfig(transaction_check_interval=20, transaction_time_out=0)
+BY_HAND = BrokerConfig(transaction_time_out=0, transaction_op_batch_interval=60_000)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -159,11 +166,12 @@ def test_a_crash_repeats_what_was_delivered_since_offsets_were_written(tmp_path:
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("taken", "delivered"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize(("taken", "delivered"), [(0, 1), (1, 0), (9, 0)])
 def test_a_timer_message_that_no_wheel_had_is_delivered(
     tmp_path: Path, taken: int, delivered: int
 ) -> None:
-    """Its second is long over, as progress has it: what counts is whether it was taken in."""
+    """Its second is long over, as progress has it: what counts is whether it was taken in. Others
+    are delivered also where more was taken in than the store has left."""
     store = tmp_path / "store"
 
     async def scenario() -> None:
@@ -223,6 +231,54 @@ def test_where_a_put_fails_the_rest_of_a_second_is_delivered_later(
             assert next(puts) == count + 2
             await all_due_is_delivered(cluster)
             assert stored(cluster, "T") == count
+
+    asyncio.run(scenario())
+
+
+def test_where_a_put_fails_delayed_messages_are_delivered_later_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path) as cluster:
+            broker = cluster.brokers[0]
+            peer = await meet(broker.address)
+            sent = [b"a", b"b", b"c"]
+            for body in sent:
+                await peer.send("T", body, i="DELAY\x011\x02")
+            with refusing(broker.store, "T", after=1) as refused:
+                monkeypatch.setattr("mqspec.broker.delay.clock_ms", lambda: clock_ms() + 1500)
+                await deliver_delayed(broker)
+                assert refused
+                assert stored(cluster, "T") == broker.delay.offset_table[1] == 1
+            await deliver_delayed(broker)
+            messages = decode_messages((await peer.pull("T")).body)
+            assert [message.body for message in messages] == sent
+
+    asyncio.run(scenario())
+
+
+async def filled(cluster: Cluster, peer: Peer, topic: str, properties: str) -> str:
+    """Properties with which the message that is stored in a topic for them is just not too
+    long."""
+    await peer.send("T", i=f"{properties}p\x01p\x02", g=clock_ms())
+    (data,) = cluster.brokers[0].store.get(topic, 0, 0, 1).records
+    message = decode_record(data)
+    assert isinstance(message, Record)
+    room = PROPERTIES_BYTES_MAX - len(message.properties)
+    return f"{properties}p\x01{'p' * (1 + room)}\x02"
+
+
+def test_a_timer_message_without_room_for_stamps_is_delivered_as_it_is(tmp_path: Path) -> None:
+    """Or no other would be any more."""
+
+    async def scenario() -> None:
+        async with running(tmp_path) as cluster:
+            peer = await meet(cluster.brokers[0].address)
+            full = await filled(cluster, peer, TIMER_TOPIC, "TIMER_DELAY_MS\x01300\x02")
+            assert (await peer.send("T", i=full)).code == ResponseCode.SUCCESS
+            assert (await peer.send("T", i=full.replace("300", "3000"))).code != 0
+            await all_due_is_delivered(cluster)
+            assert stored(cluster, "T") == 2
 
     asyncio.run(scenario())
 
@@ -359,6 +415,106 @@ def test_a_half_is_parked_after_the_last_check(tmp_path: Path) -> None:
             assert table[parked].perm == Perm.READ | Perm.WRITE
             assert peer.received.qsize() == 3
             assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 4
+
+    asyncio.run(scenario())
+
+
+def test_a_commit_that_cannot_be_stored_is_refused_and_may_be_tried_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, broker_config=BY_HAND) as cluster:
+            broker = cluster.brokers[0]
+            peer = await producer(cluster)
+            half = await send_half(peer, "T")
+            with refusing(broker.store, "T"):
+                refused = await end(peer, half, COMMIT)
+            assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+            assert not broker.transactions.op_batch  # it has no end
+            assert (await end(peer, half, COMMIT)).code == ResponseCode.SUCCESS
+            assert stored(cluster, "T") == 1
+            assert broker.transactions.op_batch == (0,)
+
+    asyncio.run(scenario())
+
+
+def test_ends_whose_op_message_cannot_be_stored_are_in_a_later_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path, broker_config=BY_HAND) as cluster:
+            broker = cluster.brokers[0]
+            peer = await producer(cluster)
+            for _ in range(2):
+                half = await send_half(peer, "T")
+                await end(peer, half, ROLLBACK)
+                with refusing(broker.store, OP_TOPIC) as refused:
+                    transactions.write_ops(broker)
+                assert refused == [OP_TOPIC]
+            transactions.write_ops(broker)
+            transactions.write_ops(broker)
+            (message,) = decode_messages((await peer.pull(OP_TOPIC)).body)
+            assert message.body == b"0,1,"
+
+    asyncio.run(scenario())
+
+
+def test_where_the_copy_of_a_half_cannot_be_stored_it_is_checked_back_later(
+    tmp_path: Path,
+) -> None:
+    """And no producer is asked about a copy that is not there."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, broker_config=BY_HAND) as cluster:
+            broker = cluster.brokers[0]
+            peer = await producer(cluster)
+            halves = [await send_half(peer, "T", b"%d" % n) for n in range(4)]
+            for ended in (0, 3):
+                await end(peer, halves[ended], ROLLBACK)
+                transactions.write_ops(broker)
+            with refusing(broker.store, HALF_TOPIC, after=1) as refused:
+                await transactions.check(broker)
+            assert refused == [HALF_TOPIC]
+            assert (broker.transactions.half_offset, broker.transactions.op_offset) == (2, 1)
+            (first,) = decode_messages((await asked(peer)).body)
+            await transactions.check(broker)
+            asked_about = [decode_messages((await asked(peer)).body)[0] for _ in range(2)]
+            assert [half.body for half in (first, *asked_about)] == [b"1", b"2", b"1"]
+            assert peer.received.empty()
+            assert (broker.transactions.half_offset, broker.transactions.op_offset) == (5, 2)
+
+    asyncio.run(scenario())
+
+
+def test_where_a_half_cannot_be_parked_it_is_parked_later(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        config = replace(BY_HAND, transaction_check_max=0)
+        async with running(tmp_path, broker_config=config) as cluster:
+            broker = cluster.brokers[0]
+            peer = await producer(cluster)
+            for _ in range(3):
+                await send_half(peer, "T")
+            with refusing(broker.store, CHECK_MAX_TIME_TOPIC, after=1):
+                await transactions.check(broker)
+            assert stored(cluster, CHECK_MAX_TIME_TOPIC) == broker.transactions.half_offset == 1
+            await transactions.check(broker)
+            assert stored(cluster, CHECK_MAX_TIME_TOPIC) == broker.transactions.half_offset == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_half_without_room_for_its_count_is_parked(tmp_path: Path) -> None:
+    """Or none behind it would be checked any more."""
+
+    async def scenario() -> None:
+        async with running(tmp_path, broker_config=BY_HAND) as cluster:
+            broker = cluster.brokers[0]
+            peer = await producer(cluster)
+            full = await filled(cluster, peer, HALF_TOPIC, HALF)
+            await send_half(peer, "T", b"full", i=full)
+            await send_half(peer, "T", b"behind it")
+            await transactions.check(broker)
+            assert broker.transactions.half_offset == 3
+            asked_about = [decode_messages((await asked(peer)).body)[0] for _ in range(2)]
+            assert [half.body for half in asked_about] == [b"x", b"behind it"]
+            (parked,) = decode_messages((await peer.pull(CHECK_MAX_TIME_TOPIC)).body)
+            assert parked.body == b"full"
 
     asyncio.run(scenario())
 

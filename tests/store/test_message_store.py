@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,6 +36,7 @@ from mqspec.core.record import (
     tags_code,
 )
 from mqspec.store import GetMessageStatus, MessageStore, PutStatus, StoreConfig, commit_log
+from mqspec.store.checkpoint import read_checkpoint
 from mqspec.store.consume_queue import ConsumeQueue
 from mqspec.store.files import DISK
 from mqspec.store.index_file import IndexService
@@ -402,6 +404,63 @@ def test_a_flush_in_the_middle_of_a_write_leaves_its_queue_to_be_flushed(
     queue.close()
 
 
+def test_the_checkpoint_waits_for_units_whose_flush_failed(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says which units are on disk: what fails once is flushed again before it is written."""
+    done: list[str] = []
+    sync, write = DISK.sync, DISK.write
+
+    def synced(path: Path, mapped: mmap.mmap, begin: int, size: int) -> None:
+        sync(path, mapped, begin, size)
+        done.append(path.relative_to(store.root).parts[0])
+
+    def written(path: Path, data: bytes) -> None:
+        write(path, data)
+        done.append(path.name)
+
+    def failing(path: Path, *_: object) -> None:
+        if "consumequeue" in path.parts:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(DISK, "write", written)
+    for key in ("a", "b"):
+        put = store.put(message(key))
+        for _ in range(2):
+            with monkeypatch.context() as patch:
+                patch.setattr(DISK, "sync", failing)
+                with pytest.raises(OSError, match="Input/output error"):
+                    store.flush()
+        assert done == []
+        with monkeypatch.context() as patch:
+            patch.setattr(DISK, "sync", synced)
+            store.flush()
+        assert done == ["consumequeue", "checkpoint"]
+        stamp = read_checkpoint(store.root / "checkpoint").logics_msg_timestamp
+        assert stamp == put.store_timestamp
+        done.clear()
+
+
+def test_a_flush_after_one_that_failed_begins_where_that_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = ConsumeQueue(tmp_path, 20)
+    flushed: list[tuple[int, int]] = []
+    queue.put(0, [(0, 100, 0)])
+    queue.flush()
+    queue.put(1, [(100, 100, 0)])
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFileQueue, "flush", _full_disk)
+        with pytest.raises(OSError, match="No space"):
+            queue.flush()
+    assert queue.is_dirty
+    queue.put(2, [(200, 100, 0)])
+    monkeypatch.setattr(MappedFileQueue, "flush", lambda _, *span: flushed.append(span))
+    queue.flush()
+    assert flushed == [(20, 60)]
+    queue.close()
+
+
 def test_what_is_in_the_transient_store_pool_is_lost_by_a_kill(tmp_path: Path) -> None:
     config = replace(SMALL, transient_store_pool_enable=True)
     store = new_store(tmp_path / "a", config)
@@ -429,6 +488,26 @@ def test_what_is_in_the_transient_store_pool_is_lost_by_a_kill(tmp_path: Path) -
 
 def _full_disk(*_: object) -> None:
     raise OSError(28, "No space left on device")
+
+
+def test_store_timestamps_never_go_back_when_the_clock_does(tmp_path: Path) -> None:
+    clock = Clock()
+    store = new_store(tmp_path, clock=clock)
+    store.open()
+    times = [store.put(message("a")).store_timestamp]
+    clock.now -= 1000
+    times.append(store.put(message("b")).store_timestamp)
+    store.close()
+    clock.now -= 1000
+    store = new_store(tmp_path, clock=clock)
+    store.open()
+    times.append(store.put(message("c")).store_timestamp)
+    clock.now += 10_000
+    times.append(store.put(message("d")).store_timestamp)
+    assert times == [times[0]] * 3 + [clock.now]
+    assert [record.store_timestamp for record in contents(tmp_path).log] == times
+    assert store.offset_by_time("T", 0, times[0], Boundary.UPPER) == 2
+    store.close()
 
 
 def test_offsets_by_time(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from mqspec.core.log import PutStatus
+from mqspec.core.record import decode_properties
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.retry import SendBack, check_send_back, consumer_send_msg_back
 from mqspec.service import Served, clock_ms, refused
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def send_back(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
-    """36. A message that is stored but not as safely as asked counts as failed (RETRY-007)."""
+    """36. A message that is stored but not as safely as asked counts as failed (RETRY-014)."""
     event = SendBack(
         text(request, "group"),
         long(request, "offset"),
@@ -42,13 +43,14 @@ def send_back(broker: Broker, connection: Connection, request: RemotingCommand) 
     if isinstance(copy, Refusal):
         return refused(request, copy)
     copy = structs.replace(copy, store_host=broker.store_host)
-    assert message is not None  # or there would be no copy
-    broker.stats.sent_back[message.topic, event.group].add(1, len(copy.body))
+    origin = decode_properties(copy.properties)["RETRY_TOPIC"]
+    body_bytes = len(copy.body)
 
     def answer(status: PutStatus) -> RemotingCommand:
-        if status is PutStatus.PUT_OK:
-            return request.response()
-        return request.response(ResponseCode.SYSTEM_ERROR, status)
+        if status is not PutStatus.PUT_OK:
+            return request.response(ResponseCode.SYSTEM_ERROR, status)
+        broker.stats.sent_back[origin, event.group].add(1, body_bytes)
+        return request.response()
 
     served = broker.when_stored(broker.put_message(copy), answer, copy.properties)
     return broker.once_registered(checked.changes + step.changes, connection, request, served)

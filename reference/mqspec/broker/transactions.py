@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
-from mqspec.core.log import GetMessageStatus, Span
+from mqspec.core.log import GetMessageStatus, PutStatus, Span
 from mqspec.core.metadata import create_topic_in_send_message_back
 from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.publish import PUT_CODES, PUT_REFUSALS
@@ -120,26 +121,30 @@ async def check(broker: Broker) -> None:
             clock_ms(),
         )
         step = transaction.check(state, broker.config, event)
-        for send in step.sends:
-            if isinstance(send, Park):
-                _park(broker, send.message)
-            elif isinstance(send, PutBack):
-                _put_back(broker, send)
+        failed = next((send for send in step.sends if not _is_put(broker, send)), None)
+        if failed:  # the round ends before its half, which is looked at again the next time
+            before = event.half_queue._replace(max=failed.message.queue_offset)
+            step = transaction.check(state, broker.config, replace(event, half_queue=before))
         broker.carry_transactions(step)
         broker.carry_offsets(commit_offset(broker.offsets, _HALF_QUEUE, state.half_offset))
         broker.carry_offsets(commit_offset(broker.offsets, _OP_QUEUE, state.op_offset))
         ops.forget(state.op_offset)
-        if not step.result:
+        if failed or not step.result:
             return
         await asyncio.sleep(0)
 
 
-def _park(broker: Broker, half: Record) -> None:
+def _is_put(broker: Broker, send: Park | PutBack) -> bool:
+    """Whether a half that is checked is stored where it goes."""
+    return _put_back(broker, send) if isinstance(send, PutBack) else _park(broker, send.message)
+
+
+def _park(broker: Broker, half: Record) -> bool:
     """The topic of those that are given up is made for the first of them."""
     broker.carry_metadata(
         create_topic_in_send_message_back(broker.metadata, half.topic, 1, clock_ms())
     )
-    broker.store.put(half)
+    return broker.store.put(half).status in PUT_CODES
 
 
 async def _read_ops(broker: Broker, ops: OpMessages) -> bool:
@@ -169,10 +174,18 @@ def _half(broker: Broker, offset: int) -> Record | None:
     return None
 
 
-def _put_back(broker: Broker, send: PutBack) -> None:
+def _put_back(broker: Broker, send: PutBack) -> bool:
     put = broker.put(send.message)
-    if put.status in PUT_CODES and send.is_checked:
+    if put.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
+        # It has no room for the count of its checks, and never will: it is given up.
+        half = _half(broker, send.message.queue_offset)
+        topic = transaction.CHECK_MAX_TIME_TOPIC
+        return half is None or _park(broker, msgspec.structs.replace(half, topic=topic, queue_id=0))
+    if put.status not in PUT_CODES:
+        return False
+    if send.is_checked:
         _ask_producer(broker, send, put)
+    return True
 
 
 def _ask_producer(broker: Broker, send: PutBack, put: PutResult) -> None:
