@@ -41,6 +41,24 @@ CountsImmune ==
         /\ WF_transactionVars(Check)
 
 (***************************************************************************)
+(* The copy of a half that is checked, or parked, is not stored, and the   *)
+(* round goes on behind it.                                                *)
+(***************************************************************************)
+PassUnstored ==
+    /\ halfOffset < Len(halfQueue)
+    /\ halfOffset \notin Ended
+    /\ failures < MaxFailures
+    /\ failures' = failures + 1
+    /\ halfOffset' = halfOffset + 1
+    /\ opOffset' = DoneBefore(halfOffset + 1)
+    /\ UNCHANGED <<halfQueue, opQueue, opBatch, disk, topic, parked, asked, outcome, sentEnds,
+                   accepted, crashes>>
+
+PassesUnstored ==
+    TransactionInit /\ [][TransactionNext \/ PassUnstored]_transactionVars
+        /\ WF_transactionVars(Check)
+
+(***************************************************************************)
 (* A round ends in an exception at one half, and its offsets are not       *)
 (* moved: the next round comes to the same half.                           *)
 (***************************************************************************)
