@@ -31,7 +31,7 @@ class Status(StrEnum):
     FAILED = "failed"
     DEVIATES = "deviates"  # failed, as a listed deviation of the target says
     NOT_CLAIMED = "not claimed"  # needs a capability that the target does not claim
-    BLOCKED = "blocked"  # its prerequisite did not pass
+    BLOCKED = "blocked"  # its prerequisite did not pass, or the target went away under it
     NOT_RUN = "not run"
 
 

@@ -7,13 +7,16 @@ from typing import Final
 from mqconform import requests
 from mqconform.connection import ClosedError, Connection, SilentError, eventually
 from mqconform.requests import Request
-from mqconform.target import Address
+from mqconform.target import Address, parse_address
 from mqconform.transcript import Transcript
 from mqrules import UserError
 
 READY_S: Final = 180.0  # for a broker to serve after its start: a JVM on a busy machine
 _ANSWER_S: Final = 4.0  # for a nameserver to answer at all
 _CLUSTER_INFO: Final = Request(requests.GET_BROKER_CLUSTER_INFO)
+_UNKNOWN_CODE: Final = 3  # what a server answers to a request that is not for it
+_SHOWN_BYTES: Final = 200
+_REMEDY: Final = "give a nameserver's address"
 
 
 class Cluster:
@@ -29,14 +32,16 @@ class Cluster:
             found = self._registered()
         except SilentError:
             what = "does not answer as a nameserver"
-            raise UserError(str(self.nameserver), what, "give a nameserver's address") from None
-        except (OSError, AssertionError, ValueError) as error:
+            raise UserError(str(self.nameserver), what, _REMEDY) from None
+        except (OSError, AssertionError) as error:
             what = f"no nameserver there: {error}"
-            raise UserError(str(self.nameserver), what, "give a nameserver's address") from None
+            raise UserError(str(self.nameserver), what, _REMEDY) from None
         self.brokers = {name: address for name, address in found.items() if listens(address)}
         if not self.brokers:
             what = "no broker is registered there that can be reached"
-            raise UserError(str(self.nameserver), what, "start a broker that names it")
+            tried = ", ".join(f"{name} at {address}" for name, address in found.items())
+            tried = tried and f"; tried: {tried}"
+            raise UserError(str(self.nameserver), what + tried, "start a broker that names it")
 
     def wait(self, count: int = 0) -> None:
         """Wait until at least `count` brokers, and all that were there before, serve.
@@ -46,6 +51,14 @@ class Cluster:
         names = set(self.brokers)
         if not eventually(lambda: self._serves(names, count), READY_S):
             raise UserError(str(self.nameserver), f"no broker serves after {READY_S:.0f} s")
+
+    def lost(self) -> tuple[str, str] | None:
+        """A server that was there and does not serve any more, if any, and how that shows."""
+        servers = {"nameserver": self.nameserver} | self.brokers
+        for name, address in servers.items():
+            if how := _lost(address):
+                return f"{name} at {address}", how
+        return None
 
     def _serves(self, names: set[str], count: int) -> bool:
         try:
@@ -58,10 +71,22 @@ class Cluster:
             return False
 
     def _registered(self) -> dict[str, Address]:
+        """Raises OSError, SilentError or ClosedError without an answer, UserError where it is
+        not a nameserver's."""
         with Connection(self.nameserver, Transcript(), _ANSWER_S) as connection:
-            table = connection.call(_CLUSTER_INFO).json()["brokerAddrTable"]
-        masters = {name: data["brokerAddrs"].get("0") for name, data in table.items()}
-        return {name: _address(masters[name]) for name in sorted(masters) if masters[name]}
+            answer = connection.call(_CLUSTER_INFO)
+        if answer.code != 0:
+            what = f"answers code {answer.code} {answer.remark!r}, and no list of brokers"
+            hint = ", as a broker does" if answer.code == _UNKNOWN_CODE else ""
+            raise UserError(str(self.nameserver), what + hint, _REMEDY)
+        try:
+            table = answer.json()["brokerAddrTable"]
+            masters = {name: data["brokerAddrs"].get("0") for name, data in table.items()}
+            return {name: parse_address(masters[name]) for name in sorted(masters) if masters[name]}
+        # Whatever shape it has: the lookups above say no in as many ways.
+        except (ValueError, LookupError, TypeError, AttributeError, UserError):
+            what = f"answers what is no list of brokers: {answer.body[:_SHOWN_BYTES]!r}"
+            raise UserError(str(self.nameserver), what, _REMEDY) from None
 
 
 def _stores(address: Address) -> bool:
@@ -79,6 +104,15 @@ def listens(address: Address) -> bool:
     return True
 
 
-def _address(text: str) -> Address:
-    host, _, port = text.rpartition(":")
-    return Address(host, int(port))
+def _lost(address: Address) -> str:
+    """How a server shows that it does not serve any more; nothing where it answers anything."""
+    try:
+        with Connection(address, Transcript()) as connection:
+            connection.call(_CLUSTER_INFO)
+    except SilentError:
+        return "answers nothing any more"
+    except (OSError, ClosedError) as error:
+        return f"serves no connection any more: {error}"
+    except AssertionError:
+        pass  # no frame, but an answer
+    return ""

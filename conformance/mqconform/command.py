@@ -2,13 +2,14 @@
 
 TARGET is the address of any nameserver (host:port), `apache:5.3.3` (started and stopped for
 the run) or `reference` (the same for `mqspec serve`). The exit code is 1 when a case of a
-MUST rule fails or a listed deviation no longer shows.
+MUST rule fails or a listed deviation no longer shows, 2 when not all could be run.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 import tempfile
 import time
@@ -18,12 +19,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mqconform import apache, report
 from mqconform.case import Result, Status
 from mqconform.cluster import Cluster
 from mqconform.plugin import Selection, Suite
+from mqconform.progress import progress
 from mqconform.reference import Reference
 from mqconform.target import Target, parse_address, read_target
 from mqconform.transcript import SHOWN
@@ -46,7 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--target", dest="target_file", type=Path, metavar="FILE",
         help="a target file (TOML): how to stop, kill, start it; its store")  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="list the cases and end")
+    parser.add_argument("--list", action="store_true",
+        help="list the cases and end; a TARGET that is given must answer")  # fmt: skip
     parser.add_argument("--rule", action="append", default=[], metavar="ID",
         help="only cases for this rule; may be repeated")  # fmt: skip
     parser.add_argument("-k", dest="keyword", default="", metavar="EXPRESSION",
@@ -69,15 +71,16 @@ def run(args: argparse.Namespace) -> int:
     if not cases:
         raise UserError("cases", "none is selected", "see: mqspec conform --list")
     if args.list:
+        _look(args)
         report.list_cases(console, cases)
         return 0
     directory = args.history or Path(".mqspec") / "history"
-    if directory.is_file():
-        raise UserError(str(directory), "a file stands where histories go", "choose --history")
+    _make_outputs(directory, args.evidence, args.junit)
     began = time.monotonic()
     with _target(args) as target:
-        suite = _run_suite(target, args, console)
-    results = list(suite.results.values())
+        suite = _run_suite(target, args, console, len(cases))
+        # Before the target ends: after an interrupt some cases still run, and would fail.
+        results = list(suite.results.values())
     ran = [result for result in results if result.status is not Status.NOT_RUN]
     report.show_table(console, str(target), ran)
     report.show_failures(console, ran, args.frames)
@@ -86,11 +89,35 @@ def run(args: argparse.Namespace) -> int:
         records = [record for r in results for record in r.evidence(str(target))]
         write_evidence(args.evidence, records)
     report.show_summary(console, results, suite.stale, time.monotonic() - began)
+    if suite.trouble:
+        raise suite.trouble
     return int(report.is_failure(results, suite.stale))
 
 
+def _make_outputs(directory: Path, *files: Path | None) -> None:
+    """Make what the run will write to: not to learn at its end that it cannot be written.
+
+    Raises UserError, or an OSError that names the file.
+    """
+    if directory.is_file():
+        raise UserError(str(directory), "a file stands where histories go", "choose --history")
+    directory.mkdir(parents=True, exist_ok=True)
+    if not os.access(directory, os.W_OK):
+        raise UserError(str(directory), "cannot be written to", "choose --history")
+    for file in filter(None, files):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.open("a").close()
+
+
 def _is_ours(args: argparse.Namespace) -> bool:
-    return args.target == "reference" or (args.target or "").startswith("apache")
+    return args.target in ("reference", f"apache:{apache.VERSION}")
+
+
+def _look(args: argparse.Namespace) -> None:
+    """Whether the target, if one is given, can be tested; ours can. Raises UserError."""
+    if (args.target or args.target_file) and not _is_ours(args):
+        with _target(args) as target:
+            Cluster(target.nameserver).find()
 
 
 @contextlib.contextmanager
@@ -113,17 +140,9 @@ def _target(args: argparse.Namespace) -> Iterator[Target]:
             yield Target("address", args.target, parse_address(args.target))
 
 
-def _run_suite(target: Target, args: argparse.Namespace, console: Console) -> Suite:
+def _run_suite(target: Target, args: argparse.Namespace, console: Console, chosen: int) -> Suite:
     words = ["--junitxml", str(args.junit.absolute())] if args.junit else []
-    columns = (
-        BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(f"waiting for {target}", total=None)
-
-        def advance(result: Result) -> None:
-            progress.update(task, advance=1, description=result.name, total=len(suite.results))
-
+    with progress(str(target), chosen, console) as done:
         cluster = Cluster(target.nameserver)
         cluster.wait(_BROKERS) if _is_ours(args) else cluster.find()
         suite = Suite(
@@ -132,7 +151,7 @@ def _run_suite(target: Target, args: argparse.Namespace, console: Console) -> Su
             _deviations(target),
             rules=args.rule,
             frames_shown=_ALL_FRAMES if args.frames else SHOWN,
-            on_done=advance,
+            on_done=done,
         )
         run_pytest([*words, "-k", args.keyword], suite)
     return suite
@@ -142,6 +161,8 @@ def _collected(args: argparse.Namespace) -> list[Result]:
     """The cases that would be run."""
     selection = Selection(args.rule)
     run_pytest(["--collect-only", "-k", args.keyword], selection)
+    if selection.trouble:
+        raise selection.trouble
     return selection.chosen
 
 
@@ -149,11 +170,12 @@ def run_pytest(words: list[str], plugin: object) -> None:
     """Run pytest on the cases with a Selection or Suite, whose results stand for its report."""
     here = Path(__file__).parent
     where = ["-c", str(here / "pytest.ini"), "--rootdir", str(here), str(here / "cases")]
-    code = pytest.main(["-p", "no:terminal", *where, *words], plugins=[plugin])
-    if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):
+    # -s: what pytest captures is lost, and so would be what tells how far the run is.
+    code = pytest.main(["-s", "-p", "no:terminal", *where, *words], plugins=[plugin])
+    if code is pytest.ExitCode.USAGE_ERROR:
         raise UserError("-k", "not an expression that pytest understands")
-    if code is pytest.ExitCode.INTERRUPTED:  # also by a module of cases that cannot be imported
-        raise UserError("cases", "interrupted: not all were run")
+    if code is pytest.ExitCode.INTERNAL_ERROR:
+        raise UserError("pytest", "broke down, as it says above")
 
 
 def _deviations(target: Target) -> list[Deviation]:

@@ -8,10 +8,12 @@ item waits for the end of its case.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from mqconform.cluster import Cluster
 from mqconform.history import RecordedLifecycle, Recorder
 from mqconform.scene import Scene
 from mqconform.stage import Stage
-from mqconform.target import Target, parse_address, read_target
+from mqconform.target import CommandError, Target, parse_address, read_target
 from mqconform.transcript import SHOWN
 from mqrules import Deviation, UserError
 
@@ -52,12 +54,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 class Selection:
     """Which cases there are and which are chosen: `results` has all of them, not run; `chosen`
-    has those that are to run."""
+    has those that are to run, `trouble` why not all that was asked for is done."""
 
     def __init__(self, rules: Collection[str] = ()) -> None:
         self.results: dict[str, Result] = {}
         self.chosen: list[Result] = []
+        self.trouble: UserError | None = None
         self._rules = rules
+
+    def stop(self, trouble: UserError) -> None:
+        """End the run before its end."""
+        self.trouble = trouble
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(
@@ -81,6 +88,15 @@ class Selection:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.chosen = [self.results[item.name] for item in session.items]
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            why = report.longreprtext.strip().rpartition("\n")[2].removeprefix("E ")
+            self.stop(UserError(report.nodeid, f"cannot be imported: {why}"))
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        if excinfo.type is KeyboardInterrupt:  # not pytest's own, for what cannot be imported
+            self.stop(UserError("interrupt", "not all cases were run"))
 
 
 class Suite(Selection):
@@ -109,6 +125,11 @@ class Suite(Selection):
         self._scenes: dict[str, Scene] = {}
         self._errors: dict[str, BaseException] = {}
         self._ends: dict[str, Future[None]] = {}
+        self._looking = threading.Lock()  # for whether the target still serves
+
+    def stop(self, trouble: UserError) -> None:
+        super().stop(trouble)
+        self._stage.stop(trouble)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -130,11 +151,18 @@ class Suite(Selection):
 
     # Hooks of pytest
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Start all cases; pytest's own loop, which runs next, waits for each."""
-        if session.config.option.collectonly:
-            return
+        if not session.config.option.collectonly:
+            self._start(session)
+        ended = yield
+        if self.trouble:
+            session.shouldfail = str(self.trouble)
+            raise session.Failed(session.shouldfail)
+        return ended
+
+    def _start(self, session: pytest.Session) -> None:
         items = {item.name: item for item in session.items if isinstance(item, pytest.Function)}
         bodies = {
             name: partial(self._play, item, f"{self.recorder.run}-{n}")
@@ -154,6 +182,9 @@ class Suite(Selection):
         """Wait for the end of the case, and tell pytest what became of it."""
         self._ends[pyfuncitem.name].result()
         result = self.results[pyfuncitem.name]
+        if result.status is Status.NOT_RUN and not self.trouble:
+            result = replace(result, status=Status.FAILED, why="has no result")
+            self.results[pyfuncitem.name] = result
         pyfuncitem.user_properties.append(("rules", " ".join(result.case.rules)))
         match result.status:
             case Status.FAILED:
@@ -161,7 +192,7 @@ class Suite(Selection):
                 raise self._errors.get(pyfuncitem.name) or AssertionError(result.why)
             case Status.DEVIATES:
                 pytest.xfail(f"{result.status}: {result.why}")
-            case Status.NOT_CLAIMED | Status.BLOCKED:
+            case Status.NOT_CLAIMED | Status.BLOCKED | Status.NOT_RUN:
                 pytest.skip(f"{result.status}: {result.why}")
         return True
 
@@ -169,8 +200,6 @@ class Suite(Selection):
 
     def _play(self, item: pytest.Function, prefix: str) -> None:
         case = self.results[item.name].case
-        # Until there is another result, so that a thread that ends without one is noticed.
-        self.results[item.name] = Result(item.name, case, Status.FAILED, why="has no result")
         began = time.monotonic()
         status, why = self._refused(case)
         if status is Status.PASSED:
@@ -203,11 +232,32 @@ class Suite(Selection):
                 item.obj(scene=scene, **parameters)
         except (Exception, pytest.fail.Exception) as error:  # whatever a case ran into
             self._errors[item.name] = error
+            self._look_at_target(item.name, error)
+            if error is self.trouble:  # as who waits for a restart is told
+                return Status.NOT_RUN, ""
+            if self.trouble:
+                return Status.BLOCKED, f"by {self.trouble.where}"
             known = self._deviations.get(item.name)
             if known and known.explains(error):
                 return Status.DEVIATES, known.seen
             return Status.FAILED, str(error) or type(error).__name__
         return Status.PASSED, ""
+
+    def _look_at_target(self, name: str, error: BaseException) -> None:
+        """Stop the run where a case failed because the target is gone.
+
+        Looked after at any failure, as a server that hangs shows in many ways, but not at that
+        of a restart (a UserError): a broker that does not come back is what the case found.
+        """
+        with self._looking:
+            if self.trouble:
+                return
+            if isinstance(error, CommandError):
+                self.stop(error)
+            elif not isinstance(error, UserError) and (lost := self._cluster.lost()):
+                where, how = lost
+                remedy = "find out why; the cases that ran then are blocked"
+                self.stop(UserError(where, f"{how}, seen in {name}", remedy))
 
 
 def case_of(item: pytest.Item) -> Case | None:

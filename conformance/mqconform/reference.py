@@ -99,7 +99,10 @@ class Reference:
     def stop(self) -> None:
         assert self._process
         self._process.terminate()
-        self._process.wait(STOP_S)
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            raise UserError("mqspec serve", f"does not stop within {STOP_S} s") from None
 
     def kill(self) -> None:
         if self._process:

@@ -37,6 +37,7 @@ class Stage:
         self._lock = threading.Lock()
         self._slots = threading.Semaphore(AT_A_TIME)
         self._running = 0
+        self._stopped: Exception | None = None
         self._waiting: dict[Restart, list[Callable[[], None]]] = {}
         self._restarts: dict[Restart, Future[None]] = {}
 
@@ -58,6 +59,10 @@ class Stage:
                 target=self._run, args=(body, first, futures[name]), daemon=True
             ).start()
         return futures
+
+    def stop(self, error: Exception) -> None:
+        """Begin no case any more; those that wait for a restart are told `error` instead."""
+        self._stopped = error
 
     def restart(self, kind: Restart, damage: Callable[[], None] = lambda: None) -> None:
         """Called by a case: wait until the broker was restarted in that way.
@@ -81,7 +86,8 @@ class Stage:
             first.result()
         try:
             with self._slots:
-                body()
+                if not self._stopped:
+                    body()
         finally:
             ended.set_result(None)
             with self._lock:
@@ -102,11 +108,15 @@ class Stage:
             restarted.set_exception(error)
 
     def _do(self, kind: Restart, damages: list[Callable[[], None]]) -> None:
+        if self._stopped:
+            raise self._stopped
         if kind is Restart.SETTLED:
             return
         assert self._lifecycle, "a case without the capability 'restart' was started"
         self._lifecycle.stop() if kind is Restart.CLEAN else self._lifecycle.kill()
-        for damage in damages:
-            damage()
-        self._lifecycle.start()
-        self._ready()
+        try:
+            for damage in damages:
+                damage()
+        finally:  # a case that cannot do its damage leaves the others a broker
+            self._lifecycle.start()
+            self._ready()

@@ -13,10 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from mqrules import UserError
 from mqrules.schema import decode
+
+COMMAND_S: Final = 120  # for a command to return: a clean stop of a busy broker takes a minute
 
 
 class Address(NamedTuple):
@@ -97,39 +99,61 @@ class TargetFile:
     secret_key: str = ""
 
 
+class CommandError(UserError):
+    """A command of a target file does not do its work, which says nothing about any rule."""
+
+
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """A lifecycle by commands; each returns when it has done its work."""
+    """A lifecycle by the commands of a target file; each returns when it has done its work."""
 
+    file: Path
     stop_command: Sequence[str]
     kill_command: Sequence[str]
     start_command: Sequence[str]
 
     def stop(self) -> None:
-        subprocess.run(self.stop_command, check=True, stdin=subprocess.DEVNULL)
+        self._run("stop", self.stop_command)
 
     def kill(self) -> None:
-        subprocess.run(self.kill_command, check=True, stdin=subprocess.DEVNULL)
+        self._run("kill", self.kill_command)
 
     def start(self) -> None:
-        subprocess.run(self.start_command, check=True, stdin=subprocess.DEVNULL)
+        self._run("start", self.start_command)
+
+    def _run(self, field: str, command: Sequence[str]) -> None:
+        """Raises CommandError."""
+        try:
+            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, timeout=COMMAND_S)
+        except OSError as error:
+            what, remedy = f"cannot be run: {error.strerror}", "name a program, and its words"
+        except subprocess.CalledProcessError as error:
+            what, remedy = f"ended with {error.returncode}", "it must end with 0 when it is done"
+        except subprocess.TimeoutExpired:
+            what = f"does not return within {COMMAND_S} s"
+            remedy = "each must return: let `start` leave the broker in the background"
+        else:
+            return
+        raise CommandError(f"{self.file}, {field}", f"{command[0]} {what}", remedy)
 
 
 def read_target(path: Path) -> Target:
     """Read a target file. Raises UserError where it is wrong."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError) as error:  # no TOML, or no UTF-8
         raise UserError(str(path), f"not a target file: {error}") from None
     found = decode(TargetFile, table, str(path))
     commands = (found.stop, found.kill, found.start)
     if any(commands) and not all(commands):
         raise UserError(str(path), "stop, kill and start belong together", "give all three")
+    if found.store is not None and not Path(found.store).is_dir():
+        raise UserError(f"{path}, store", f"no directory {found.store!r}", "name the broker's")
     return Target(
         found.name,
         found.version,
         parse_address(found.nameserver),
-        Commands(*commands) if all(commands) else None,
+        Commands(path, *commands) if all(commands) else None,
         Path(found.store) if found.store else None,
         found.tls,
         _secured(found),

@@ -13,9 +13,12 @@ from mqrules import Evidence, Level, Verdict, rules, write_evidence
 from mqspec import cli
 from mqspec.commands import verify
 
-# Stands in for mqspec: writes the evidence that was prepared for the stage, or fails.
+# Stands in for mqspec: writes the evidence that was prepared for the stage, or fails. Its
+# conform knows one target that does not answer.
 STUB = """
 import pathlib, shutil, sys
+if sys.argv[-1] == "--list":
+    sys.exit("mqspec: 127.0.0.1:1: no nameserver there" if sys.argv[2] == "127.0.0.1:1" else 0)
 stage, evidence = sys.argv[1], pathlib.Path(sys.argv[-1])
 prepared = pathlib.Path(__file__).with_name(stage + ".jsonl")
 if not prepared.exists():
@@ -70,7 +73,9 @@ def test_a_must_without_evidence_fails_and_is_named(
         kept = [line for line in path.read_text().splitlines() if must.id not in line]
         path.write_text("".join(line + "\n" for line in kept))
     assert run(stages) == 1
-    assert f"FAILED {must.id}: not" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"GAP {must.id}: not" in said
+    assert "FAILED" not in said
     suite = ElementTree.parse(stages / "out" / "junit.xml").getroot()
     assert suite.get("failures") == str(len(must.needs))
 
@@ -80,7 +85,28 @@ def test_a_stage_that_breaks_down_fails_and_says_why(
 ) -> None:
     (stages / "audit.jsonl").unlink()
     assert run(stages) == 1
-    assert "FAILED audit ended with 1: audit broke down" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "FAILED audit ended with 1: audit broke down" in said
+    assert "\naudit ended with 1: audit broke down" in said  # as it ends, once
+
+
+def test_a_violation_is_no_gap(stages: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = stages / "conform.jsonl"
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text(first.replace('"held"', '"violated"') + "".join(rest))
+    assert run(stages) == 1
+    said = capsys.readouterr().out
+    assert f"FAILED {json.loads(first)['rule']}: " in said
+    assert "GAP" not in said
+
+
+def test_a_target_that_does_not_answer_is_one_line(
+    stages: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = str(stages / "out")
+    assert cli.main(["verify", "--target", "127.0.0.1:1", "--output", output]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "mqspec: --target: 127.0.0.1:1: no nameserver there\n")
 
 
 def test_evidence_of_an_earlier_run_does_not_count(stages: Path) -> None:

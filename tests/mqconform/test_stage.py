@@ -97,6 +97,44 @@ def test_a_restart_that_fails_is_told_to_all_that_wait() -> None:
     assert told == ["told", "told"]
 
 
+def test_a_stage_that_is_stopped_begins_no_case_and_restarts_nothing() -> None:
+    broker, told = Broker(), ValueError("gone")
+    stage = Stage(broker, lambda: None)
+    waiting = threading.Event()
+    order: list[str] = []
+
+    def waits() -> None:
+        waiting.set()
+        with pytest.raises(ValueError, match="gone"):
+            stage.restart(Restart.KILL)
+        order.append("told")
+
+    def stops() -> None:
+        waiting.wait(10)
+        stage.stop(told)
+
+    cases = {"waits": waits, "stops": stops, "later": lambda: order.append("later")}
+    for end in stage.start(cases, {"later": "stops"}).values():
+        end.result(10)
+    assert (order, broker.done) == (["told"], [])
+
+
+def test_a_damage_that_cannot_be_done_leaves_a_broker() -> None:
+    broker = Broker()
+    stage = Stage(broker, lambda: broker.done.append("ready"))
+
+    def fail() -> None:
+        raise OSError("no such file")
+
+    def case() -> None:
+        with pytest.raises(OSError, match="no such file"):
+            stage.restart(Restart.DAMAGE, fail)
+
+    for end in stage.start({"a": case}, {}).values():
+        end.result(10)
+    assert broker.done == ["kill", "start", "ready"]
+
+
 def test_a_case_comes_after_its_prerequisite() -> None:
     stage = Stage(None, lambda: None)
     order: list[str] = []

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from mqconform.target import Address, free_ports, parse_address, read_target
+from mqconform import target
+from mqconform.target import (
+    Address,
+    CommandError,
+    Commands,
+    free_ports,
+    parse_address,
+    read_target,
+)
 from mqrules import UserError
 from mqspec.cli import main
 
@@ -51,15 +59,38 @@ def test_a_target_file_opens_the_restart_cases(tmp_path: Path) -> None:
         ('name = "x"', "'version' is missing"),
         ('name = "x"\nversion = "1"\nnameserver = "x"', "not an address"),
         ('name = "x"\nversion = "1"\nnameserver = "h:1"\nstop = ["s"]', "belong together"),
+        (
+            'name = "x"\nversion = "1"\nnameserver = "h:1"\nstore = "/no/store"',
+            "target.toml, store: no directory '/no/store'",
+        ),
         ("name =", "not a target file"),
+        ('name = "\xff"', "not a target file"),
     ],
 )
 def test_a_wrong_target_file_is_refused_in_one_line(tmp_path: Path, text: str, what: str) -> None:
     file = tmp_path / "target.toml"
-    file.write_text(text)
+    file.write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=what) as refused:
         read_target(file)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "what"),
+    [
+        (["/bin/false"], "/bin/false ended with 1"),
+        (["/none/such"], "/none/such cannot be run: No such file"),
+        (["/bin/sleep", "300"], "/bin/sleep does not return within 0.1 s; each must return"),
+    ],
+)
+@pytest.mark.parametrize("field", ["stop", "kill", "start"])
+def test_a_command_that_does_not_work_is_named_with_its_field(
+    monkeypatch: pytest.MonkeyPatch, field: str, command: list[str], what: str
+) -> None:
+    monkeypatch.setattr(target, "COMMAND_S", 0.1)
+    commands = Commands(Path("mine.toml"), command, command, command)
+    with pytest.raises(CommandError, match=f"mine.toml, {field}: {what}"):
+        getattr(commands, field)()
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:0", "host:65536", "host:x"])
@@ -84,11 +115,22 @@ def test_free_ports_are_distinct() -> None:
         # Before a target is looked for:
         (["nowhere", "-k", "no_such_case"], "cases: none is selected"),
         (["reference", "--history", __file__], "a file stands where histories go"),
+        (["reference", "--history", f"{__file__}/below"], f"{__file__}/below: "),
+        (["reference", "--evidence", f"{__file__}/below"], f"{__file__}: "),
+        (["reference", "--evidence", "/"], "/: Is a directory"),
+        (["reference", "--junit", "/"], "/: Is a directory"),
+        # A target that is given with --list is looked at:
+        (["nowhere", "--list"], "nowhere: not an address"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(
-    capsys: pytest.CaptureFixture[str], words: list[str], line: str
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: list[str],
+    line: str,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     assert main(["conform", *words]) == 2
     said = capsys.readouterr().err
     assert line in said

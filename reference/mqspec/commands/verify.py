@@ -4,7 +4,8 @@
   mqspec verify --target 10.0.0.5:9876   any cluster, by its nameserver
   mqspec verify --target apache:5.3.3    the real one, started for the occasion
 
-Exit code 1 when a MUST rule has a gap or a failure, each named in a line.
+Exit code 1 when a MUST rule has a gap or a failure, each named in a line; 2, before anything is
+run, when the target cannot be tested.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from mqrules import UserError, read_evidence, rules
-from mqrules.matrix import matrix
+from mqrules.matrix import Matrix, matrix
 from mqspec.report import Report, terminal
 
 HELP = "run all of it, and show the evidence matrix"
@@ -57,6 +59,7 @@ class Ended:
 def run(args: argparse.Namespace) -> int:
     # No highlighting: what a stage prints is shown as it is.
     console = Console(highlight=False)
+    _look(args.target)
     output: Path = args.output
     output.mkdir(parents=True, exist_ok=True)
     histories = _fresh(output / "histories")
@@ -78,11 +81,25 @@ def run(args: argparse.Namespace) -> int:
     )
     report.write(output)
     console.print(terminal(report, console.width))
-    for line in report.failures():
-        console.print(f"[bold red]FAILED[/] {line}", soft_wrap=True)
+    rows = report.matrix.rows
+    gaps = Matrix(tuple(row for row in rows if not row.failed), ())
+    violated = replace(report.matrix, rows=tuple(row for row in rows if row.failed))
+    for line in (*report.stage_failures, *violated.failures()):
+        console.print(f"[bold red]FAILED[/] {escape(line)}", soft_wrap=True)
+    for line in gaps.failures():  # nobody found a violation there
+        console.print(f"[red]GAP[/] {escape(line)}", soft_wrap=True)
     page = output / "report.html"
     console.print(f"{len(rules())} rules in {report.seconds:.0f} s; {page}", soft_wrap=True)
     return 1 if report.failures() else 0
+
+
+def _look(target: str) -> None:
+    """See that there is something to test. Raises UserError with what conform says."""
+    command = [*MQSPEC, "conform", target, "--list"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        said = done.stderr.strip().rpartition("\n")[2]
+        raise UserError("--target", said.removeprefix("mqspec: "))
 
 
 def _run_lane(stages: Iterable[Stage], output: Path, console: Console) -> Sequence[Ended]:
@@ -102,8 +119,8 @@ def _run_stage(stage: Stage, output: Path, console: Console) -> Ended:
     if done.returncode or not evidence.exists():
         said = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
         problem = f"{stage.name} ended with {done.returncode}: {said}, see {log}"
-    mark = f"[red]{problem}[/]" if problem else "[green]well[/]"
-    console.print(f"{stage.name} ended {mark} in {seconds:.0f} s", soft_wrap=True)
+    how = f"[red]{escape(problem)}[/]" if problem else f"{stage.name} ended [green]well[/]"
+    console.print(f"{how}, in {seconds:.0f} s", soft_wrap=True)
     return Ended(stage, evidence, problem)
 
 
