@@ -52,7 +52,9 @@ def run_patched(store: Path, keyword: str, *deviations: Deviation) -> Suite:
     with reference(store) as address:
         cluster = Cluster(address)
         cluster.wait(2)
-        suite = Suite(Target("patched", "0", address), cluster, deviations)
+        suite = Suite(
+            Target("patched", "0", address, store=store / "broker-a"), cluster, deviations
+        )
         run_pytest(["-k", keyword], suite)
     return suite
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from mqconform import requests
 from mqconform.case import case
+from mqconform.cases import BUSY_S
 from mqconform.connection import eventually
 from mqconform.fastjson import loads
 from mqconform.records import Record, parse_records
@@ -13,16 +16,31 @@ from mqconform.scene import Scene, done
 from mqconform.stage import Restart
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-DELIVERED = "test_a_delayed_message_comes_after_its_delay"
-PERSISTED_S = 25.0  # delayOffset.json is written every 10 s
+DELIVERED = "test_a_delayed_message_comes_after_its_delay[1-1000]"
+DELAY_S = 15.0  # for what comes after 5 s at most
+PERSISTED_S = 10.0  # flushDelayOffsetInterval
+SECOND_MS, MINUTE_MS, HOUR_MS = 1000, 60_000, 3_600_000
+DELAYS_MS = (
+    *(seconds * SECOND_MS for seconds in (1, 5, 10, 30)),
+    *(minutes * MINUTE_MS for minutes in (*range(1, 11), 20, 30)),
+    *(hours * HOUR_MS for hours in (1, 2)),
+)
+_TAGS_CODE = struct.Struct(">12xq")  # of a ConsumeQueue unit
 
 
-def send_delayed(scene: Scene, topic: str, level: object, body: bytes = b"late") -> int:
+def send_delayed(
+    scene: Scene, topic: str, level: object, body: bytes = b"late", queue_id: int = 0
+) -> int:
     """Send one with a level; the queue offset of the answer."""
-    request = requests.send(topic, body, properties={"DELAY": str(level), "KEYS": "k"})
+    request = requests.send(topic, body, queue_id, {"DELAY": str(level), "KEYS": "k"})
     answer = scene.broker.call(request.having(h=7, g=1_700_000_000_000))
-    assert (answer.code, answer.fields["queueId"]) == (0, "0")
+    assert (answer.code, answer.fields["queueId"]) == (0, str(queue_id))
     return answer.number("queueOffset")
+
+
+def ends(scene: Scene, topic: str) -> list[int]:
+    """How many messages the two queues of a topic have."""
+    return [scene.max_offset(topic, queue_id) for queue_id in range(2)]
 
 
 def waiting(scene: Scene, level: int, offset: int, topic: str) -> Record:
@@ -40,24 +58,45 @@ def waiting(scene: Scene, level: int, offset: int, topic: str) -> Record:
 def test_a_delayed_message_waits_in_the_queue_of_its_level(
     scene: Scene, asked: int, level: int
 ) -> None:
-    topic = scene.topic()
-    record = waiting(scene, level, send_delayed(scene, topic, asked), topic)
+    topic = scene.topic(2)
+    record = waiting(scene, level, send_delayed(scene, topic, asked, queue_id=1), topic)
     assert (record.topic, record.queue_id, record.body) == (SCHEDULE_TOPIC, level - 1, b"late")
-    assert record.properties["REAL_QID"] == "0"
+    assert record.properties["REAL_QID"] == "1"
     assert record.properties["DELAY"] == str(level)
-    assert scene.max_offset(topic) == 0
+    assert ends(scene, topic) == [0, 0]
 
 
 @case("DELAY-002", "DELAY-003", "DELAY-006", party="broker")
-def test_a_delayed_message_comes_after_its_delay(scene: Scene) -> None:
-    topic, group = scene.topic(), scene.group()
-    waits = waiting(scene, 1, send_delayed(scene, topic, 1), topic)
-    assert eventually(lambda: scene.max_offset(topic) == 1)
-    (record,) = scene.read_all(topic, group)
-    assert record.store_timestamp >= waits.store_timestamp + 1000
+@pytest.mark.parametrize(("level", "delay_ms"), [(1, 1000), (2, 5000)])
+def test_a_delayed_message_comes_after_its_delay(scene: Scene, level: int, delay_ms: int) -> None:
+    topic, group = scene.topic(2), scene.group()
+    waits = waiting(scene, level, send_delayed(scene, topic, level, queue_id=1), topic)
+    assert eventually(lambda: ends(scene, topic) != [0, 0], DELAY_S)
+    assert ends(scene, topic) == [0, 1]
+    (record,) = scene.read_all(topic, group, 1)
+    assert record.store_timestamp >= waits.store_timestamp + delay_ms
     assert (record.body, record.flag, record.born_timestamp) == (b"late", 7, 1_700_000_000_000)
     assert record.properties == waits.properties
-    assert record.properties.items() >= {"DELAY": "1", "REAL_TOPIC": topic, "KEYS": "k"}.items()
+    expected = {"DELAY": str(level), "REAL_TOPIC": topic, "REAL_QID": "1", "KEYS": "k"}
+    assert record.properties.items() >= expected.items()
+
+
+def due_ms(scene: Scene, level: int, offset: int) -> int:
+    """When the message at an offset of a level's queue is due, as its ConsumeQueue unit says."""
+    position = offset * _TAGS_CODE.size
+    files = (scene.store / "consumequeue" / SCHEDULE_TOPIC / str(level - 1)).iterdir()
+    first, file = max((int(it.name), it) for it in files if int(it.name) <= position)
+    (tags_code,) = _TAGS_CODE.unpack_from(file.read_bytes(), position - first)
+    return int(tags_code)
+
+
+@case("DELAY-010", party="broker", claims="store", after=DELIVERED)
+def test_how_long_each_level_waits(scene: Scene) -> None:
+    topic = scene.topic()
+    for level, delay_ms in enumerate(DELAYS_MS, 1):
+        offset = send_delayed(scene, topic, level)
+        stored_ms = waiting(scene, level, offset, topic).store_timestamp
+        assert due_ms(scene, level, offset) - stored_ms == delay_ms, level
 
 
 @case("DELAY-004", party="broker", after=DELIVERED)
@@ -90,17 +129,17 @@ def test_a_level_that_is_no_number_is_refused(scene: Scene, level: str) -> None:
 
 @case("DELAY-003", party="broker", claims="restart", after=DELIVERED)
 def test_delayed_messages_survive_a_kill(scene: Scene) -> None:
-    topic, group = scene.topic(), scene.group()
+    topic, group = scene.topic(2), scene.group()
     for n in range(3):
-        send_delayed(scene, topic, 2, b"%d" % n)
+        send_delayed(scene, topic, 2, b"%d" % n, queue_id=1)
     scene.restart(Restart.KILL)
-    assert eventually(lambda: scene.max_offset(topic) >= 3)
-    assert {record.body for record in scene.read_all(topic, group)} == {b"0", b"1", b"2"}
+    assert eventually(lambda: scene.max_offset(topic, 1) >= 3)
+    assert {record.body for record in scene.read_all(topic, group, 1)} == {b"0", b"1", b"2"}
 
 
-@case("DELAY-007", party="broker", claims="restart store", after=DELIVERED)
-def test_how_far_delivery_came_is_written(scene: Scene) -> None:
-    topic = scene.topic()
+def delivery_is_written(scene: Scene, topic: str) -> None:
+    """Have one delivered; how far delivery came is on disk in time."""
+    before = scene.max_offset(topic)
     offset = send_delayed(scene, topic, 1)
     file = scene.store / "config" / "delayOffset.json"
 
@@ -110,10 +149,17 @@ def test_how_far_delivery_came_is_written(scene: Scene) -> None:
         except (OSError, ValueError):
             return False
 
-    assert eventually(written, PERSISTED_S)
-    assert scene.max_offset(topic) == 1
+    assert eventually(lambda: scene.max_offset(topic) == before + 1)
+    assert eventually(written, PERSISTED_S + BUSY_S)
+
+
+@case("DELAY-007", party="broker", claims="restart store", after=DELIVERED)
+def test_how_far_delivery_came_is_written(scene: Scene) -> None:
+    topic = scene.topic()
+    delivery_is_written(scene, topic)
+    delivery_is_written(scene, topic)  # soon after the file was: the next time is far
     scene.restart(Restart.KILL)
-    assert scene.max_offset(topic) == 1
+    assert scene.max_offset(topic) == 2
 
 
 @case("DELAY-009", party="broker")

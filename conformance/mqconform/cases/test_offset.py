@@ -39,15 +39,16 @@ def test_a_negative_offset_is_taken_for_none(scene: Scene) -> None:
     assert scene.committed(group, topic) is None
 
 
-@case("OFFSET-013", party="broker", after=STORED)
+@case("OFFSET-013", "OFFSET-022", party="broker", after=STORED)
 def test_a_young_queue_is_consumed_from_its_first_message(scene: Scene) -> None:
-    topic, group = scene.topic(), scene.group()
+    topic, group, nobody = scene.topic(), scene.group(), scene.name("G")
     scene.send(topic)
     for request in (
         requests.query_offset(group, topic),
-        requests.query_offset(scene.name("G"), topic).having(setZeroIfNotFound=True),
+        requests.query_offset(nobody, topic).having(setZeroIfNotFound=True),
     ):
         assert fields(scene.broker.call(request), "offset") == (0, 0)
+    assert [scene.committed(asked, topic) for asked in (group, nobody)] == [None, None]
 
 
 @case("OFFSET-014", party="broker", after=STORED)

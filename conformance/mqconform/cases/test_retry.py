@@ -22,7 +22,9 @@ GROUP_MAXIMUM = 16  # retryMaxTimes of a group that says nothing of it
 def failed(scene: Scene, group: str) -> Record:
     """A message that a consumer of the group pulled, and failed on."""
     topic = scene.topic()
-    scene.send(topic, b"hard", tag="A")
+    request = requests.send(topic, b"hard", properties={"KEYS": "k", "TAGS": "A"})
+    done(scene.broker.call(request.having(h=7)))
+    assert eventually(lambda: scene.max_offset(topic) == 1)
     (record,) = scene.read_all(topic, group)
     return record
 
@@ -49,6 +51,13 @@ def is_dead(scene: Scene, group: str, count: int = 1) -> bool:
     return scene.max_offset(f"%DLQ%{group}") == count and scene.max_offset(f"%RETRY%{group}") == 0
 
 
+def waits(scene: Scene, group: str, level: int, begin: int) -> bool:
+    """Whether a message waits for the group's retry topic, from an offset of a level's queue on."""
+    request = requests.pull(SCHEDULE_TOPIC, group, begin, level - 1)
+    found = parse_records(scene.broker.call(request).body)
+    return any(record.properties["REAL_TOPIC"] == f"%RETRY%{group}" for record in found)
+
+
 def send_to_retry(group: str, tries: int, maximum: int | None = None) -> Request:
     """What a consumer sends by itself where a send-back failed."""
     request = requests.send(f"%RETRY%{group}", b"again").having(j=tries)
@@ -62,7 +71,7 @@ def test_a_message_that_was_sent_back_comes_again(scene: Scene) -> None:
     send_back(scene, group, before)
     again = come_again(scene, group)
     assert again.store_timestamp >= before.store_timestamp + 1000
-    assert (again.body, again.born_timestamp) == (b"hard", before.born_timestamp)
+    assert (again.body, again.flag, again.born_timestamp) == (b"hard", 7, before.born_timestamp)
     assert again.reconsume_times == before.reconsume_times + 1 == 1
     kept = {name: before.properties[name] for name in ("KEYS", "TAGS", "UNIQ_KEY")}
     assert kept.items() <= again.properties.items()
@@ -90,16 +99,10 @@ def test_the_broker_delays_by_the_number_of_tries(scene: Scene, tries: int) -> N
     for again in range(tries):
         send_back(scene, group, record)
         record = come_again(scene, group, again + 1)
-    queue_id = TEN_SECONDS + tries - 1
-    begin = scene.max_offset(SCHEDULE_TOPIC, queue_id)
+    level = TEN_SECONDS + tries
+    begin = scene.max_offset(SCHEDULE_TOPIC, level - 1)
     send_back(scene, group, record, 0)
-
-    def waits() -> bool:
-        request = requests.pull(SCHEDULE_TOPIC, group, begin, queue_id)
-        found = parse_records(scene.broker.call(request).body)
-        return any(it.properties["REAL_TOPIC"] == f"%RETRY%{group}" for it in found)
-
-    assert eventually(waits)
+    assert eventually(lambda: waits(scene, group, level, begin))
 
 
 @case("RETRY-004", "RETRY-005", party="broker", after=STORED)
@@ -143,9 +146,24 @@ def test_a_group_has_a_maximum_of_its_own(scene: Scene) -> None:
 def test_a_group_without_retry_queues_loses_what_it_sends_back(scene: Scene) -> None:
     group = scene.name("G")
     done(scene.broker.call(requests.create_group(group, retryQueueNums=0)))
-    record = failed(scene, group)
-    send_back(scene, group, record, -1)
-    assert scene.broker.call(requests.topic_config(f"%DLQ%{group}")).code == 17
+    record, topic = failed(scene, group), scene.topic()
+    levels = (ONE_SECOND, TEN_SECONDS)
+    begins = {level: scene.max_offset(SCHEDULE_TOPIC, level - 1) for level in levels}
+    for level in (-1, 0, ONE_SECOND):
+        send_back(scene, group, record, level)
+    # What is sent now lies behind what was sent back.
+    delayed = {level: requests.send(topic, properties={"DELAY": str(level)}) for level in levels}
+    ends = {
+        level: done(scene.broker.call(request)).number("queueOffset")
+        for level, request in delayed.items()
+    }
+    assert eventually(
+        lambda: all(scene.max_offset(SCHEDULE_TOPIC, level - 1) > ends[level] for level in levels)
+    )
+    assert not any(waits(scene, group, level, begins[level]) for level in levels)
+    for name in (f"%DLQ%{group}", f"%RETRY%{group}"):
+        assert scene.broker.call(requests.topic_config(name)).code == 17
+        assert scene.max_offset(name) == 0
 
 
 @case("RETRY-007", party="broker", after=STORED)
@@ -194,10 +212,14 @@ def test_a_direct_retry_dies_while_a_member_holds_a_lock(scene: Scene) -> None:
 
 @case("RETRY-010", party="broker", after=STORED)
 def test_the_topics_of_a_group(scene: Scene) -> None:
-    """A group that nobody used before: its topics come to be when they are needed."""
-    group = scene.name("G")
+    """A group that nobody used before, and one that was made with three retry queues: their
+    topics come to be when they are needed."""
     record = failed(scene, scene.group())
-    send_back(scene, group, record, -1)
-    for topic in (f"%RETRY%{group}", f"%DLQ%{group}"):
-        config = done(scene.broker.call(requests.topic_config(topic))).json()
-        assert (config["readQueueNums"], config["writeQueueNums"], config["perm"]) == (1, 1, 6)
+    young, made = scene.name("G"), scene.name("G")
+    done(scene.broker.call(requests.create_group(made, retryQueueNums=3)))
+    for group, retry_queues in ((young, 1), (made, 3)):
+        send_back(scene, group, record, -1)
+        for topic, queues in ((f"%RETRY%{group}", retry_queues), (f"%DLQ%{group}", 1)):
+            config = done(scene.broker.call(requests.topic_config(topic))).json()
+            found = [config[name] for name in ("readQueueNums", "writeQueueNums", "perm")]
+            assert found == [queues, queues, 6]

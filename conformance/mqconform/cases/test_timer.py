@@ -29,10 +29,17 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def send_timed(scene: Scene, topic: str, properties: Mapping[str, object]) -> Frame:
+def send_timed(
+    scene: Scene, topic: str, properties: Mapping[str, object], queue_id: int = 0
+) -> Frame:
     texts = {name: str(value) for name, value in properties.items()}
-    request = requests.send(topic, b"timed", properties={"UNIQ_KEY": scene.name("K"), **texts})
+    request = requests.send(topic, b"timed", queue_id, {"UNIQ_KEY": scene.name("K"), **texts})
     return scene.broker.call(request.having(h=7, g=1_700_000_000_000))
+
+
+def ends(scene: Scene, topic: str) -> list[int]:
+    """How many messages the two queues of a topic have."""
+    return [scene.max_offset(topic, queue_id) for queue_id in range(2)]
 
 
 def waiting(scene: Scene, answer: Frame) -> Record:
@@ -46,19 +53,19 @@ def waiting(scene: Scene, answer: Frame) -> Record:
 @case("TIMER-001", "TIMER-007", party="broker")
 @pytest.mark.parametrize("past_the_second", [0, 1, 999])
 def test_a_timer_message_waits_in_the_timer_topic(scene: Scene, past_the_second: int) -> None:
-    topic = scene.topic()
+    topic = scene.topic(2)
     second = (now_ms() + FAR_MS) // 1000 * 1000
-    answer = send_timed(scene, topic, {"TIMER_DELIVER_MS": second + past_the_second})
+    answer = send_timed(scene, topic, {"TIMER_DELIVER_MS": second + past_the_second}, queue_id=1)
     record = waiting(scene, answer)
     slot = second if past_the_second else second - 1000
     assert (record.topic, record.queue_id, record.body) == (TIMER_TOPIC, 0, b"timed")
-    expected = {"REAL_TOPIC": topic, "REAL_QID": "0", "TIMER_OUT_MS": str(slot)}
+    expected = {"REAL_TOPIC": topic, "REAL_QID": "1", "TIMER_OUT_MS": str(slot)}
     assert record.properties.items() >= expected.items()
-    assert answer.fields["queueId"] == "0"
+    assert answer.fields["queueId"] == "1"
     handle = urlsafe_b64decode(answer.fields["recallHandle"]).decode().split(" ")
     key = record.properties["UNIQ_KEY"]
     assert handle == ["v1", topic, scene.broker_names[0], str(slot + 1), key]
-    assert scene.max_offset(topic) == 0
+    assert ends(scene, topic) == [0, 0]
 
 
 @case("TIMER-007", party="broker")
@@ -85,11 +92,12 @@ def test_request_320_gets_no_handle(scene: Scene) -> None:
     "properties", [{"TIMER_DELAY_SEC": 2}, {"TIMER_DELAY_MS": 1500}], ids=["seconds", "ms"]
 )
 def test_a_timer_message_comes_after_its_time(scene: Scene, properties: Mapping[str, int]) -> None:
-    topic, group = scene.topic(), scene.group()
+    topic, group = scene.topic(2), scene.group()
     ((unit, number),) = properties.items()
-    waits = waiting(scene, send_timed(scene, topic, properties))
-    assert eventually(lambda: scene.max_offset(topic) == 1)
-    (record,) = scene.read_all(topic, group)
+    waits = waiting(scene, send_timed(scene, topic, properties, queue_id=1))
+    assert eventually(lambda: ends(scene, topic) != [0, 0])
+    assert ends(scene, topic) == [0, 1]
+    (record,) = scene.read_all(topic, group, 1)
     asked = number * 1000 if unit == "TIMER_DELAY_SEC" else number
     assert record.store_timestamp >= waits.store_timestamp + asked - 1  # clocks are read apart
     assert (record.body, record.flag, record.born_timestamp) == (b"timed", 7, 1_700_000_000_000)
