@@ -29,6 +29,7 @@ from mqspec.core import (
     long_polling,
     metadata,
     offset_commit,
+    pop,
     retry,
     route,
     subscription,
@@ -60,6 +61,7 @@ SEND_BACK = retry.consumer_send_msg_back
 MAY_SEND_BACK = retry.check_send_back
 MAKE = metadata.create_topic_in_send_message_back
 QUERY = offset_commit.query_consumer_offset
+CHANGE = pop.change_invisible_time
 GET = MessageStore.get
 ON_CHANNEL = route.brokers_of_channel
 PROCESS = Dispatcher._process
@@ -200,7 +202,19 @@ def kept_zero(state: Any, key: Any, **known: bool) -> Any:
     return answer
 
 
+def too_late(event: pop.ChangeInvisibleTime, now_ms: int) -> Any:
+    """A broker with which a change that is too late comes to nothing for long."""
+    is_over = event.handle.pop_time + event.handle.invisible_time < now_ms
+    return CHANGE(event._replace(invisible_time=600_000) if is_over else event, now_ms)
+
+
 WRONG = {
+    "late_changes_come_to_nothing": Wrong(
+        CHANGE,
+        too_late,
+        "change_that_is_too_late or comes_again_after or what_is_not_acknowledged",
+        {"a_change_that_is_too_late_has_the_message_come_twice"},
+    ),
     "commits_go_to_queue_0": Wrong(
         END,
         ends(lambda message: structs.replace(message, queue_id=0)),

@@ -286,6 +286,20 @@ def test_the_invisible_time_of_a_message_is_changed(scene: Scene) -> None:
     assert one.pop() == []
 
 
+@case("POP-045", party="broker", after=REVIVED)
+def test_a_change_that_is_too_late_has_the_message_come_twice(scene: Scene) -> None:
+    one = consumer(scene)
+    scene.send(one.topic, b"late")
+    (message,) = one.pop(invisible_ms=SHORT_MS)
+    assert one.is_brought_back()
+    one.change(message, SHORT_MS)
+    for count in (1, 2):
+        assert one.is_brought_back(count)
+        (again,) = one.pop_again()
+        assert (again.record.body, again.offset) == (b"late", count - 1)
+        done(one.ack(again))
+
+
 @case("POP-009", party="broker", after=POPPED)
 def test_what_cannot_be_changed_is_refused(scene: Scene) -> None:
     one = consumer(scene)
