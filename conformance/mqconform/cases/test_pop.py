@@ -293,10 +293,9 @@ def test_a_change_that_is_too_late_has_the_message_come_twice(scene: Scene) -> N
     (message,) = one.pop(invisible_ms=SHORT_MS)
     assert one.is_brought_back()
     one.change(message, SHORT_MS)
-    for count in (1, 2):
-        assert one.is_brought_back(count)
+    for number in range(2):
         (again,) = one.pop_again()
-        assert (again.record.body, again.offset) == (b"late", count - 1)
+        assert (again.record.body, again.offset) == (b"late", number)
         done(one.ack(again))
 
 

@@ -11,8 +11,6 @@ from copy import deepcopy
 from functools import partial
 from pathlib import Path
 
-from msgspec import structs
-
 from mqrules import UserError
 from mqspec.broker import events, pop, pop_revive, sending, timers, transactions
 from mqspec.broker.config_files import ConfigFiles
@@ -250,14 +248,6 @@ class Broker:
         result = self.store.put(record)
         if result.status in PUT_CODES:
             self.stats.put[record.topic].add(1, result.wrote_bytes)
-        return result
-
-    def put_copy(self, copy: Record, message: Record) -> PutResult:
-        """Store a copy of a message, with what is noted in its properties; without that where
-        they have no room for it."""
-        result = self.put(copy)
-        if result.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
-            result = self.put(structs.replace(copy, properties=message.properties))
         return result
 
     def schedule(self, message: Record, now_ms: int) -> Record | PutStatus:

@@ -115,4 +115,4 @@ def _retry(broker: Broker, check_point: PopCheckPoint, offset: int) -> bool:
         offset_key = OffsetKey(message.topic, key.group, message.queue_id)
         if offset_key not in broker.offsets.offset_table:
             broker.carry_offsets(commit_offset(broker.offsets, offset_key, 0))
-    return broker.put_copy(message, record).status in _STORED
+    return broker.put(message).status in _STORED

@@ -81,8 +81,7 @@ async def deliver_slot(broker: Broker) -> bool:
             for position in [_position(broker, each) for each in islice(waiting, _AT_A_TIME)]:
                 message = broker.store.look_message_by_offset(position)
                 copy = message and timer.delivered_copy(message, due.deleted, clock_ms())
-                if message and copy:
-                    is_delivered = broker.put_copy(copy, message).status in PUT_CODES
+                is_delivered = copy is None or broker.put(copy).status in PUT_CODES
                 if not is_delivered:
                     break
                 waiting.popleft()

@@ -11,7 +11,7 @@ import msgspec
 
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
-from mqspec.core.log import GetMessageStatus, PutStatus, Span
+from mqspec.core.log import GetMessageStatus, Span
 from mqspec.core.metadata import create_topic_in_send_message_back
 from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.publish import PUT_CODES, PUT_REFUSALS
@@ -176,16 +176,10 @@ def _half(broker: Broker, offset: int) -> Record | None:
 
 def _put_back(broker: Broker, send: PutBack) -> bool:
     put = broker.put(send.message)
-    if put.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
-        # It has no room for the count of its checks, and never will: it is given up.
-        half = _half(broker, send.message.queue_offset)
-        topic = transaction.CHECK_MAX_TIME_TOPIC
-        return half is None or _park(broker, msgspec.structs.replace(half, topic=topic, queue_id=0))
-    if put.status not in PUT_CODES:
-        return False
-    if send.is_checked:
+    is_put = put.status in PUT_CODES
+    if is_put and send.is_checked:
         _ask_producer(broker, send, put)
-    return True
+    return is_put
 
 
 def _ask_producer(broker: Broker, send: PutBack, put: PutResult) -> None:

@@ -36,7 +36,13 @@ from mqspec.core.metadata import (
     find_subscription_group,
 )
 from mqspec.core.offset_commit import OffsetKey, OffsetState
-from mqspec.core.record import Host, Record, decode_properties, encode_properties
+from mqspec.core.record import (
+    Host,
+    Record,
+    decode_properties,
+    encode_properties,
+    noted_properties,
+)
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.revive_log import (
     ACK_TIME_INTERVAL_MS,
@@ -375,7 +381,7 @@ def revived_message(
         message,
         topic=topic,
         queue_id=0,
-        properties=encode_properties(properties).encode(errors="replace"),
+        properties=noted_properties(message, properties),
         reconsume_times=message.reconsume_times + 1,
         born_host=host,
         store_host=host,

@@ -470,6 +470,13 @@ def encode_properties(properties: Mapping[str, str]) -> str:
     return "".join(f"{name}{_NAME_VALUE}{value}{_PROPERTY}" for name, value in pairs)
 
 
+def noted_properties(message: Record, properties: Mapping[str, str]) -> bytes:
+    """Those of a copy of a message, in which something is noted; the message's own where a
+    record has no room for that."""
+    encoded = encode_properties(properties).encode(errors="replace")
+    return encoded if len(encoded) <= PROPERTIES_BYTES_MAX else message.properties
+
+
 def decode_properties(text: str | bytes) -> dict[str, str]:
     """Properties by name. An entry without a name or with an empty value is not readable."""
     if isinstance(text, bytes):

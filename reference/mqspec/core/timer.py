@@ -33,7 +33,14 @@ from mqspec.core.delay import REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES, delay
 from mqspec.core.java import LONG_BITS, java_number
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus, is_indexed
 from mqspec.core.metadata import BrokerConfig, MetadataState
-from mqspec.core.record import Host, Record, decode_properties, encode_properties, mentions
+from mqspec.core.record import (
+    Host,
+    Record,
+    decode_properties,
+    encode_properties,
+    mentions,
+    noted_properties,
+)
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import BrokerName, Group, Topic
@@ -273,7 +280,7 @@ def delivered_copy(message: Record, deleted: Container[str], now_ms: int) -> Rec
         message,
         topic=topic,
         queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
-        properties=_encoded(properties),
+        properties=noted_properties(message, properties),
     )
 
 

@@ -32,7 +32,14 @@ from msgspec import structs
 from mqspec.core.delay import HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, delay_level
 from mqspec.core.log import TRANSACTION_TYPE, Span
 from mqspec.core.metadata import BrokerConfig
-from mqspec.core.record import Record, SysFlag, decode_properties, encode_properties, mentions
+from mqspec.core.record import (
+    PROPERTIES_BYTES_MAX,
+    Record,
+    SysFlag,
+    decode_properties,
+    encode_properties,
+    mentions,
+)
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Change, Step
 from mqspec.core.types import Group, Topic
@@ -297,7 +304,7 @@ def _judge(
     times = _number(properties.get(_CHECK_TIMES), 0)
     age_ms = event.now_ms - half.born_timestamp
     if times >= config.transaction_check_max or age_ms > event.file_reserved_ms:
-        return Park(structs.replace(half, topic=CHECK_MAX_TIME_TOPIC, queue_id=0))
+        return _parked(half)
     group = properties.get(_PRODUCER_GROUP, "")
     immunity_s = properties.get(_IMMUNITY_S)
     if immunity_s is None:
@@ -307,9 +314,24 @@ def _judge(
         original = properties.setdefault(_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
         if is_ended(_number(original, -1)):
             return None
-        return PutBack(structs.replace(half, properties=_encoded(properties)), group, False)
+        return _put_back(half, properties, group, is_checked=False)
     properties[_CHECK_TIMES] = str(times + 1)
-    return PutBack(structs.replace(half, properties=_encoded(properties)), group, True)
+    return _put_back(half, properties, group, is_checked=True)
+
+
+def _put_back(
+    half: Record, properties: dict[str, str], group: Group, is_checked: bool
+) -> Park | PutBack:
+    """One that has no room for what is noted, and never will, is given up: or it would hold up
+    all behind it."""
+    encoded = _encoded(properties)
+    if len(encoded) > PROPERTIES_BYTES_MAX:
+        return _parked(half)
+    return PutBack(structs.replace(half, properties=encoded), group, is_checked)
+
+
+def _parked(half: Record) -> Park:
+    return Park(structs.replace(half, topic=CHECK_MAX_TIME_TOPIC, queue_id=0))
 
 
 def _immunity_ms(config: BrokerConfig, seconds: str) -> int:

@@ -199,9 +199,7 @@ class _Check:
         # Queues first: what is written meanwhile to a live store comes to its log first.
         yield from self._load_queues()
         yield from self._load(self._log, self.root / "commitlog")
-        with suppress(
-            UserError
-        ):  # of a file that cannot be read: the check of config files says so
+        with suppress(UserError):  # where it cannot be read: the check of config files says so
             self._deleted.load(self._log_min)
         yield from self._check_log()
         for queue, files in self.queues.items():
