@@ -36,6 +36,10 @@ from mqspec.core.types import MessageQueue
 GROUP_NAME = "group"
 
 
+class AllocateRaisedError(Exception):
+    """`allocate` itself raised, on ordinary lists, where it must not."""
+
+
 class Member(Protocol):
     """A position in the id list, and what the client there takes."""
 
@@ -443,7 +447,7 @@ class GivenGroup:
             self.story.append(f"member {name} raises {type(error).__name__}: {error}")
             if self.empty and isinstance(error, self.allocation.AllocationError):
                 return _GivenMember(z3.IntVal(position), [], str(error))
-            raise
+            raise AllocateRaisedError from error
         numbers = [mq.queue_id for mq in taken]
         self.story.append(f"member {name} takes {numbers}")
         return _GivenMember(z3.IntVal(position), numbers)

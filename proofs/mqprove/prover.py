@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import z3
 
-from mqprove.group import AnyGroup, GivenGroup, Group, Obligation
+from mqprove.group import AllocateRaisedError, AnyGroup, GivenGroup, Group, Obligation
 from mqprove.symbolic import Opaque
 
 PROOF_MS_MAX = 10_000  # for one goal
@@ -134,9 +134,10 @@ def refute(statement: Statement) -> str | None:
 def _fails(theorem: Theorem, given: GivenGroup) -> bool:
     try:
         return bool(z3.is_false(z3.simplify(theorem.claim(given))))
-    except Exception:
-        # The code itself raises, and `given` tells so: a member that takes nothing at all.
-        return True
+    except AllocateRaisedError:
+        # A member that takes nothing at all, and `given` tells so. That is no failure that
+        # anybody expects.
+        return theorem.holds
 
 
 def _lessons(model: z3.ModelRef, uses: Iterable[Opaque]) -> list[z3.BoolRef]:

@@ -20,9 +20,11 @@ _WORST_FIRST = (
     Verdict.REFUTED,
     Verdict.HELD,
 )
-# What closes a need: that the rule held, or of an ideal that its counterexample was found.
-_CLOSES = {Kind.IDEAL: {Verdict.REFUTED, Verdict.HELD}}
+# What closes a need: that the rule held, or of an ideal that its counterexample was found. One
+# that held only is no ideal, or was not looked at where it fails.
+_CLOSES = {Kind.IDEAL: {Verdict.REFUTED}}
 _CLOSES_PROMISE = {Verdict.HELD, Verdict.DEVIATES}
+_NEEDS_ALL = {Level.MUST: "a MUST", Level.NONE: "an ideal"}  # no target may leave these open
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ class Row:
 
     @property
     def fails_build(self) -> bool:
-        """A MUST with a gap or a failure; any rule whose evidence is not what it should be."""
-        return self.failed or (self.rule.level is Level.MUST and bool(self.gaps))
+        """A MUST or an ideal with a gap; any rule whose evidence is not what it should be."""
+        return self.failed or (self.rule.level in _NEEDS_ALL and bool(self.gaps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +67,25 @@ class Matrix:
     rows: tuple[Row, ...]
     kills: tuple[Evidence, ...]  # `refuted`: the check noticed the defect
 
-    def failures(self) -> Iterator[str]:
-        """One line for each thing that fails the build."""
+    def violations(self) -> Iterator[str]:
+        """A line for each rule that is violated, and each defect that nothing noticed."""
         for row in self.rows:
             if row.failed:
                 cells = row.cells.values()
                 bad = next(r for c in cells for r in c.records if r.verdict is Verdict.VIOLATED)
                 problem = bad.detail.get("problem", "violated")
                 yield f"{row.rule.id}: {bad.kind.value}, {bad.subject}: {problem}"
-            elif row.fails_build:
-                missing = ", ".join(kind.value for kind in row.gaps)
-                yield f"{row.rule.id}: not {missing}, and a MUST"
         for kill in self.kills:
             if kill.verdict is Verdict.VIOLATED:
                 problem = kill.detail.get("problem", "it was not noticed")
                 yield f"{kill.rule}: the defect {kill.defect}, {kill.subject}: {problem}"
+
+    def gaps(self) -> Iterator[str]:
+        """A line for each rule that fails the build though nobody found it violated."""
+        for row in self.rows:
+            if row.fails_build and not row.failed:
+                missing = ", ".join(kind.value for kind in row.gaps)
+                yield f"{row.rule.id}: not {missing}, and {_NEEDS_ALL[row.rule.level]}"
 
 
 def matrix(rules: Mapping[str, Rule], records: Iterable[Evidence]) -> Matrix:

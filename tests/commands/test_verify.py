@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mqrules import Evidence, Level, Verdict, rules, write_evidence
+from mqrules import Evidence, Kind, Level, Rule, Verdict, rules, write_evidence
 from mqspec import cli
 from mqspec.commands import verify
 
@@ -34,13 +34,17 @@ def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     stub.write_text(STUB)
     monkeypatch.setattr(verify, "MQSPEC", (sys.executable, str(stub)))
     records = [
-        Evidence(rule=rule.id, kind=kind, subject="prepared", verdict=Verdict.HELD)
+        Evidence(rule=rule.id, kind=kind, subject="prepared", verdict=_closing(rule))
         for rule in rules().values()
         for kind in rule.needs
     ]
     for number, name in enumerate(("check", "prove", "conform", "audit")):
         write_evidence(tmp_path / f"{name}.jsonl", records[number::4])
     return tmp_path
+
+
+def _closing(rule: Rule) -> Verdict:
+    return Verdict.REFUTED if rule.kind is Kind.IDEAL else Verdict.HELD
 
 
 def run(stages: Path) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import z3
 
-from mqprove.group import Group
+from mqprove.group import GivenGroup, Group
 from mqprove.mutants import mutate
 from mqprove.prover import Theorem, prove
 from mqprove.theorems import THEOREMS
@@ -44,6 +44,25 @@ def test_a_false_claim_is_refuted_with_numbers() -> None:
     assert not proof.proved
     assert proof.counterexample is not None
     assert proof.counterexample.startswith("n=4 c=1 i=0: member i=0 takes [0, 1, 2, 3]")
+
+
+def test_code_that_raises_is_refuted_but_never_as_expected() -> None:
+    raising = mutate("by hand", allocation, "return current_cid in cid_all", "return 1 // 0")
+    stranger = next(t for t in THEOREMS if t.name == "stranger-takes-nothing")
+    found = prove(stranger, raising.module).counterexample
+    assert found is not None
+    assert "raises ZeroDivisionError" in found
+    assert prove(replace(stranger, holds=False), raising.module).counterexample is None
+
+
+def test_a_claim_that_raises_is_no_refutation() -> None:
+    def broken(group: Group) -> z3.BoolRef:
+        if isinstance(group, GivenGroup):
+            raise KeyError("a mistake in the claim")
+        return group.member("i").count <= 3
+
+    with pytest.raises(KeyError, match="a mistake"):
+        prove(replace(DISJOINT, claim=broken, holds=False), allocation)
 
 
 def test_a_claim_about_nothing_is_refused() -> None:

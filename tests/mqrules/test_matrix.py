@@ -20,12 +20,14 @@ RULE = Rule(
     source="scenario A",
     needs=(CHECKED, PROVED),
 )
+IDEAL = replace(RULE, kind=Kind.IDEAL, level=Level.NONE, needs=(CHECKED,), assumption="x")
 HELD = Evidence(rule="ALLOC-001", kind=CHECKED, subject="MC", verdict=Verdict.HELD)
 BOTH = [HELD, replace(HELD, kind=PROVED)]
 
 
 def failures(*records: Evidence, rule: Rule = RULE) -> list[str]:
-    return list(matrix({rule.id: rule}, records).failures())
+    found = matrix({rule.id: rule}, records)
+    return [*found.violations(), *found.gaps()]
 
 
 def test_a_must_with_all_it_needs_passes() -> None:
@@ -51,10 +53,12 @@ def test_one_violation_outweighs_any_number_of_passes() -> None:
 
 
 def test_an_ideal_is_closed_by_its_counterexample() -> None:
-    ideal = replace(RULE, kind=Kind.IDEAL, level=Level.NONE, needs=(CHECKED,), assumption="x")
-    found = matrix({ideal.id: ideal}, [replace(HELD, verdict=Verdict.REFUTED)])
-    assert found.rows[0].gaps == ()
-    assert matrix({ideal.id: ideal}, []).rows[0].gaps == (CHECKED,)
+    assert failures(replace(HELD, verdict=Verdict.REFUTED), rule=IDEAL) == []
+
+
+@pytest.mark.parametrize("records", [[], [HELD]])
+def test_an_ideal_without_a_counterexample_fails(records: list[Evidence]) -> None:
+    assert failures(*records, rule=IDEAL) == ["ALLOC-001: not checked, and an ideal"]
 
 
 def test_a_seeded_defect_counts_for_no_rule_and_must_be_noticed() -> None:

@@ -4,8 +4,8 @@
   mqspec verify --target 10.0.0.5:9876   any cluster, by its nameserver
   mqspec verify --target apache:5.3.3    the real one, started for the occasion
 
-Exit code 1 when a MUST rule has a gap or a failure, each named in a line; 2, before anything is
-run, when the target cannot be tested.
+Exit code 1 when a MUST rule or an ideal has a gap, or any rule a failure, each named in a line;
+2, before anything is run, when the target cannot be tested.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from mqrules import UserError, read_evidence, rules
-from mqrules.matrix import Matrix, matrix
+from mqrules.matrix import matrix
 from mqspec.report import Report, terminal
 
 HELP = "run all of it, and show the evidence matrix"
@@ -81,12 +81,9 @@ def run(args: argparse.Namespace) -> int:
     )
     report.write(output)
     console.print(terminal(report, console.width))
-    rows = report.matrix.rows
-    gaps = Matrix(tuple(row for row in rows if not row.failed), ())
-    violated = replace(report.matrix, rows=tuple(row for row in rows if row.failed))
-    for line in (*report.stage_failures, *violated.failures()):
+    for line in (*report.stage_failures, *report.matrix.violations()):
         console.print(f"[bold red]FAILED[/] {escape(line)}", soft_wrap=True)
-    for line in gaps.failures():  # nobody found a violation there
+    for line in report.matrix.gaps():
         console.print(f"[red]GAP[/] {escape(line)}", soft_wrap=True)
     page = output / "report.html"
     console.print(f"{len(rules())} rules in {report.seconds:.0f} s; {page}", soft_wrap=True)

@@ -47,7 +47,7 @@ class Report:
 
     def failures(self) -> list[str]:
         """One line for each thing that fails the build."""
-        return [*self.stage_failures, *self.matrix.failures()]
+        return [*self.stage_failures, *self.matrix.violations(), *self.matrix.gaps()]
 
     def write(self, folder: Path) -> None:
         """Write report.json, junit.xml and report.html into `folder`."""
