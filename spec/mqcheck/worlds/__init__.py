@@ -17,6 +17,7 @@ _WORLDS: Mapping[str, str] = {
     "MqAll": "Rebalance",
     "Notices": "Group",
     "MaxDrift": "LockDrift",
+    "Overtaken": "LockLateUnlock",
     "BeliefTime": "Lock",
     "DropsSendBack": "Retry",
     "Delays": "Delay",

@@ -87,15 +87,8 @@ class LockWorld(World):
         apply(state, consume_orderly.refuse_lock(state, refused).changes)
 
     def unlock_batch(self, member: str) -> None:
-        require(member not in self.crashed and self._believes(member))
-        require(self.forced or self.listening[member] == IDLE)
-        self._rebalance(member)
-        if MQ in self.consumers[member].process_queue_table:  # dropped, its listener at work
-            self._rebalance(member)
-        require(MQ not in self.consumers[member].process_queue_table)
-        self.consumers[member] = _consumer()
-        step = lock.unlock_batch(self.broker, LockBatch(GROUP, member, (MQ,)))
-        apply(self.broker, step.changes)
+        self._give_up(member)
+        self._unlock(member)
 
     def start_listening(self, member: str) -> None:
         require(self._believes(member) and self.listening[member] == IDLE)
@@ -120,6 +113,19 @@ class LockWorld(World):
         require(self.restarts < self.max_restarts)
         self.restarts += 1
         self.broker = LockState()
+
+    def _give_up(self, member: str) -> None:
+        require(member not in self.crashed and self._believes(member))
+        require(self.forced or self.listening[member] == IDLE)
+        self._rebalance(member)
+        if MQ in self.consumers[member].process_queue_table:  # dropped, its listener at work
+            self._rebalance(member)
+        require(MQ not in self.consumers[member].process_queue_table)
+        self.consumers[member] = _consumer()
+
+    def _unlock(self, member: str) -> None:
+        step = lock.unlock_batch(self.broker, LockBatch(GROUP, member, (MQ,)))
+        apply(self.broker, step.changes)
 
     def _pass_time(self, member: str) -> None:
         require(self.listening[member] < self.listen_time)
