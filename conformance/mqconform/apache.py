@@ -11,6 +11,7 @@ from typing import Final
 
 from mqconform.cluster import READY_S, listens
 from mqconform.connection import eventually
+from mqconform.processes import Processes
 from mqconform.target import Address, Secured, Target, free_ports
 from mqrules import UserError
 from mqspec import toolchain
@@ -73,13 +74,13 @@ class Apache:
 
     def __init__(self, home: Path, brokers: int = 2, jvm: Sequence[str] = _JVM) -> None:
         self.home = home
-        self._jvm = jvm
+        self._jvm, self._processes = jvm, Processes()
         nameserver_port, ha_a, ha_b = free_ports(3)
         broker_a, broker_b = free_ports(2, below=_VIP_OFFSET)
         self.nameserver = Address("127.0.0.1", nameserver_port)
         self._nameserver_java = _Java(
             home / "namesrv", "namesrv.NamesrvStartup",
-            _NAMESERVER.format(port=nameserver_port, home=home / "namesrv"), jvm,
+            _NAMESERVER.format(port=nameserver_port, home=home / "namesrv"), jvm, self._processes,
         )  # fmt: skip
         self._brokers = [
             self._broker("broker-a", broker_a, ha_a),
@@ -88,7 +89,7 @@ class Apache:
 
     def __enter__(self) -> Apache:
         with contextlib.ExitStack() as undo:
-            undo.callback(self._close)
+            undo.callback(self._processes.close)
             self._nameserver_java.start()
             for broker in self._brokers:
                 broker.start()
@@ -96,7 +97,7 @@ class Apache:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
+        self._processes.close()  # no need to wait for a clean end: nothing is looked at any more
 
     @property
     def target(self) -> Target:
@@ -132,19 +133,14 @@ class Apache:
         port, ha_port = *free_ports(1, below=_VIP_OFFSET), *free_ports(1)
         config = self._config("secured", port, ha_port, Address("127.0.0.1", 1))
         config += _USERS.format(user=USER, password=PASSWORD)
-        broker = _Java(self.home / "secured", "broker.BrokerStartup", config, self._jvm)
-        self._brokers.append(broker)
-        broker.start()
+        home = self.home / "secured"
+        _Java(home, "broker.BrokerStartup", config, self._jvm, self._processes).start()
         return Address("127.0.0.1", port)
-
-    def _close(self) -> None:
-        # Nothing of it is looked at any more: no need to wait for a clean end.
-        for java in (*self._brokers, self._nameserver_java):
-            java.kill()
 
     def _broker(self, name: str, port: int, ha_port: int) -> _Java:
         config = self._config(name, port, ha_port, self.nameserver)
-        return _Java(self.home / name, "broker.BrokerStartup", config, self._jvm, port)
+        home = self.home / name
+        return _Java(home, "broker.BrokerStartup", config, self._jvm, self._processes, port)
 
     def _config(self, name: str, port: int, ha_port: int, nameserver: Address) -> str:
         store = self.home / name / "store"
@@ -157,10 +153,16 @@ class _Java:
     """One Java process of Apache RocketMQ."""
 
     def __init__(
-        self, home: Path, main_class: str, config: str, jvm: Sequence[str], port: int = 0
+        self,
+        home: Path,
+        main_class: str,
+        config: str,
+        jvm: Sequence[str],
+        processes: Processes,
+        port: int = 0,
     ) -> None:
         self._home, self._main, self._jvm = home, f"org.apache.rocketmq.{main_class}", jvm
-        self._address = Address("127.0.0.1", port)
+        self._processes, self._address = processes, Address("127.0.0.1", port)
         self.process: subprocess.Popen[bytes] | None = None
         (home / "conf").mkdir(parents=True)
         (home / "conf" / "this.conf").write_text(config, encoding="utf-8")
@@ -172,7 +174,7 @@ class _Java:
             *("-cp", classpath, self._main, "-c", str(self._home / "conf" / "this.conf")),
         ]
         with (self._home / "out.log").open("ab") as output:
-            self.process = subprocess.Popen(
+            self.process = self._processes.popen(
                 command,
                 env={**os.environ, "ROCKETMQ_HOME": str(self._home)},
                 stdin=subprocess.DEVNULL,

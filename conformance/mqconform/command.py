@@ -129,15 +129,20 @@ def _target(args: argparse.Namespace) -> Iterator[Target]:
         if args.target_file:
             yield read_target(args.target_file)
         elif args.target == "reference":
-            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqspec-")))
-            yield stack.enter_context(Reference(home)).target
+            yield stack.enter_context(Reference(stack.enter_context(_home()))).target
         elif args.target.startswith("apache"):
             if args.target != f"apache:{apache.VERSION}":
                 raise UserError(args.target, "cannot be started", f"say apache:{apache.VERSION}")
-            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mqspec-")))
-            yield stack.enter_context(apache.Apache(home)).target
+            yield stack.enter_context(apache.Apache(stack.enter_context(_home()))).target
         else:
             yield Target("address", args.target, parse_address(args.target))
+
+
+@contextlib.contextmanager
+def _home() -> Iterator[Path]:
+    """A directory for what we start. A case that was cut off may still write to it."""
+    with tempfile.TemporaryDirectory(prefix="mqspec-", ignore_cleanup_errors=True) as home:
+        yield Path(home)
 
 
 def _run_suite(target: Target, args: argparse.Namespace, console: Console, chosen: int) -> Suite:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from mqconform.processes import Popen, Processes
 from mqconform.target import Address, Secured, Target, parse_address
 from mqrules import UserError
 
@@ -18,11 +19,13 @@ users = [{{ username = "{USER}", password = "{PASSWORD}" }}]
 """
 
 
-def serve(log: Path, *words: str) -> tuple[subprocess.Popen[str], dict[str, Address]]:
+def serve(
+    log: Path, *words: str, popen: Popen = subprocess.Popen
+) -> tuple[subprocess.Popen[str], dict[str, Address]]:
     """The process of `mqspec serve`, what it says going to the end of `log`, and where it
     listens, once it does. Raises UserError."""
     with log.open("a", encoding="utf-8") as said:
-        process = subprocess.Popen(
+        process = popen(
             [sys.executable, "-m", "mqspec.cli", "serve", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -47,7 +50,7 @@ class Reference:
     def __init__(self, home: Path) -> None:
         self._home = home
         self._process: subprocess.Popen[str] | None = None
-        self._secured_process: subprocess.Popen[str] | None = None
+        self._processes = Processes()
         self.nameserver = Address("127.0.0.1", 0)
 
     def __enter__(self) -> Reference:
@@ -55,10 +58,7 @@ class Reference:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
-        if self._secured_process:
-            self._secured_process.kill()
-            self._secured_process.wait()
+        self._processes.close()
 
     @property
     def target(self) -> Target:
@@ -82,6 +82,7 @@ class Reference:
             *("--nameserver-port", str(self.nameserver.port), "--broker-port", "0"),
             *("--transaction-check-interval", "2000"),  # ms, instead of 30 s
             *("--rebalance-lock-max-live-time-ms", "10000"),  # instead of a minute
+            popen=self._processes.popen,
         )
         self.nameserver = listening["nameserver"]
 
@@ -89,10 +90,11 @@ class Reference:
         """A broker that lets only a user in, with a nameserver of its own."""
         config = self._home / "secured.toml"
         config.write_text(_USERS, encoding="utf-8")
-        self._secured_process, listening = serve(
+        _, listening = serve(
             self._home / "serve.log",
             *("--config", str(config), "--store", str(self._home / "secured")),
             *("--nameserver-port", "0", "--broker-port", "0"),
+            popen=self._processes.popen,
         )
         return listening["broker"]
 
