@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -54,7 +55,10 @@ class Reference:
         self.nameserver = Address("127.0.0.1", 0)
 
     def __enter__(self) -> Reference:
-        self.start()
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._processes.close)
+            self.start()
+            undo.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:

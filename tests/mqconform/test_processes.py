@@ -6,11 +6,13 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from mqconform import reference
 from mqconform.apache import Apache
-from mqconform.processes import Processes
+from mqconform.processes import Popen, Processes
 from mqconform.reference import Reference
 from mqrules import UserError
 
@@ -49,12 +51,27 @@ def test_none_begins_after_the_end() -> None:
     assert {process.poll() for process in begun} == {-9}
 
 
+def test_a_reference_that_is_interrupted_while_it_starts_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def interrupted(log: Path, *words: str, popen: Popen) -> NoReturn:
+        begun.append(popen(WAITS, stdin=subprocess.PIPE))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reference, "serve", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reference.Reference(tmp_path).__enter__()
+    assert [process.poll() for process in begun] == [-9]
+
+
 def test_a_reference_that_ended_starts_nothing(tmp_path: Path) -> None:
-    with Reference(tmp_path) as reference:
-        secured = reference.target.secured
+    with Reference(tmp_path) as ended:
+        secured = ended.target.secured
     assert secured
     with pytest.raises(UserError, match="the run is over"):
-        reference.start()
+        ended.start()
     with pytest.raises(UserError, match="the run is over"):
         secured.start()
 
