@@ -323,3 +323,16 @@ def test_messages_are_chosen_by_their_properties(tmp_path: Path) -> None:
             await PushConsumer(address, GROUP, nonsense, taking(got), QUICK).__aenter__()
 
     run(tmp_path, scene, config=config)
+
+
+def test_a_broker_that_is_reached_again_is_told_of_the_member_at_once(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        got: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        async with member(cluster, got) as consumer:  # whose next heartbeat is 30 s away
+            await until(lambda: bool(_held(consumer)))
+            consumer.instance.abort()  # the broker takes the member out of its group
+            await send(cluster, "a")
+            await until(lambda: keys_of(got) == ["a"])
+
+    run(tmp_path, scene)

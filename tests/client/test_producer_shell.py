@@ -7,6 +7,7 @@ import socket
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow
@@ -15,6 +16,8 @@ from brokers import scripted
 from scene import TOPIC, create_topic, pulled, run, stopped, until
 
 from mqrules import Event, EventKind, Outcome, UserError
+from mqspec.broker import Broker
+from mqspec.broker.processors import PROCESSORS
 from mqspec.client.instance import Address, BrokerError, UnreachableError
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer, ProducerConfig
@@ -24,7 +27,8 @@ from mqspec.cluster import Cluster
 from mqspec.core.producer import select_by_hash
 from mqspec.core.record import Record, SysFlag
 from mqspec.core.types import MessageQueue
-from mqspec.transport import Connection, RequestTimeoutError
+from mqspec.service import Served
+from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
 
@@ -75,6 +79,32 @@ def test_no_route_is_an_error(tmp_path: Path) -> None:
         async with Producer(address) as producer, stopped(cluster.brokers[0]):
             with pytest.raises(UnreachableError, match="no route to the topic New"):
                 await producer.send(Message("New", b"x"))
+
+    run(tmp_path, scene)
+
+
+def test_a_broker_that_is_reached_again_is_told_of_the_producer_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Connection] = []
+    answer = PROCESSORS[RequestCode.HEART_BEAT]
+
+    def keep(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+        told.append(connection)
+        return answer(broker, connection, request)
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.HEART_BEAT, keep)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with Producer(cluster.nameserver.address) as producer:  # its heartbeats are rare
+            (first,) = told
+            first.close()
+            await first.wait_closed()
+            with suppress(ConnectionLostError):  # unless it knows by then
+                await producer.send(Message(TOPIC, b"x"))
+            await producer.send(Message(TOPIC, b"x"))
+            await until(lambda: len(told) == 2)
 
     run(tmp_path, scene)
 

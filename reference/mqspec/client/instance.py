@@ -23,6 +23,7 @@ from mqspec.transport import (
     ConnectionLostError,
     Handler,
     RequestTimeoutError,
+    Watcher,
     connect,
     refuse,
 )
@@ -81,8 +82,9 @@ class Address:
 class ClientInstance:
     """The connections of one client, its id, and what it knows of routes.
 
-    `handler` answers what brokers ask of the client. With `ssl` it speaks TLS
-    (mqspec.tls.client_context), with `credentials` it says whose its requests are.
+    `handler` answers what brokers ask of the client, `on_connect` hears of each connection to a
+    broker. With `ssl` it speaks TLS (mqspec.tls.client_context), with `credentials` it says
+    whose its requests are.
     """
 
     def __init__(
@@ -94,13 +96,14 @@ class ClientInstance:
         instance_name: str | None = None,
         ssl: SSLContext | None = None,
         credentials: SessionCredentials | None = None,
+        on_connect: Watcher = lambda connection: None,
     ) -> None:
         self.nameserver = Address.parse(nameserver)
         self.timeout_ms = timeout_ms
         self.routes: dict[Topic, TopicRouteData] = {}
         self._client_id = client_id
         self._instance_name = instance_name or f"{os.getpid()}#{time.monotonic_ns()}"
-        self._handler = handler
+        self._handler, self._on_connect = handler, on_connect
         self._ssl, self._credentials = ssl, credentials
         self._connections: dict[Address, Connection] = {}
         self._connecting: defaultdict[Address, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -217,7 +220,16 @@ class ClientInstance:
                     why = os.strerror(error.errno) if error.errno else "no connection in time"
                     raise UnreachableError(f"{address}: {why}") from None
                 self._connections[address] = connection
+                if self._is_broker(address):
+                    self._on_connect(connection)
             return connection
+
+    def _is_broker(self, address: Address) -> bool:
+        return any(
+            str(address) in data.broker_addrs.values()
+            for route in self.routes.values()
+            for data in route.broker_datas
+        )
 
 
 def succeeded(response: RemotingCommand) -> RemotingCommand:

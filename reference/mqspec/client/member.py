@@ -136,11 +136,13 @@ class GroupMember:
             instance_name=name,
             ssl=config.ssl,
             credentials=config.credentials,
+            on_connect=self._connected,
         )
         self._common = config
         self._rebalance = RebalanceState()
         self._wake = asyncio.Event()
         self._paused = False
+        self._may_greet = False  # not before it has joined, and not once it leaves
 
     @property
     def client_id(self) -> ClientId:
@@ -192,6 +194,7 @@ class GroupMember:
         if not self.tasks:
             return
         await self.tasks.cancel()
+        self._may_greet = False
         await self._end_work()
         await self.persist()
         self._note_end()
@@ -281,6 +284,26 @@ class GroupMember:
         await self._announce(self.version_ms)
 
     async def _announce(self, version_ms: int) -> None:
+        self._may_greet = False
+        await self._to_all_brokers(self._heartbeat_request(version_ms))
+        self._may_greet = True
+
+    def _connected(self, connection: Connection) -> None:
+        """A broker is reached for the first time, or again, and may have forgotten the member. It
+        is told at once, where not all are being told (MQClientInstance.onChannelActive)."""
+        if self._may_greet:
+            self.tasks.spawn(self._greet(connection))
+
+    async def _greet(self, connection: Connection) -> None:
+        request = self._heartbeat_request(self.version_ms)
+        try:
+            succeeded(await connection.request(request, self.instance.timeout_ms))
+        except NOT_ANSWERED as error:
+            log.warning("%s: %s is not told: %s", self.group, connection.peer, error)
+            return
+        self.rebalance_immediately()
+
+    def _heartbeat_request(self, version_ms: int) -> RemotingCommand:
         config = self._common
         consumer = bodies.ConsumerData(
             self.group,
@@ -292,9 +315,7 @@ class GroupMember:
             ),
         )
         heartbeat = bodies.HeartbeatData(self.client_id, (consumer,))
-        await self._to_all_brokers(
-            RemotingCommand(RequestCode.HEART_BEAT, body=bodies.to_body(heartbeat))
-        )
+        return RemotingCommand(RequestCode.HEART_BEAT, body=bodies.to_body(heartbeat))
 
     @property
     def topics(self) -> Collection[Topic]:
