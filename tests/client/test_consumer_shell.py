@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from brokers import scripted
 from scene import (
     GROUP,
     QUICK,
@@ -31,9 +33,13 @@ from mqspec.client.producer import Producer
 from mqspec.client.push_consumer import PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.client.subscription import MessageSelector
+from mqspec.client.tasks import Tasks
 from mqspec.cluster import Cluster
+from mqspec.core.allocation import Strategy
+from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.metadata import BrokerConfig, Perm
-from mqspec.core.types import MessageQueue
+from mqspec.core.offset_commit import NOT_FOUND
+from mqspec.core.types import ClientId, Group, MessageQueue
 from mqspec.service import Served
 from mqspec.transport import Connection, serve
 from mqspec.wire.codec import RemotingCommand
@@ -336,3 +342,75 @@ def test_a_broker_that_is_reached_again_is_told_of_the_member_at_once(tmp_path: 
             await until(lambda: keys_of(got) == ["a"])
 
     run(tmp_path, scene)
+
+
+def test_a_new_groups_retry_topic_is_held_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with member(cluster, []) as consumer:  # which polls routes in 30 s again
+            await until(lambda: MessageQueue(RETRY_TOPIC, "broker-a", 0) in consumer.queues)
+
+    run(tmp_path, scene)
+
+
+def test_half_an_hour_ago_is_counted_from_the_start() -> None:
+    asked: list[int] = []
+
+    def note(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        if request.code == RequestCode.SEARCH_OFFSET_BY_TIMESTAMP:
+            asked.append(int(request.ext_fields["timestamp"]))
+        return request.response(ext_fields={"offset": "7"})
+
+    async def scene() -> None:
+        config = replace(QUICK, consume_from_where=ConsumeFromWhere.CONSUME_FROM_TIMESTAMP)
+        async with (
+            scripted(note) as server,
+            PushConsumer(
+                f"127.0.0.1:{server.port}", GROUP, {TOPIC: "*"}, taking([]), config
+            ) as consumer,
+        ):
+            consumer.started_ms -= 3_600_000  # it runs for an hour
+            mq = MessageQueue(TOPIC, "b", 0)
+            assert await consumer.pull_from_where(mq, NOT_FOUND) == 7
+            assert asked[-1] == consumer.started_ms - 1_800_000
+
+    asyncio.run(scene())
+
+
+def test_a_rebalance_that_fails_is_tried_again(tmp_path: Path) -> None:
+    failures = iter([RuntimeError("on purpose")] * 2)
+
+    def takes_all(
+        group: Group, current_cid: ClientId, mq_all: list[MessageQueue], cid_all: list[ClientId]
+    ) -> list[MessageQueue]:
+        for failure in failures:
+            raise failure
+        return mq_all
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        config = replace(QUICK, strategy=Strategy("ALL", takes_all))
+        address = cluster.nameserver.address
+        async with PushConsumer(address, GROUP, {TOPIC: "*"}, taking([]), config) as consumer:
+            await until(lambda: MQ in consumer.queues)
+
+    run(tmp_path, scene)
+
+
+def test_what_is_done_again_and_again_is_done_again_after_a_failure() -> None:
+    done = asyncio.Event()
+    failures = iter([OSError("on purpose")])
+
+    async def act() -> None:
+        for failure in failures:
+            raise failure
+        done.set()
+
+    async def scene() -> None:
+        tasks = Tasks()
+        tasks.every(1, act)
+        async with asyncio.timeout(20):
+            await done.wait()
+        await tasks.cancel()
+
+    asyncio.run(scene())

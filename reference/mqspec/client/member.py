@@ -26,7 +26,7 @@ from mqspec.client.instance import (
     ClientInstance,
     succeeded,
 )
-from mqspec.client.message import MessageExt
+from mqspec.client.message import RETRY_TOPIC_PREFIX, MessageExt
 from mqspec.client.offset_store import (
     LocalFileOffsetStore,
     OffsetStore,
@@ -346,12 +346,20 @@ class GroupMember:
             self._carry_rebalance(do_rebalance(self._rebalance))
             balanced = not self._paused
             for topic in () if self._paused else self.subscriptions:
-                balanced &= await self._rebalance_by_topic(topic)
+                balanced &= await self._try_rebalance(topic)
             self._carry_rebalance(rebalanced(self._rebalance, balanced, now_ms()))
 
     def _carry_rebalance(self, step: Step) -> None:
         self.note(step, "Rebalance")
         apply(self._rebalance, step.changes)
+
+    async def _try_rebalance(self, topic: Topic) -> bool:
+        """A topic that fails stops no other, and is tried again (RebalanceImpl.doRebalance)."""
+        try:
+            return await self._rebalance_by_topic(topic)
+        except Exception:
+            log.exception("%s: %s is not rebalanced", self.group, topic)
+            return topic.startswith(RETRY_TOPIC_PREFIX)
 
     async def _rebalance_by_topic(self, topic: Topic) -> bool:
         member_ids = () if self.is_broadcasting else await self._member_ids(topic)
@@ -382,6 +390,10 @@ class GroupMember:
         return None if route is None else subscribe_queues(topic, route)
 
     async def _member_ids(self, topic: Topic) -> tuple[ClientId, ...] | None:
+        if not self.instance.brokers(
+            [topic]
+        ):  # a retry topic comes to be after the first heartbeat
+            await self.instance.update_routes([topic])
         brokers = self.instance.brokers([topic])
         if not brokers:
             return None
@@ -427,7 +439,7 @@ class GroupMember:
             case PullFrom.TIMESTAMP:
                 time_ms = self._common.consume_timestamp_ms
                 if time_ms is None:
-                    time_ms = wall_ms() - CONSUME_TIMESTAMP_AGO_MS
+                    time_ms = self.started_ms - CONSUME_TIMESTAMP_AGO_MS
                 fields = {"timestamp": str(time_ms)}
                 code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
                 return await ask_offset(self.instance, code, mq, fields)

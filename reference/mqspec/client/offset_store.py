@@ -87,10 +87,16 @@ class LocalFileOffsetStore:
         return self._offsets.get(mq, NOT_FOUND)
 
     async def persist(self, updates: Sequence[UpdateConsumerOffset]) -> None:
-        """The file is replaced."""
+        """The file is replaced. Where the disk does not take it, the next one has it."""
         if not updates:
             return
         self._offsets.update((update.mq, update.commit_offset) for update in updates)
+        try:
+            self._replace()
+        except OSError as error:
+            log.error("progress is not written: %s", error)
+
+    def _replace(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(self.path.name + ".tmp")
         with new.open("wb") as file:
