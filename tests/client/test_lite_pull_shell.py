@@ -18,6 +18,7 @@ from mqspec.client.message import MessageExt
 from mqspec.cluster import Cluster
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.types import MessageQueue
+from mqspec.service import Served
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
@@ -216,6 +217,32 @@ def test_an_answer_that_comes_too_late_moves_nothing(
             await consumer.assign([])
             await answer_first()
             assert not consumer.queues
+
+    run(tmp_path, scene)
+
+
+def test_what_is_pulled_is_given_though_the_queue_begins_later_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = PROCESSORS[RequestCode.LITE_PULL_MESSAGE]
+    offsets: list[str] = []
+
+    def moved(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+        offsets.append(offset := request.ext_fields["queueOffset"])
+        if offset != "2":
+            return answer(broker, connection, request)
+        code = ResponseCode.PULL_OFFSET_MOVED
+        return request.response(code, ext_fields={"nextBeginOffset": "3"})
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.LITE_PULL_MESSAGE, moved)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"abcd")
+        config = replace(MANUAL, pull_batch_size=2)
+        async with subscribed(cluster, config) as consumer:
+            await until(lambda: "3" in offsets)
+            assert keys_of(await polled(consumer, 3)) == ["a", "b", "d"]
 
     run(tmp_path, scene)
 

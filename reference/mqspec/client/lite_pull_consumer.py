@@ -32,6 +32,7 @@ from mqspec.core.lite_pull_consumer import (
     auto_commit,
     commit,
     must_wait_for_all,
+    offset_illegal,
     poll,
     release,
     seek,
@@ -228,7 +229,7 @@ class LitePullConsumer(GroupMember):
         )
         result = await pull(self.instance, request)
         if result.status is PullStatus.OFFSET_ILLEGAL:
-            await self._start_anew(mq, generation, result.next_begin_offset)
+            await self._go_on(mq, generation, result.next_begin_offset)
             return result.status
         event = Pulled(
             mq,
@@ -244,9 +245,8 @@ class LitePullConsumer(GroupMember):
             self._found.put_nowait((mq, generation, tuple(result.messages)))
         return result.status
 
-    async def _start_anew(self, mq: MessageQueue, generation: int, offset: int) -> None:
-        if held(self.state, mq, generation) is None:
-            return
-        step = seek(self.state, mq, offset, now_ms())
+    async def _go_on(self, mq: MessageQueue, generation: int, offset: int) -> None:
+        step = offset_illegal(self.state, mq, generation, offset, now_ms())
         await self.carry_out(step)
-        self.tasks.spawn(self._pull_service(mq, step.result.generation))
+        if step.result:
+            self.tasks.spawn(self._pull_service(mq, step.result.generation))
