@@ -233,12 +233,14 @@ def test_a_broker_that_is_busy_has_told_nothing_of_the_tail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []
+    limits: set[str | None] = set()
     answer = PROCESSORS[RequestCode.PULL_MESSAGE]
 
     def busy(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
         if request.ext_fields["topic"] != TOPIC or request.ext_fields["queueOffset"] == "0":
             return answer(broker, connection, request)
         refused.append(request.ext_fields["queueOffset"])
+        limits.add(request.ext_fields.get("maxMsgBytes"))
         return request.response(ResponseCode.FLOW_CONTROL)
 
     monkeypatch.setitem(PROCESSORS, RequestCode.PULL_MESSAGE, busy)
@@ -253,6 +255,7 @@ def test_a_broker_that_is_busy_has_told_nothing_of_the_tail(
             already = len(refused)
             await until(lambda: len(refused) > already + 1)
             assert set(refused) == {"2"}
+            assert limits == {"262144"}
             assert consumer.state.offset_store[MQ] == 1
 
     run(tmp_path, scene)

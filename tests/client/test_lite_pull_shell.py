@@ -210,6 +210,7 @@ def test_an_answer_that_comes_too_late_moves_nothing(
 
             await consumer.assign([mq])
             await until(lambda: len(pulls) == 1)
+            assert pulls[0][1].ext_fields["suspendTimeoutMillis"] == "20000"
             await consumer.seek(mq, 2)
             await until(lambda: len(pulls) == 2)
             await answer_first()
@@ -243,6 +244,32 @@ def test_what_is_pulled_is_given_though_the_queue_begins_later_by_now(
         async with subscribed(cluster, config) as consumer:
             await until(lambda: "3" in offsets)
             assert keys_of(await polled(consumer, 3)) == ["a", "b", "d"]
+
+    run(tmp_path, scene)
+
+
+def test_where_nobody_tells_where_to_begin_it_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = PROCESSORS[RequestCode.QUERY_CONSUMER_OFFSET]
+    refusals = iter(range(3))
+
+    def busy(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+        if next(refusals, None) is None:
+            return answer(broker, connection, request)
+        return request.response(ResponseCode.SYSTEM_BUSY)
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.QUERY_CONSUMER_OFFSET, busy)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "a")
+        address = cluster.nameserver.address
+        config = replace(MANUAL, start_again_delay_ms=10)
+        async with LitePullConsumer(address, GROUP, config=config) as consumer:
+            await consumer.assign(await consumer.fetch_message_queues(TOPIC))
+            assert not consumer.queues
+            assert keys_of(await polled(consumer, 1)) == ["a"]
 
     run(tmp_path, scene)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mqspec.client.instance import BrokerError, ClientInstance, int_field
 from mqspec.client.message import MessageExt
@@ -20,6 +21,8 @@ from mqspec.core.types import Group, MessageQueue
 from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
+
+ANY_SIZE: Final = (1 << 31) - 1  # of the messages of an answer, in bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class PullRequest:
     sub_version: int = 0  # ms; of the heartbeat that the broker is to filter by
     commit_offset: int = 0
     suspend_ms: int = BROKER_SUSPEND_MAX_TIME_MS
+    max_msg_bytes: int = ANY_SIZE
 
 
 async def pull(
@@ -64,6 +68,7 @@ async def pull(
         "commitOffset": str(request.commit_offset),
         "suspendTimeoutMillis": str(request.suspend_ms),
         "subVersion": str(request.sub_version),
+        "maxMsgBytes": str(request.max_msg_bytes),
         "expressionType": subscription.expression_type,
         "bname": mq.broker_name,
     }

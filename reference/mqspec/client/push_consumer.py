@@ -51,6 +51,7 @@ from mqspec.core.push_consumer import (
     MAX_RECONSUME_TIMES,
     PAUSED_DELAY_MS,
     PULL_AGAIN_DELAY_MS,
+    PULL_BATCH_SIZE_IN_BYTES,
     RESET_OFFSET_WAIT_MS,
     PullStatus,
 )
@@ -76,6 +77,7 @@ class ConsumerConfig(MemberConfig):
     consume_again_delay_ms: int = CONSUME_AGAIN_DELAY_MS
     first_pull_delay_ms: int = FIRST_PULL_DELAY_MS  # of a queue just added
     pull_interval_ms: int = 0
+    pull_batch_size_in_bytes: int = PULL_BATCH_SIZE_IN_BYTES
     lock_interval_ms: int = consume_orderly.REBALANCE_LOCK_INTERVAL_MS
     lock_first_delay_ms: int = consume_orderly.LOCK_FIRST_DELAY_MS
     reset_offset_wait_ms: int = RESET_OFFSET_WAIT_MS
@@ -242,6 +244,7 @@ class PushConsumer(GroupMember):
             flags,
             self.version_ms,
             commit_offset or 0,
+            max_msg_bytes=self.config.pull_batch_size_in_bytes,
         )
         result = await pull(self.instance, request)
         await self._pulled(mq, generation, result)

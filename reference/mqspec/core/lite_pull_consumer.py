@@ -30,6 +30,8 @@ from mqspec.core.types import MessageQueue
 
 PULL_BATCH_SIZE: Final = 10
 POLL_TIMEOUT_MS: Final = 5_000
+BROKER_SUSPEND_MAX_TIME_MS: Final = 20_000  # how long a broker may hold a pull
+START_AGAIN_DELAY_MS: Final = 3_000  # of a queue of which nobody told where to begin
 AUTO_COMMIT_INTERVAL_MS: Final = 5_000
 PULL_THRESHOLD_FOR_ALL: Final = 10_000  # messages of all queues: strictly more hold pulls back
 

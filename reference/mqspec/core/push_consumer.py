@@ -22,6 +22,7 @@ from mqspec.core.types import MessageQueue, Topic
 BROKER_SUSPEND_MAX_TIME_MS: Final = 15_000  # how long a broker may hold a pull
 CONSUMER_TIMEOUT_MS_WHEN_SUSPEND: Final = 30_000  # how long the client waits for it
 PULL_BATCH_SIZE: Final = 32
+PULL_BATCH_SIZE_IN_BYTES: Final = 256 * 1024
 CONSUME_AGAIN_DELAY_MS: Final = 5_000  # of a message that failed and stayed here
 PAUSED_DELAY_MS: Final = 1_000  # of a pull while the consumer is paused
 MAX_RECONSUME_TIMES: Final = 16  # unless configured: then a message is parked
