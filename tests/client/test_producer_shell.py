@@ -25,7 +25,7 @@ from mqspec.client.publish import MessageError, PublishConfig
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
 from mqspec.core.producer import select_by_hash
-from mqspec.core.record import Record, SysFlag
+from mqspec.core.record import Record, SysFlag, decode_properties
 from mqspec.core.types import MessageQueue
 from mqspec.service import Served
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
@@ -206,6 +206,26 @@ def test_a_batch_is_stored_one_message_after_the_other(tmp_path: Path) -> None:
         ("b", 1),
         ("c", 2),
     ]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_batch_says_whether_it_waits_for_the_disk(waits: bool) -> None:
+    asked: list[str] = []
+
+    def store(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        asked.append(decode_properties(request.ext_fields["i"])["WAIT"])
+        return request.response(ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene() -> None:
+        message = Message(TOPIC, b"x", wait_store_msg_ok=waits)
+        async with (
+            scripted(store) as server,
+            Producer(f"127.0.0.1:{server.port}") as producer,
+        ):
+            await producer.send_batch([message] * 2)
+
+    asyncio.run(scene())
+    assert asked == [str(waits).lower()]
 
 
 def test_messages_of_one_key_keep_to_one_queue(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from mqspec.client.message import (
     RETRY_TOPIC_PREFIX,
     TRAN_MSG,
     UNIQ_KEY,
+    WAIT,
     Message,
     create_unique_id,
 )
@@ -153,7 +154,7 @@ class Publisher:
         return Outgoing(
             topic,
             body,
-            {},
+            {WAIT: properties[0][WAIT]},
             message_id=message_id,
             code=RequestCode.SEND_BATCH_MESSAGE,
             fields={"m": "true"},
