@@ -36,9 +36,11 @@ class Bank:
         self._state = state
         self.executed: list[Any] = []
         self.checked: list[MessageExt] = []
+        self.ids: list[str] = []
 
     async def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
         self.executed.append(arg)
+        self.ids.append(message.properties["UNIQ_KEY"])
         return self._end()
 
     async def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
@@ -92,6 +94,7 @@ def test_the_broker_is_told_how_the_local_transaction_ended(
     assert bank.executed == ["arg"]
     (half,), (end,) = halves.sent, halves.ended
     properties = decode_properties(half.ext_fields["i"])
+    assert bank.ids == [properties["UNIQ_KEY"]]
     assert properties["TRAN_MSG"] == "true"
     assert properties["PGROUP"] == "PG"
     assert "DELAY" not in properties

@@ -13,7 +13,15 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from mqspec.client.instance import NOT_ANSWERED
-from mqspec.client.message import DELAY, PGROUP, TRAN_MSG, UNIQ_KEY, Message, MessageExt
+from mqspec.client.message import (
+    DELAY,
+    PGROUP,
+    TRAN_MSG,
+    UNIQ_KEY,
+    Message,
+    MessageExt,
+    create_unique_id,
+)
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import SendResult
 from mqspec.client.recorder import Recorder
@@ -75,11 +83,15 @@ class TransactionProducer(Producer):
     ) -> TransactionSendResult:
         """Send a half message, run the local transaction, and tell the broker how it ended.
 
+        The local transaction gets the message as it was sent: its UNIQ_KEY, the transaction's id,
+        is the `message_id` of what is checked later.
+
         The message's delay is left out, as the real client leaves out its level. A half that
         is stored less safely than asked is rolled back. Raises what `send` raises; then the
         local transaction did not run.
         """
         named = {TRAN_MSG: "true", PGROUP: self.group}
+        named[UNIQ_KEY] = message.properties.get(UNIQ_KEY) or create_unique_id()
         kept = {name: value for name, value in message.properties.items() if name != DELAY}
         half = replace(message, properties={**kept, **named}, delay_level=None)
         result = await self.send(half)
