@@ -24,6 +24,7 @@ from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
+from mqspec.core.metadata import Perm
 from mqspec.core.producer import select_by_hash
 from mqspec.core.record import Record, SysFlag, decode_properties
 from mqspec.core.types import MessageQueue
@@ -52,6 +53,63 @@ def test_a_topic_comes_to_be_by_being_sent_to(tmp_path: Path) -> None:
         assert sorted(result.queue.queue_id for result in results) == [0, 1, 2, 3]
 
     run(tmp_path, scene)
+
+
+def test_a_topic_comes_to_be_on_all_brokers_of_its_template(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        config = ProducerConfig(PublishConfig(default_topic_queue_nums=1))
+        async with Producer(cluster.nameserver.address, config=config) as producer:
+            results = [await producer.send(Message("New", b"x")) for _ in range(4)]
+        assert len({result.queue.broker_name for result in results}) == 2
+
+    run(tmp_path, scene, brokers=2)
+
+
+def test_a_topic_that_may_be_written_again_is_sent_to_at_once(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1, perm=Perm.READ)
+        async with Producer(cluster.nameserver.address) as producer:
+            with pytest.raises(UnreachableError, match="no route"):
+                await producer.send(Message(TOPIC, b"x"))
+            await create_topic(cluster, 1)
+            await producer.send(Message(TOPIC, b"x"))
+
+    run(tmp_path, scene)
+
+
+def test_a_queues_broker_is_looked_for(tmp_path: Path) -> None:
+    queue = MessageQueue(TOPIC, "broker-a", 0)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        config = ProducerConfig(PublishConfig(create_topic_key="NoTemplate"))
+        async with Producer(cluster.nameserver.address, config=config) as producer:
+            await producer.send_oneway(Message(TOPIC, b"x"), queue)
+        async with Producer(cluster.nameserver.address, config=config) as producer:
+            assert (await producer.send(Message(TOPIC, b"x"), queue=queue)).queue == queue
+
+    run(tmp_path, scene)
+
+
+def test_a_broker_that_is_silent_leaves_time_for_another_one() -> None:
+    def silent_a(_: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        if request.ext_fields["n"] == "a":
+            return None
+        return request.response(ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene() -> None:
+        config = ProducerConfig(
+            PublishConfig(send_msg_timeout_ms=20_000, send_msg_max_timeout_per_request_ms=20)
+        )
+        async with (
+            scripted(silent_a, brokers="ab") as server,
+            Producer(f"127.0.0.1:{server.port}", config=config) as producer,
+            asyncio.timeout(15),
+        ):
+            results = [await producer.send(Message(TOPIC, b"x")) for _ in range(2)]
+        assert {result.queue.broker_name for result in results} == {"b"}
+
+    asyncio.run(scene())
 
 
 def test_a_send_moves_on_to_the_broker_that_is_left(tmp_path: Path) -> None:

@@ -240,7 +240,8 @@ class Producer:
         }
 
     async def _update_routes(self) -> None:
-        await self._instance.update_routes(tuple(self._instance.routes))
+        topics = dict.fromkeys((*self._instance.routes, *self._publisher.topics))
+        await self._instance.update_routes(topics)
 
     async def _heartbeat(self) -> None:
         self._may_greet = False

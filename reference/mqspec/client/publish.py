@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -67,6 +67,7 @@ class PublishConfig:
     """How a producer sends; the defaults are those of DefaultMQProducer, 5.3.3."""
 
     send_msg_timeout_ms: int = SEND_MSG_TIMEOUT_MS
+    send_msg_max_timeout_per_request_ms: int | None = None  # of a try that another may follow
     retry_times_when_send_failed: int = RETRY_TIMES_WHEN_SEND_FAILED
     retry_another_broker_when_not_store_ok: bool = False
     send_latency_fault_enable: bool = False
@@ -174,14 +175,18 @@ class Publisher:
         config = self.config
         limit_ms = config.send_msg_timeout_ms if timeout_ms is None else timeout_ms
         deadline = time.monotonic() + limit_ms / 1000
+        if queue:
+            await self._find_broker(queue)
         queues = [queue] if queue else await self.queues(outgoing.topic)
         last_broker: BrokerName | None = None
         failures: list[Exception] = []
         result: SendResult | None = None
-        for _ in range(1 if queue else 1 + config.retry_times_when_send_failed):
+        for tries_left in reversed(range(1 if queue else 1 + config.retry_times_when_send_failed)):
             left_ms = int((deadline - time.monotonic()) * 1000)
             if left_ms <= 0:
                 break
+            if tries_left and config.send_msg_max_timeout_per_request_ms is not None:
+                left_ms = min(left_ms, config.send_msg_max_timeout_per_request_ms)
             chosen = queue or self._select(queues, last_broker)
             last_broker = chosen.broker_name
             code: int | None = None
@@ -205,27 +210,47 @@ class Publisher:
 
     async def oneway(self, outgoing: Outgoing, queue: MessageQueue | None = None) -> MessageQueue:
         """Send it once, and hear nothing of it. Raises UnreachableError."""
+        if queue:
+            await self._find_broker(queue)
         chosen = queue or self._select(await self.queues(outgoing.topic), None)
         await self._instance.oneway(chosen.broker_name, self._request(outgoing, chosen))
         return chosen
 
     async def queues(self, topic: Topic) -> list[MessageQueue]:
-        """Where messages of the topic may go. Raises UnreachableError where nowhere."""
-        config = self.config
-        route = self._instance.routes.get(topic) or await self._instance.update_route(topic)
-        if route is not None:
-            known, queues = self._publish_info.get(topic, (None, []))
-            if known is not route:
-                queues = publish_queues(topic, route)
-                self._publish_info[topic] = route, queues
-        else:
-            template = await self._instance.update_route(config.create_topic_key)
-            queues = publish_queues(
-                topic, template or TopicRouteData(), config.default_topic_queue_nums
-            )
+        """Where messages of the topic may go. Raises UnreachableError where nowhere.
+
+        Of a topic that does not exist it is where its template is, until the route is asked for
+        again: so it comes to be on all those brokers.
+        """
+        queues = self._known_queues(topic)
+        if not queues and await self._instance.update_route(topic) is not None:
+            queues = self._known_queues(topic)
+        if not queues and topic not in self._instance.routes:
+            template = await self._instance.update_route(self.config.create_topic_key)
+            if template is not None:
+                queues = publish_queues(topic, template, self.config.default_topic_queue_nums)
+                self._publish_info[topic] = template, queues
         if not queues:
             raise UnreachableError(f"no route to the topic {topic}")
         return queues
+
+    @property
+    def topics(self) -> Collection[Topic]:
+        """The topics that messages were sent to."""
+        return self._publish_info
+
+    def _known_queues(self, topic: Topic) -> list[MessageQueue]:
+        known, queues = self._publish_info.get(topic, (None, []))
+        route = self._instance.routes.get(topic)
+        if route is not None and route is not known:
+            queues = publish_queues(topic, route)
+            self._publish_info[topic] = route, queues
+        return queues
+
+    async def _find_broker(self, queue: MessageQueue) -> None:
+        """See that a route names the queue's broker, if any does."""
+        if queue.broker_name not in self._instance.brokers(self._instance.routes):
+            await self._instance.update_route(queue.topic)
 
     def _select(
         self, queues: Sequence[MessageQueue], last_broker: BrokerName | None

@@ -29,7 +29,7 @@ SEND_MSG_TIMEOUT_MS: Final = 3_000  # of all tries together
 DEFAULT_TOPIC_QUEUE_NUMS: Final = 4  # of a topic that comes to be by being sent to
 MAX_MESSAGE_SIZE: Final = 4 << 20  # bytes of a body, before it is compressed
 COMPRESS_MSG_BODY_OVER_HOWMUCH: Final = 4096  # bytes: a body of so many is compressed
-BACK_PRESSURE_FOR_ASYNC_SEND_NUM: Final = 1024  # messages that are sent and not answered
+BACK_PRESSURE_FOR_ASYNC_SEND_NUM: Final = 10_000  # messages that are sent and not answered
 BACK_PRESSURE_FOR_ASYNC_SEND_SIZE: Final = 100 << 20  # bytes of their bodies
 
 TOPIC_MAX_LENGTH: Final = 127
