@@ -372,6 +372,29 @@ def test_a_slow_broker_is_left_alone_for_a_while() -> None:
     assert asyncio.run(scene(avoid=False)) > 1
 
 
+def test_a_broker_is_not_avoided_for_what_was_sent_to_one_queue() -> None:
+    asked: list[str] = []
+
+    def refuse_first(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        code = ResponseCode.SUCCESS if asked else ResponseCode.SYSTEM_BUSY
+        asked.append(request.ext_fields["n"])
+        return request.response(code, ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene() -> None:
+        config = ProducerConfig(PublishConfig(send_latency_fault_enable=True))
+        async with (
+            scripted(refuse_first, brokers="ab") as server,
+            Producer(f"127.0.0.1:{server.port}", config=config) as producer,
+        ):
+            with pytest.raises(BrokerError):
+                await producer.send(Message(TOPIC, b"x"), queue=MessageQueue(TOPIC, "b", 0))
+            for _ in range(2):
+                await producer.send(Message(TOPIC, b"x"))
+
+    asyncio.run(scene())
+    assert sorted(asked) == ["a", "b", "b"]
+
+
 def test_what_a_broker_refuses_for_good_is_not_tried_again() -> None:
     asked: list[int] = []
 

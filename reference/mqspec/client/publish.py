@@ -49,7 +49,6 @@ from mqspec.core.record import BatchMessage, SysFlag, encode_properties
 from mqspec.core.route import TopicRouteData
 from mqspec.core.step import apply
 from mqspec.core.types import BrokerName, Group, MessageQueue, Topic
-from mqspec.transport import ConnectionLostError, RequestTimeoutError
 from mqspec.wire.bodies import encode_batch
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -189,6 +188,7 @@ class Publisher:
                 left_ms = min(left_ms, config.send_msg_max_timeout_per_request_ms)
             chosen = queue or self._select(queues, last_broker)
             last_broker = chosen.broker_name
+            start_ms = _now_ms()
             code: int | None = None
             try:
                 result = await self._try(outgoing, chosen, left_ms)
@@ -196,6 +196,8 @@ class Publisher:
             except NOT_ANSWERED as error:
                 failures.append(error)
                 code = error.code if isinstance(error, BrokerError) else None
+            if queue is None:
+                self._update_fault_item(chosen.broker_name, start_ms, code)
             again = config.retry_another_broker_when_not_store_ok
             if not is_tried_again(code, retries_not_store_ok=again):
                 break
@@ -261,24 +263,27 @@ class Publisher:
         chosen: MessageQueue = step.result
         return chosen
 
+    def _update_fault_item(self, broker: BrokerName, start_ms: int, code: int | None) -> None:
+        if not self.config.send_latency_fault_enable:
+            return
+        end_ms = _now_ms()
+        isolation, reachable = code not in STORED, code is None or code in STORED
+        step = update_fault_item(
+            self.state,
+            broker,
+            end_ms - start_ms,
+            end_ms,
+            isolation=isolation,
+            reachable=reachable,
+        )
+        apply(self.state, step.changes)
+
     async def _try(self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int) -> SendResult:
-        start_ms = _now_ms()
-        failed = False
-        try:
-            response = await self._instance.invoke(
-                queue.broker_name, self._request(outgoing, queue), timeout_ms
-            )
-            if response.code not in STORED:
-                failed = True
-                raise BrokerError(response)
-        except (UnreachableError, ConnectionLostError, RequestTimeoutError):
-            failed = True
-            raise
-        finally:
-            if self.config.send_latency_fault_enable:
-                took_ms = _now_ms() - start_ms
-                step = update_fault_item(queue.broker_name, took_ms, _now_ms(), isolation=failed)
-                apply(self.state, step.changes)
+        response = await self._instance.invoke(
+            queue.broker_name, self._request(outgoing, queue), timeout_ms
+        )
+        if response.code not in STORED:
+            raise BrokerError(response)
         stored_in = int_field(response, "queueId")
         return SendResult(
             response.code,
