@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import Final
@@ -16,8 +17,9 @@ from msgspec.structs import replace
 
 from mqrules import UserError
 from mqspec.client.credentials import SessionCredentials
+from mqspec.core.push_consumer import find_broker_in_subscribe
 from mqspec.core.route import MASTER_ID, TopicRouteData
-from mqspec.core.types import BrokerName, ClientId, Topic
+from mqspec.core.types import BrokerName, ClientId, MessageQueue, Topic
 from mqspec.transport import (
     Connection,
     ConnectionLostError,
@@ -101,6 +103,8 @@ class ClientInstance:
         self.nameserver = Address.parse(nameserver)
         self.timeout_ms = timeout_ms
         self.routes: dict[Topic, TopicRouteData] = {}
+        # Which of a broker and its replicas said that who is to be pulled next.
+        self.pull_from_which_node: dict[MessageQueue, int] = {}
         self._client_id = client_id
         self._instance_name = instance_name or f"{os.getpid()}#{time.monotonic_ns()}"
         self._handler, self._on_connect = handler, on_connect
@@ -153,36 +157,60 @@ class ClientInstance:
             except NOT_ANSWERED as error:
                 log.warning("the route of %s stays as it was: %s", topic, error)
 
-    async def to_all_brokers(self, request: RemotingCommand, topics: Iterable[Topic]) -> None:
-        """Ask each broker of some topics the same; what fails is logged."""
+    async def to_all_brokers(
+        self, request: RemotingCommand, topics: Iterable[Topic], *, replicas: bool = True
+    ) -> None:
+        """Ask each broker of some topics, and each of its `replicas`, the same; what fails is
+        logged."""
 
-        async def to(broker: BrokerName) -> None:
+        async def to(broker: BrokerName, broker_id: int) -> None:
+            again = replace(request, opaque=next_opaque())
             try:
-                succeeded(await self.invoke(broker, replace(request, opaque=next_opaque())))
+                succeeded(await self.invoke(broker, again, broker_id=broker_id))
             except NOT_ANSWERED as error:
                 log.warning("request %d to %s failed: %s", request.code, broker, error)
 
-        await asyncio.gather(*map(to, self.brokers(topics)))
+        places = (
+            (broker, broker_id)
+            for broker in self.brokers(topics)
+            for broker_id in sorted(self._addresses(broker))
+            if replicas or broker_id == MASTER_ID
+        )
+        await asyncio.gather(*itertools.starmap(to, places))
 
     def brokers(self, topics: Iterable[Topic]) -> list[BrokerName]:
         """The brokers of some topics, by name, each once."""
         routes = (self.routes[topic] for topic in topics if topic in self.routes)
         return sorted({data.broker_name for route in routes for data in route.broker_datas})
 
+    def find_in_subscribe(self, broker: BrokerName, broker_id: int = MASTER_ID) -> int:
+        """Whom to ask as a consumer, where the master is not there or says who is better asked.
+        Raises UnreachableError where no route names the broker."""
+        found = find_broker_in_subscribe(self._addresses(broker), broker_id)
+        if found is None:
+            raise UnreachableError(f"{broker}: no route names it")
+        return found
+
     async def invoke(
-        self, broker: BrokerName, request: RemotingCommand, timeout_ms: int | None = None
+        self,
+        broker: BrokerName,
+        request: RemotingCommand,
+        timeout_ms: int | None = None,
+        broker_id: int = MASTER_ID,
     ) -> RemotingCommand:
         """A broker's answer, whatever its code.
 
         Raises UnreachableError (nothing was sent), ConnectionLostError or
         RequestTimeoutError (it may have been carried out).
         """
-        connection = await self._broker(broker)
+        connection = await self._broker(broker, broker_id)
         return await connection.request(request, timeout_ms or self.timeout_ms)
 
-    async def oneway(self, broker: BrokerName, request: RemotingCommand) -> None:
+    async def oneway(
+        self, broker: BrokerName, request: RemotingCommand, broker_id: int = MASTER_ID
+    ) -> None:
         """Send a request that nobody answers. Raises UnreachableError."""
-        (await self._broker(broker)).oneway(request)
+        (await self._broker(broker, broker_id)).oneway(request)
 
     async def close(self) -> None:
         """Close all connections, once what was sent is out."""
@@ -196,12 +224,20 @@ class ClientInstance:
         for connection in self._connections.values():
             connection.abort()
 
-    async def _broker(self, name: BrokerName) -> Connection:
+    async def _broker(self, name: BrokerName, broker_id: int) -> Connection:
+        address = self._addresses(name).get(broker_id)
+        if address is None:
+            who = "master" if broker_id == MASTER_ID else f"replica {broker_id}"
+            raise UnreachableError(f"{name}: no route names its {who}")
+        return await self._connection(_broker_address(address))
+
+    def _addresses(self, name: BrokerName) -> Mapping[int, str]:
+        found: dict[int, str] = {}
         for route in self.routes.values():
             for data in route.broker_datas:
-                if data.broker_name == name and MASTER_ID in data.broker_addrs:
-                    return await self._connection(_broker_address(data.broker_addrs[MASTER_ID]))
-        raise UnreachableError(f"{name}: no route names its master")
+                if data.broker_name == name:
+                    found = {**data.broker_addrs, **found}
+        return found
 
     async def _connection(self, address: Address) -> Connection:
         async with self._connecting[address]:

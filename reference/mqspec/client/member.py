@@ -400,8 +400,10 @@ class GroupMember:
         request = RemotingCommand(
             RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self.group}
         )
+        broker = random.choice(brokers)
         try:
-            response = succeeded(await self.instance.invoke(random.choice(brokers), request))
+            broker_id = self.instance.find_in_subscribe(broker)
+            response = succeeded(await self.instance.invoke(broker, request, broker_id=broker_id))
             return bodies.from_body(bodies.ConsumerList, response.body).ids
         except NOT_ANSWERED as error:
             log.warning("%s: the list of members is not known: %s", self.group, error)

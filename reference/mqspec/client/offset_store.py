@@ -15,6 +15,7 @@ from typing import Protocol
 from mqrules import UserError
 from mqspec.client.instance import NOT_ANSWERED, ClientInstance, int_field, succeeded
 from mqspec.core.offset_commit import NOT_FOUND, UpdateConsumerOffset
+from mqspec.core.route import MASTER_ID
 from mqspec.core.types import Group, MessageQueue
 from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
@@ -36,18 +37,23 @@ class OffsetStore(Protocol):
 
 
 async def ask_offset(
-    instance: ClientInstance, code: RequestCode, mq: MessageQueue, fields: Mapping[str, str]
+    instance: ClientInstance,
+    code: RequestCode,
+    mq: MessageQueue,
+    fields: Mapping[str, str],
+    broker_id: int = MASTER_ID,
 ) -> int:
     """One of a queue's offsets; NOT_FOUND. Raises what a request raises."""
     where = {"topic": mq.topic, "queueId": str(mq.queue_id), "bname": mq.broker_name}
-    response = await instance.invoke(mq.broker_name, RemotingCommand(code, {**fields, **where}))
+    request = RemotingCommand(code, {**fields, **where})
+    response = await instance.invoke(mq.broker_name, request, broker_id=broker_id)
     if response.code == ResponseCode.QUERY_NOT_FOUND:
         return NOT_FOUND
     return int_field(succeeded(response), "offset")
 
 
 class RemoteBrokerOffsetStore:
-    """Each queue's progress is at its broker."""
+    """Each queue's progress is at its broker, or at a replica where no route names the master."""
 
     def __init__(self, instance: ClientInstance, group: Group) -> None:
         self._instance, self._group = instance, group
@@ -55,7 +61,8 @@ class RemoteBrokerOffsetStore:
     async def read_offset(self, mq: MessageQueue) -> int:
         """What the broker has, or makes up for a group that it does not know (OFFSET-013)."""
         fields = {"consumerGroup": self._group}
-        return await ask_offset(self._instance, RequestCode.QUERY_CONSUMER_OFFSET, mq, fields)
+        code, broker_id = RequestCode.QUERY_CONSUMER_OFFSET, self._find(mq)
+        return await ask_offset(self._instance, code, mq, fields, broker_id)
 
     async def persist(self, updates: Sequence[UpdateConsumerOffset]) -> None:
         """One-way: what does not arrive is reported again by the next one."""
@@ -69,9 +76,13 @@ class RemoteBrokerOffsetStore:
             }
             request = RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
             try:
-                await self._instance.oneway(update.mq.broker_name, request)
+                broker = update.mq.broker_name
+                await self._instance.oneway(broker, request, self._find(update.mq))
             except NOT_ANSWERED as error:
                 log.warning("progress of %s is not reported: %s", update.mq, error)
+
+    def _find(self, mq: MessageQueue) -> int:
+        return self._instance.find_in_subscribe(mq.broker_name)
 
 
 class LocalFileOffsetStore:

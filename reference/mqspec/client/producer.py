@@ -245,7 +245,8 @@ class Producer:
 
     async def _heartbeat(self) -> None:
         self._may_greet = False
-        await self._instance.to_all_brokers(self._heartbeat_request(), self._instance.routes)
+        request, routes = self._heartbeat_request(), self._instance.routes
+        await self._instance.to_all_brokers(request, routes, replicas=False)
         self._may_greet = True
 
     def _connected(self, connection: Connection) -> None:

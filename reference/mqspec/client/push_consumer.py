@@ -21,7 +21,7 @@ from mqspec.client.member import GroupMember, MemberConfig
 from mqspec.client.message import RETRY_TOPIC_PREFIX
 from mqspec.client.process_queue import ProcessQueueMessages
 from mqspec.client.publish import CLIENT_INNER_PRODUCER, Publisher
-from mqspec.client.pull import PullRequest, PullResult, pull
+from mqspec.client.pull import PullRequest, PullResult, pull, pull_from
 from mqspec.client.recorder import Recorder
 from mqspec.client.send_back import SendBack
 from mqspec.client.subscription import Subscriptions
@@ -56,6 +56,7 @@ from mqspec.core.push_consumer import (
     PullStatus,
 )
 from mqspec.core.rebalance import FIRST_PULL_DELAY_MS
+from mqspec.core.route import MASTER_ID
 from mqspec.core.step import Step
 from mqspec.core.types import ClientId, Group, MessageQueue
 from mqspec.transport import Connection
@@ -229,7 +230,7 @@ class PushConsumer(GroupMember):
 
     async def _pull(self, mq: MessageQueue, generation: int, offset: int) -> PullStatus:
         flags, commit_offset = PullSysFlag.SUSPEND, None
-        if not self.is_broadcasting:
+        if not self.is_broadcasting and pull_from(self.instance, mq) == MASTER_ID:
             commit_offset = pull_commit_offset(self.state, mq)
         if commit_offset is not None:
             flags |= PullSysFlag.COMMIT_OFFSET

@@ -16,7 +16,7 @@ from typing import Final
 from mqspec.core.group import SubscriptionData
 from mqspec.core.metadata import Perm
 from mqspec.core.response import ResponseCode
-from mqspec.core.route import TopicRouteData
+from mqspec.core.route import MASTER_ID, TopicRouteData
 from mqspec.core.types import MessageQueue, Topic
 
 BROKER_SUSPEND_MAX_TIME_MS: Final = 15_000  # how long a broker may hold a pull
@@ -64,6 +64,14 @@ PULL_AGAIN_DELAY_MS: Final = {
 def pull_status(code: int) -> PullStatus:
     """What a response code means."""
     return _STATUS.get(code, PullStatus.FAILED)
+
+
+def find_broker_in_subscribe(broker_addrs: Mapping[int, str], broker_id: int) -> int | None:
+    """Which of a broker and its replicas, by their ids, is asked where that one is to be: it, or
+    of a replica the next one, or any (MQClientInstance.findBrokerAddressInSubscribe)."""
+    candidates = (broker_id, *([broker_id + 1] if broker_id != MASTER_ID else []))
+    there = (candidate for candidate in candidates if candidate in broker_addrs)
+    return next(there, min(broker_addrs, default=None))
 
 
 def subscribe_queues(topic: Topic, route: TopicRouteData) -> tuple[MessageQueue, ...]:
