@@ -6,7 +6,7 @@ import asyncio
 import socket
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -206,6 +206,32 @@ def test_a_send_without_an_answer_may_have_been_carried_out() -> None:
     asyncio.run(scene())
     outcomes = [event.outcome for event in events]
     assert outcomes == [Outcome.INVOKED, Outcome.UNKNOWN, Outcome.INVOKED, Outcome.FAILED]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_after_a_request_without_an_answer_there_is_another_connection(is_async: bool) -> None:
+    used: list[Connection] = []
+
+    def once(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        used.append(connection)
+        if len(used) == 1:
+            return None  # as where a firewall forgot the connection
+        return request.response(ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene() -> None:
+        async with scripted(once) as server, Producer(f"127.0.0.1:{server.port}") as producer:
+            begun: Awaitable[object]
+            if is_async:
+                begun = await producer.send_async(Message(TOPIC, b"x"), timeout_ms=50)
+            else:
+                begun = producer.send(Message(TOPIC, b"x"), timeout_ms=50)
+            with pytest.raises(RequestTimeoutError):
+                await begun
+            await producer.send(Message(TOPIC, b"x"))
+
+    asyncio.run(scene())
+    first, second = used
+    assert (first is second) is is_async
 
 
 def test_a_large_body_travels_compressed(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ class ClientInstance:
         """
         request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
         connection = await self._connection(self.nameserver)
-        response = await connection.request(request, self.timeout_ms)
+        response = await _request(connection, request, self.timeout_ms)
         if response.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         route = from_body(TopicRouteData, succeeded(response).body)
@@ -197,14 +197,21 @@ class ClientInstance:
         request: RemotingCommand,
         timeout_ms: int | None = None,
         broker_id: int = MASTER_ID,
+        *,
+        is_async: bool = False,
     ) -> RemotingCommand:
-        """A broker's answer, whatever its code.
+        """A broker's answer, whatever its code. A connection on which none comes in time may lead
+        nowhere any more: the next request has another one, unless the real client does not wait
+        for this one (NettyRemotingClient.invokeSync, invokeAsync).
 
         Raises UnreachableError (nothing was sent), ConnectionLostError or
         RequestTimeoutError (it may have been carried out).
         """
         connection = await self._broker(broker, broker_id)
-        return await connection.request(request, timeout_ms or self.timeout_ms)
+        timeout_ms = timeout_ms or self.timeout_ms
+        if is_async:
+            return await connection.request(request, timeout_ms)
+        return await _request(connection, request, timeout_ms)
 
     async def oneway(
         self, broker: BrokerName, request: RemotingCommand, broker_id: int = MASTER_ID
@@ -266,6 +273,16 @@ class ClientInstance:
             for route in self.routes.values()
             for data in route.broker_datas
         )
+
+
+async def _request(
+    connection: Connection, request: RemotingCommand, timeout_ms: int
+) -> RemotingCommand:
+    try:
+        return await connection.request(request, timeout_ms)
+    except RequestTimeoutError:
+        connection.abort()
+        raise
 
 
 def succeeded(response: RemotingCommand) -> RemotingCommand:

@@ -169,7 +169,7 @@ class PopConsumer:
         request = RemotingCommand(RequestCode.POP_MESSAGE, fields)
         try:
             timeout_ms = config.poll_time_ms + _ANSWER_MS
-            response = await self._instance.invoke(broker, request, timeout_ms)
+            response = await self._instance.invoke(broker, request, timeout_ms, is_async=True)
         except BaseException:
             self._attempt_ids[broker] = attempt_id
             raise
@@ -227,7 +227,7 @@ class PopConsumer:
             "extraInfo": str(handle),
         }
         request = RemotingCommand(code, {**fields, **more})
-        return succeeded(await self._instance.invoke(handle.broker_name, request))
+        return succeeded(await self._instance.invoke(handle.broker_name, request, is_async=True))
 
     def _messages(self, broker: BrokerName, response: RemotingCommand) -> list[PopMessage]:
         try:

@@ -173,7 +173,8 @@ class Producer:
         """
         outgoing = self._publisher.message(message)
         await self._room.enter(len(message.body))
-        task = asyncio.create_task(self._send([message], outgoing, queue, timeout_ms))
+        sending = self._send([message], outgoing, queue, timeout_ms, is_async=True)
+        task = asyncio.create_task(sending)
         self._in_flight.add(task)
 
         def ended(_: asyncio.Task[SendResult]) -> None:
@@ -208,11 +209,13 @@ class Producer:
         outgoing: Outgoing,
         queue: MessageQueue | None,
         timeout_ms: int | None,
+        *,
+        is_async: bool = False,
     ) -> SendResult:
         rows = [self._about(message) for message in messages]
         invoked = [self._record(EventKind.SEND, Outcome.INVOKED, **row) for row in rows]
         try:
-            result = await self._publisher.send(outgoing, queue, timeout_ms)
+            result = await self._publisher.send(outgoing, queue, timeout_ms, is_async=is_async)
         except NOT_ANSWERED as error:
             outcome = Outcome.FAILED if isinstance(error, ClientError) else Outcome.UNKNOWN
             for row, cause in zip(rows, invoked, strict=True):

@@ -165,6 +165,8 @@ class Publisher:
         outgoing: Outgoing,
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
+        *,
+        is_async: bool = False,
     ) -> SendResult:
         """Send it, to `queue` only, or to whose turn it is and after a failure to another one.
 
@@ -191,7 +193,7 @@ class Publisher:
             start_ms = _now_ms()
             code: int | None = None
             try:
-                result = await self._try(outgoing, chosen, left_ms)
+                result = await self._try(outgoing, chosen, left_ms, is_async=is_async)
                 code = result.status
             except NOT_ANSWERED as error:
                 failures.append(error)
@@ -278,9 +280,12 @@ class Publisher:
         )
         apply(self.state, step.changes)
 
-    async def _try(self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int) -> SendResult:
+    async def _try(
+        self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int, *, is_async: bool
+    ) -> SendResult:
+        request = self._request(outgoing, queue)
         response = await self._instance.invoke(
-            queue.broker_name, self._request(outgoing, queue), timeout_ms
+            queue.broker_name, request, timeout_ms, is_async=is_async
         )
         if response.code not in STORED:
             raise BrokerError(response)

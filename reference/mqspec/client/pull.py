@@ -88,7 +88,9 @@ async def pull(
     lite = request.sys_flag & PullSysFlag.LITE_PULL
     code = RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE
     command = RemotingCommand(code, fields)
-    response = await instance.invoke(mq.broker_name, command, timeout_ms, broker_id)
+    response = await instance.invoke(
+        mq.broker_name, command, timeout_ms, broker_id, is_async=not lite
+    )
     status = pull_status(response.code)
     if status is PullStatus.FAILED:
         raise BrokerError(response)
