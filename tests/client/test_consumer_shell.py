@@ -29,6 +29,7 @@ from mqspec.broker.processors import PROCESSORS
 from mqspec.client.instance import AnswerError, int_field
 from mqspec.client.listener import ConsumeStatus
 from mqspec.client.message import Message, MessageExt
+from mqspec.client.pop_consumer import PopConsumer
 from mqspec.client.producer import Producer
 from mqspec.client.push_consumer import PushConsumer
 from mqspec.client.recorder import Recorder
@@ -289,6 +290,16 @@ def test_what_is_no_subscription_is_the_users_error() -> None:
 
     with pytest.raises(UserError, match="subscribes to nothing"):
         asyncio.run(make())
+
+
+@pytest.mark.parametrize("group", ["", " ", "my group", "G" * 256, "DEFAULT_CONSUMER"])
+def test_a_group_that_no_broker_takes_is_the_users_error(group: str) -> None:
+    with pytest.raises(UserError, match="not a name of a group"):
+        PushConsumer("127.0.0.1:1", group, {TOPIC: "*"}, taking([]))
+    with pytest.raises(UserError, match="not a name of a group"):
+        Producer("127.0.0.1:1", group)
+    with pytest.raises(UserError, match="not a name of a group"):
+        PopConsumer("127.0.0.1:1", group, TOPIC)
 
 
 def test_answers_that_are_none_are_logged_and_asked_for_again(

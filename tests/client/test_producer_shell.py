@@ -183,6 +183,22 @@ def test_a_nameserver_that_is_not_there_is_the_users_error() -> None:
     )
 
 
+def test_of_several_nameservers_one_that_answers_is_asked(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nowhere = f"127.0.0.1:{free.getsockname()[1]}"
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        addresses = f"{nowhere};{cluster.nameserver.address};{nowhere}"
+        async with Producer(addresses) as producer:
+            await producer.send(Message(TOPIC, b"x"))
+            assert producer.client_id.startswith("127.0.0.1@")
+        with pytest.raises(UserError, match="the nameserver does not answer"):
+            await _enter(f"{nowhere};{nowhere}")
+
+    run(tmp_path, scene)
+
+
 @pytest.mark.parametrize("text", ["localhost", "localhost:", ":1", "h:0", "h:65536", "h:x"])
 def test_what_is_not_an_address_is_the_users_error(text: str) -> None:
     with pytest.raises(UserError, match="write it as HOST:PORT"):

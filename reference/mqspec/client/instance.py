@@ -6,8 +6,9 @@ import asyncio
 import itertools
 import logging
 import os
+import random
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ssl import SSLContext
@@ -17,9 +18,10 @@ from msgspec.structs import replace
 
 from mqrules import UserError
 from mqspec.client.credentials import SessionCredentials
+from mqspec.core.metadata import is_group_name
 from mqspec.core.push_consumer import find_broker_in_subscribe
 from mqspec.core.route import MASTER_ID, TopicRouteData
-from mqspec.core.types import BrokerName, ClientId, MessageQueue, Topic
+from mqspec.core.types import BrokerName, ClientId, Group, MessageQueue, Topic
 from mqspec.transport import (
     Connection,
     ConnectionLostError,
@@ -34,6 +36,8 @@ from mqspec.wire.codec import RemotingCommand, next_opaque
 from mqspec.wire.codes import RequestCode, ResponseCode
 
 POLL_NAME_SERVER_INTERVAL_MS: Final = 30_000
+
+_DEFAULT_GROUPS: Final = ("DEFAULT_PRODUCER", "DEFAULT_CONSUMER")
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +88,7 @@ class Address:
 class ClientInstance:
     """The connections of one client, its id, and what it knows of routes.
 
+    `nameserver` is an address, or several with `;` between them, of which one is asked.
     `handler` answers what brokers ask of the client, `on_connect` hears of each connection to a
     broker. With `ssl` it speaks TLS (mqspec.tls.client_context), with `credentials` it says
     whose its requests are.
@@ -100,7 +105,10 @@ class ClientInstance:
         credentials: SessionCredentials | None = None,
         on_connect: Watcher = lambda connection: None,
     ) -> None:
-        self.nameserver = Address.parse(nameserver)
+        self.nameserver = nameserver
+        addresses = [Address.parse(text) for text in nameserver.split(";")]
+        # Not all clients are to ask the same one; the first is asked until it fails.
+        self._nameservers = deque(random.sample(addresses, len(addresses)))
         self.timeout_ms = timeout_ms
         self.routes: dict[Topic, TopicRouteData] = {}
         # Which of a broker and its replicas said that who is to be pulled next.
@@ -120,20 +128,19 @@ class ClientInstance:
         return self._client_id
 
     async def start(self) -> None:
-        """Reach the nameserver. Raises UserError where it does not answer."""
+        """Reach a nameserver. Raises UserError where none answers."""
         try:
-            connection = await self._connection(self.nameserver)
-            probe = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
-            await connection.request(probe, self.timeout_ms)
+            await self._ask_nameserver(RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO))
         except NOT_ANSWERED as error:
             await self.close()
             raise UserError(
-                str(self.nameserver),
+                self.nameserver,
                 f"the nameserver does not answer: {error}",
                 "check the address, or start one: mqspec serve",
             ) from None
         if self._client_id is None:
-            self._client_id = f"{connection.local_host}@{self._instance_name}"
+            local_host = self._connections[self._nameservers[0]].local_host
+            self._client_id = f"{local_host}@{self._instance_name}"
 
     async def update_route(self, topic: Topic) -> TopicRouteData | None:
         """Ask the nameserver where a topic is; None where it knows no such topic.
@@ -141,8 +148,7 @@ class ClientInstance:
         Raises what a request raises; then what was known stays known.
         """
         request = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
-        connection = await self._connection(self.nameserver)
-        response = await _request(connection, request, self.timeout_ms)
+        response = await self._ask_nameserver(request)
         if response.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         route = from_body(TopicRouteData, succeeded(response).body)
@@ -231,6 +237,20 @@ class ClientInstance:
         for connection in self._connections.values():
             connection.abort()
 
+    async def _ask_nameserver(self, request: RemotingCommand) -> RemotingCommand:
+        """What the first that answers says; one that did not is asked last from then on."""
+        for _ in range(len(self._nameservers) - 1):
+            try:
+                return await self._ask_first_nameserver(request)
+            except (UnreachableError, ConnectionLostError, RequestTimeoutError) as error:
+                log.warning("another nameserver is asked: %s", error)
+                self._nameservers.rotate(-1)
+        return await self._ask_first_nameserver(request)
+
+    async def _ask_first_nameserver(self, request: RemotingCommand) -> RemotingCommand:
+        connection = await self._connection(self._nameservers[0])
+        return await _request(connection, request, self.timeout_ms)
+
     async def _broker(self, name: BrokerName, broker_id: int) -> Connection:
         address = self._addresses(name).get(broker_id)
         if address is None:
@@ -283,6 +303,15 @@ async def _request(
     except RequestTimeoutError:
         connection.abort()
         raise
+
+
+def check_group(group: Group) -> None:
+    """Raises UserError where a group cannot have this name: no broker says so, it would merely
+    know of no member (Validators.checkGroup)."""
+    if not group.strip() or not is_group_name(group) or group in _DEFAULT_GROUPS:
+        raise UserError(
+            repr(group), "not a name of a group", "take letters, digits, %, |, _ and -, 255 at most"
+        )
 
 
 def succeeded(response: RemotingCommand) -> RemotingCommand:

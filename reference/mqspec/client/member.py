@@ -24,6 +24,7 @@ from mqspec.client.instance import (
     POLL_NAME_SERVER_INTERVAL_MS,
     BrokerError,
     ClientInstance,
+    check_group,
     succeeded,
 )
 from mqspec.client.message import RETRY_TOPIC_PREFIX, MessageExt
@@ -121,6 +122,7 @@ class GroupMember:
         recorder: Recorder | None = None,
         client_id: ClientId | None = None,
     ) -> None:
+        check_group(group)
         self.group = group
         self.state: ConsumerState = self.make_state()
         self.tasks = Tasks()

@@ -30,6 +30,7 @@ from mqspec.client.instance import (
     AnswerError,
     ClientInstance,
     UnreachableError,
+    check_group,
     int_field,
     succeeded,
 )
@@ -98,6 +99,7 @@ class PopConsumer:
         expression: str = ALL,
         config: PopConfig | None = None,
     ) -> None:
+        check_group(group)
         self.group, self.topic, self.config = group, topic, config or PopConfig()
         try:
             self._wanted = build_subscription_data(topic, expression)

@@ -16,6 +16,7 @@ from mqspec.client.instance import (
     POLL_NAME_SERVER_INTERVAL_MS,
     ClientError,
     ClientInstance,
+    check_group,
     succeeded,
 )
 from mqspec.client.message import Message
@@ -67,6 +68,7 @@ class Producer:
         config: ProducerConfig | None = None,
         client_id: ClientId | None = None,
     ) -> None:
+        check_group(group)
         self.group = group
         self.config = config or ProducerConfig()
         self._instance = ClientInstance(
