@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import zlib
 from collections import Counter
@@ -44,6 +45,18 @@ def test_messages_go_round_the_queues_of_all_brokers(tmp_path: Path) -> None:
         assert {result.queue_offset for result in results} == {0, 1}
 
     run(tmp_path, scene, brokers=2)
+
+
+def test_a_producer_begins_with_any_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "randrange", lambda count: count - 2)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 4)
+        async with Producer(cluster.nameserver.address) as producer:
+            results = [await producer.send(Message(TOPIC, b"x")) for _ in range(3)]
+        assert [result.queue.queue_id for result in results] == [3, 0, 1]
+
+    run(tmp_path, scene)
 
 
 def test_a_topic_comes_to_be_by_being_sent_to(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ A consumer has a publisher as well: it sends what no broker takes back to its re
 
 from __future__ import annotations
 
+import random
 import time
 import zlib
 from collections.abc import Collection, Mapping, Sequence
@@ -259,6 +260,9 @@ class Publisher:
     def _select(
         self, queues: Sequence[MessageQueue], last_broker: BrokerName | None
     ) -> MessageQueue:
+        # Many producers that send little are not all to begin with the first queue.
+        turns = self.state.send_which_queue
+        turns.setdefault(queues[0].topic, random.randrange(len(queues)))
         now_ms = _now_ms() if self.config.send_latency_fault_enable else None
         step = select_one_message_queue(self.state, queues, last_broker, now_ms)
         apply(self.state, step.changes)
