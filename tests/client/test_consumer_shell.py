@@ -391,6 +391,24 @@ def test_half_an_hour_ago_is_counted_from_the_start() -> None:
     asyncio.run(scene())
 
 
+def test_a_queue_without_an_offset_is_not_begun() -> None:
+    def none(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        return request.response(ext_fields={"offset": "-1"})
+
+    async def scene() -> None:
+        config = replace(QUICK, consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET)
+        async with (
+            scripted(none) as server,
+            PushConsumer(
+                f"127.0.0.1:{server.port}", GROUP, {TOPIC: "*"}, taking([]), config
+            ) as consumer,
+        ):
+            with pytest.raises(AnswerError, match="begins at -1"):
+                await consumer.pull_from_where(MessageQueue(TOPIC, "b", 0), NOT_FOUND)
+
+    asyncio.run(scene())
+
+
 def test_a_rebalance_that_fails_is_tried_again(tmp_path: Path) -> None:
     failures = iter([RuntimeError("on purpose")] * 2)
 

@@ -22,6 +22,7 @@ from mqspec.client.credentials import SessionCredentials
 from mqspec.client.instance import (
     NOT_ANSWERED,
     POLL_NAME_SERVER_INTERVAL_MS,
+    AnswerError,
     BrokerError,
     ClientInstance,
     check_group,
@@ -432,7 +433,14 @@ class GroupMember:
         return True
 
     async def pull_from_where(self, mq: MessageQueue, stored: int) -> int:
-        """Where to begin on a queue. Raises what a request raises."""
+        """Where to begin on a queue. Raises what a request raises, AnswerError where a broker
+        tells no offset."""
+        offset = await self._begin_of(mq, stored)
+        if offset < 0:
+            raise AnswerError(f"{mq} begins at {offset}")
+        return offset
+
+    async def _begin_of(self, mq: MessageQueue, stored: int) -> int:
         match compute_pull_from_where(self._common.consume_from_where, mq.topic, stored):
             case PullFrom.STORED:
                 return stored
