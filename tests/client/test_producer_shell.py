@@ -9,6 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow
@@ -20,7 +21,7 @@ from mqrules import Event, EventKind, Outcome, UserError
 from mqspec.broker import Broker
 from mqspec.broker.processors import PROCESSORS
 from mqspec.client.instance import Address, BrokerError, UnreachableError
-from mqspec.client.message import Message, MessageExt
+from mqspec.client.message import Message, MessageExt, create_unique_id
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig
 from mqspec.client.recorder import Recorder
@@ -261,6 +262,21 @@ def test_after_a_request_without_an_answer_there_is_another_connection(is_async:
     asyncio.run(scene())
     first, second = used
     assert (first is second) is is_async
+
+
+def test_a_messages_id_tells_when_it_was_sent() -> None:
+    def span_ms(at: datetime) -> float:
+        month = at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        return (at.timestamp() - month.timestamp()) * 1000
+
+    before = datetime.now()
+    ids = [bytes.fromhex(create_unique_id()) for _ in range(3)]
+    after = datetime.now()
+    assert len(set(ids)) == 3
+    assert {len(each) for each in ids} == {16}
+    for each in ids:
+        sent = int.from_bytes(each[10:14])  # in the month
+        assert before.month != after.month or int(span_ms(before)) <= sent <= span_ms(after)
 
 
 def test_a_large_body_travels_compressed(tmp_path: Path) -> None:
