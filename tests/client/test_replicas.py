@@ -7,12 +7,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from scene import GROUP, QUICK, TOPIC, taking, until
+from scene import DEADLINE_S, GROUP, QUICK, TOPIC, taking, until
 
+from mqspec.client.instance import ClientInstance, UnreachableError
+from mqspec.client.offset_store import RemoteBrokerOffsetStore
 from mqspec.client.producer import Producer
 from mqspec.client.pull_consumer import PullConsumer
 from mqspec.client.push_consumer import PushConsumer
 from mqspec.core.metadata import Perm
+from mqspec.core.offset_commit import UpdateConsumerOffset
 from mqspec.core.pull import PullSysFlag
 from mqspec.core.push_consumer import find_broker_in_subscribe
 from mqspec.core.route import BrokerData, QueueData, TopicRouteData
@@ -130,6 +133,37 @@ def test_a_broker_says_who_is_pulled_next() -> None:
     assert len(replica.of(RequestCode.PULL_MESSAGE)) == 1
     assert master.of(RequestCode.QUERY_CONSUMER_OFFSET)
     assert not replica.of(RequestCode.QUERY_CONSUMER_OFFSET)
+
+
+def test_a_broker_that_is_away_keeps_no_others_progress_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[str] = []
+    others_are_told = asyncio.Event()
+
+    async def oneway(broker: str, request: RemotingCommand, broker_id: int) -> None:
+        told.append(f"{broker}{request.ext_fields['queueId']}")
+        if broker == "away":
+            await others_are_told.wait()
+            raise UnreachableError("no connection in time")
+        if told[-1] == "b1":
+            others_are_told.set()
+
+    instance = ClientInstance("127.0.0.1:1")
+    monkeypatch.setattr(instance, "oneway", oneway)
+    monkeypatch.setattr(instance, "find_in_subscribe", lambda broker: 0)
+    updates = [
+        UpdateConsumerOffset(GROUP, MessageQueue(TOPIC, broker, queue_id), 5)
+        for broker in ("away", "b")
+        for queue_id in (0, 1)
+    ]
+
+    async def scene() -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            await RemoteBrokerOffsetStore(instance, GROUP).persist(updates)
+
+    asyncio.run(scene())
+    assert sorted(told) == ["away0", "b0", "b1"]
 
 
 def test_a_producer_tells_masters_that_it_is_there_and_all_that_it_leaves() -> None:

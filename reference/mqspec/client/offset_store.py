@@ -5,6 +5,7 @@ Facts: client/consumer/store/{RemoteBrokerOffsetStore,LocalFileOffsetStore}.java
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -16,7 +17,7 @@ from mqrules import UserError
 from mqspec.client.instance import NOT_ANSWERED, ClientInstance, int_field, succeeded
 from mqspec.core.offset_commit import NOT_FOUND, UpdateConsumerOffset
 from mqspec.core.route import MASTER_ID
-from mqspec.core.types import Group, MessageQueue
+from mqspec.core.types import BrokerName, Group, MessageQueue
 from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
@@ -65,8 +66,15 @@ class RemoteBrokerOffsetStore:
         return await ask_offset(self._instance, code, mq, fields, broker_id)
 
     async def persist(self, updates: Sequence[UpdateConsumerOffset]) -> None:
-        """One-way: what does not arrive is reported again by the next one."""
+        """One-way: what does not arrive is reported again by the next one. A broker that is not
+        reached is not tried again for its other queues, and keeps no other broker waiting."""
+        by_broker: dict[BrokerName, list[UpdateConsumerOffset]] = {}
         for update in updates:
+            by_broker.setdefault(update.mq.broker_name, []).append(update)
+        await asyncio.gather(*map(self._report, by_broker.values()))
+
+    async def _report(self, of_broker: Sequence[UpdateConsumerOffset]) -> None:
+        for update in of_broker:
             fields = {
                 "consumerGroup": update.group,
                 "topic": update.mq.topic,
@@ -75,11 +83,12 @@ class RemoteBrokerOffsetStore:
                 "bname": update.mq.broker_name,
             }
             request = RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+            broker = update.mq.broker_name
             try:
-                broker = update.mq.broker_name
                 await self._instance.oneway(broker, request, self._find(update.mq))
             except NOT_ANSWERED as error:
-                log.warning("progress of %s is not reported: %s", update.mq, error)
+                log.warning("progress at %s is not reported: %s", broker, error)
+                break
 
     def _find(self, mq: MessageQueue) -> int:
         return self._instance.find_in_subscribe(mq.broker_name)
