@@ -31,7 +31,7 @@ from mqspec.client.listener import ConsumeStatus
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.pop_consumer import PopConsumer
 from mqspec.client.producer import Producer
-from mqspec.client.push_consumer import PushConsumer
+from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.client.subscription import MessageSelector
 from mqspec.client.tasks import Tasks
@@ -300,6 +300,21 @@ def test_a_group_that_no_broker_takes_is_the_users_error(group: str) -> None:
         Producer("127.0.0.1:1", group)
     with pytest.raises(UserError, match="not a name of a group"):
         PopConsumer("127.0.0.1:1", group, TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (replace(QUICK, consume_message_batch_max_size=0), "consume_message_batch_max_size = 0"),
+        (replace(QUICK, consume_message_batch_max_size=1025), "max_size = 1025: out of range"),
+        (replace(QUICK, pull_batch_size=0), "pull_batch_size = 0: out of range; take 1 to 1024"),
+    ],
+)
+def test_settings_that_nobody_can_work_with_are_the_users_error(
+    config: ConsumerConfig, told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        PushConsumer("127.0.0.1:1", GROUP, {TOPIC: "*"}, taking([]), config)
 
 
 def test_answers_that_are_none_are_logged_and_asked_for_again(

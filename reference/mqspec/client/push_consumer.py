@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from mqrules import EventKind, Outcome
+from mqrules import EventKind, Outcome, UserError
 from mqspec.client import running_info
 from mqspec.client.clock import now_ms
 from mqspec.client.consume_concurrently import ConsumeMessageConcurrentlyService
@@ -46,6 +46,7 @@ from mqspec.core.offset_commit import (
 )
 from mqspec.core.pull import PullSysFlag
 from mqspec.core.push_consumer import (
+    CONFIG_RANGES,
     CONSUME_AGAIN_DELAY_MS,
     CONSUME_TIMEOUT_MS,
     MAX_RECONSUME_TIMES,
@@ -90,7 +91,7 @@ class PushConsumer(GroupMember):
     `subscriptions` says what it wants of which topic. On leaving the context it reports its
     progress and leaves the group; `kill` does neither.
 
-    Raises UserError where the nameserver does not answer or a subscription is not one.
+    Raises UserError where the nameserver does not answer, or a subscription or setting is not one.
     """
 
     CONSUME_TYPE = ConsumeType.CONSUME_PASSIVELY
@@ -106,6 +107,7 @@ class PushConsumer(GroupMember):
         client_id: ClientId | None = None,
     ) -> None:
         self.config = config or ConsumerConfig()
+        _check(self.config)
         if self.config.message_model is MessageModel.CLUSTERING:
             subscriptions = {**subscriptions, RETRY_TOPIC_PREFIX + group: "*"}
         super().__init__(nameserver, group, subscriptions, self.config, recorder, client_id)
@@ -277,6 +279,13 @@ class PushConsumer(GroupMember):
         await self.carry_out(offset_illegal(self.state, mq, generation, offset, self.group))
         await self.forget([mq])
         self.rebalance_immediately()
+
+
+def _check(config: ConsumerConfig) -> None:
+    for name, (least, most) in CONFIG_RANGES.items():
+        value = getattr(config, name)
+        if not least <= value <= most:
+            raise UserError(f"{name} = {value}", "out of range", f"take {least} to {most}")
 
 
 def _max_reconsume_times(config: ConsumerConfig) -> int:

@@ -32,6 +32,13 @@ CLEAN_EXPIRED_MSG_DELAY_LEVEL: Final = 3
 RESET_OFFSET_WAIT_MS: Final = 10_000  # between dropping queues and going on elsewhere in them
 
 
+CONFIG_RANGES: Final = {
+    "consume_message_batch_max_size": (1, 1024),
+    "pull_batch_size": (1, 1024),
+}
+"""What settings may be, from and to (DefaultMQPushConsumerImpl.checkConfig)."""
+
+
 class PullStatus(Enum):
     """What the answer to a pull means to a client."""
 
