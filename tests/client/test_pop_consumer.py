@@ -214,7 +214,7 @@ def test_a_group_begins_where_it_is_told_to() -> None:
     asked: list[str] = []
 
     def nothing(_: Connection, request: RemotingCommand) -> RemotingCommand:
-        asked.append(request.ext_fields["initMode"])
+        asked.append(request.ext_fields["initMode"] + request.ext_fields["bname"])
         return request.response(ResponseCode.POLLING_TIMEOUT)
 
     async def scene() -> None:
@@ -227,4 +227,4 @@ def test_a_group_begins_where_it_is_told_to() -> None:
             await until(lambda: not server.connections)
 
     asyncio.run(scene())
-    assert asked == ["1"]
+    assert asked == ["1b"]

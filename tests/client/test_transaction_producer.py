@@ -100,6 +100,8 @@ def test_the_broker_is_told_how_the_local_transaction_ended(
     assert "DELAY" not in properties
     assert int(half.ext_fields["f"]) == SysFlag.PREPARED
     assert end.is_oneway
+    failed = "executeLocalTransactionBranch exception: ValueError('on purpose')"
+    assert end.remark == (None if ends is not None else failed)
     assert end.ext_fields == {
         "topic": TOPIC,
         "producerGroup": "PG",
@@ -159,6 +161,8 @@ def test_any_member_of_the_group_answers_a_check_back(
 
     asyncio.run(scene())
     assert [message.body for message in bank.checked] == [b"body"]
+    failed = "checkLocalTransactionState Exception: ValueError('on purpose')"
+    assert halves.ended[0].remark == (None if ends is not None else failed)
     assert halves.ended[0].ext_fields == {
         "topic": "RMQ_SYS_TRANS_HALF_TOPIC",
         "producerGroup": "PG",

@@ -167,6 +167,7 @@ class PopConsumer:
             "exp": self._wanted.sub_string,
             "order": str(config.order).lower(),
             "attemptId": attempt_id,
+            "bname": broker,
         }
         request = RemotingCommand(RequestCode.POP_MESSAGE, fields)
         try:
@@ -227,6 +228,7 @@ class PopConsumer:
             "queueId": str(handle.queue_id),
             "offset": str(handle.queue_offset),
             "extraInfo": str(handle),
+            "bname": handle.broker_name,
         }
         request = RemotingCommand(code, {**fields, **more})
         return succeeded(await self._instance.invoke(handle.broker_name, request, is_async=True))

@@ -95,16 +95,17 @@ class TransactionProducer(Producer):
         kept = {name: value for name, value in message.properties.items() if name != DELAY}
         half = replace(message, properties={**kept, **named}, delay_level=None)
         result = await self.send(half)
-        state = LocalTransactionState.ROLLBACK_MESSAGE
+        state, remark = LocalTransactionState.ROLLBACK_MESSAGE, None
         if result.status == ResponseCode.SUCCESS:
+            state = LocalTransactionState.UNKNOW
             try:
-                state = await self._listener.execute_local_transaction(half, arg)
-            except Exception:
+                state = await self._listener.execute_local_transaction(half, arg) or state
+            except Exception as error:
                 log.exception("%s: the local transaction failed", self.group)
-                state = LocalTransactionState.UNKNOW
+                remark = f"executeLocalTransactionBranch exception: {error!r}"
         try:
             await self._instance.oneway(
-                result.queue.broker_name, self._end_transaction(result, state)
+                result.queue.broker_name, self._end_transaction(result, state, remark)
             )
         except NOT_ANSWERED as error:  # the broker will ask
             log.warning("%s: the decision is not told: %s", self.group, error)
@@ -120,11 +121,12 @@ class TransactionProducer(Producer):
         (record,) = decode_messages(request.body)
         broker = request.ext_fields.get("bname", "")
         message = MessageExt(record, MessageQueue(record.topic, broker, record.queue_id))
+        state, remark = LocalTransactionState.UNKNOW, None
         try:
-            state = await self._listener.check_local_transaction(message)
-        except Exception:
+            state = await self._listener.check_local_transaction(message) or state
+        except Exception as error:
             log.exception("%s: the check of %s failed", self.group, message.message_id)
-            state = LocalTransactionState.UNKNOW
+            remark = f"checkLocalTransactionState Exception: {error!r}"
         fields = {
             "topic": headers.text(request, "topic"),
             "producerGroup": message.properties.get(PGROUP, self.group),
@@ -136,9 +138,11 @@ class TransactionProducer(Producer):
             "transactionId": request.ext_fields.get("transactionId", ""),
             "bname": broker,
         }
-        connection.oneway(RemotingCommand(RequestCode.END_TRANSACTION, fields))
+        connection.oneway(RemotingCommand(RequestCode.END_TRANSACTION, fields, remark=remark))
 
-    def _end_transaction(self, result: SendResult, state: LocalTransactionState) -> RemotingCommand:
+    def _end_transaction(
+        self, result: SendResult, state: LocalTransactionState, remark: str | None
+    ) -> RemotingCommand:
         fields: Mapping[str, str] = {
             "topic": result.queue.topic,
             "producerGroup": self.group,
@@ -150,4 +154,4 @@ class TransactionProducer(Producer):
             "transactionId": result.transaction_id or result.message_id,
             "bname": result.queue.broker_name,
         }
-        return RemotingCommand(RequestCode.END_TRANSACTION, fields)
+        return RemotingCommand(RequestCode.END_TRANSACTION, fields, remark=remark)
