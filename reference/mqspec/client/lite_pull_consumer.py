@@ -110,8 +110,7 @@ class LitePullConsumer(GroupMember):
 
     async def fetch_message_queues(self, topic: Topic) -> tuple[MessageQueue, ...]:
         """The queues that may be assigned. Raises what a request raises."""
-        if topic not in self.instance.routes:
-            await self.instance.update_route(topic)
+        await self.instance.update_route(topic)
         return self.subscribed_queues(topic) or ()
 
     async def assign(self, mqs: Iterable[MessageQueue]) -> None:
