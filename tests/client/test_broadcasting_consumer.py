@@ -137,3 +137,15 @@ def test_progress_is_on_disk_before_it_takes_the_place_of_the_one_before(
     assert asyncio.run(LocalFileOffsetStore(path).read_offset(A1)) == 16
     path.unlink()
     assert asyncio.run(LocalFileOffsetStore(path).read_offset(A1)) == 5
+
+
+def test_what_a_disk_does_not_take_is_in_the_file_the_next_time(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "group"
+    store = LocalFileOffsetStore(in_the_way / "offsets.json")
+    in_the_way.touch()
+    asyncio.run(store.persist([UpdateConsumerOffset(GROUP, A1, 5)]))
+    in_the_way.unlink()
+    other = replace(A1, queue_id=2)
+    asyncio.run(store.persist([UpdateConsumerOffset(GROUP, other, 7)]))
+    again = LocalFileOffsetStore(in_the_way / "offsets.json")
+    assert [asyncio.run(again.read_offset(mq)) for mq in (A1, other)] == [5, 7]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from brokers import scripted
 from scene import (
     GROUP,
     QUICK,
@@ -27,13 +29,18 @@ from mqspec.broker.processors import PROCESSORS
 from mqspec.client.instance import AnswerError, int_field
 from mqspec.client.listener import ConsumeStatus
 from mqspec.client.message import Message, MessageExt
+from mqspec.client.pop_consumer import PopConsumer
 from mqspec.client.producer import Producer
-from mqspec.client.push_consumer import PushConsumer
+from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.client.subscription import MessageSelector
+from mqspec.client.tasks import Tasks
 from mqspec.cluster import Cluster
+from mqspec.core.allocation import Strategy
+from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.metadata import BrokerConfig, Perm
-from mqspec.core.types import MessageQueue
+from mqspec.core.offset_commit import NOT_FOUND
+from mqspec.core.types import ClientId, Group, MessageQueue
 from mqspec.service import Served
 from mqspec.transport import Connection, serve
 from mqspec.wire.codec import RemotingCommand
@@ -227,12 +234,14 @@ def test_a_broker_that_is_busy_has_told_nothing_of_the_tail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused: list[str] = []
+    limits: set[str | None] = set()
     answer = PROCESSORS[RequestCode.PULL_MESSAGE]
 
     def busy(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
         if request.ext_fields["topic"] != TOPIC or request.ext_fields["queueOffset"] == "0":
             return answer(broker, connection, request)
         refused.append(request.ext_fields["queueOffset"])
+        limits.add(request.ext_fields.get("maxMsgBytes"))
         return request.response(ResponseCode.FLOW_CONTROL)
 
     monkeypatch.setitem(PROCESSORS, RequestCode.PULL_MESSAGE, busy)
@@ -247,6 +256,7 @@ def test_a_broker_that_is_busy_has_told_nothing_of_the_tail(
             already = len(refused)
             await until(lambda: len(refused) > already + 1)
             assert set(refused) == {"2"}
+            assert limits == {"262144"}
             assert consumer.state.offset_store[MQ] == 1
 
     run(tmp_path, scene)
@@ -280,6 +290,31 @@ def test_what_is_no_subscription_is_the_users_error() -> None:
 
     with pytest.raises(UserError, match="subscribes to nothing"):
         asyncio.run(make())
+
+
+@pytest.mark.parametrize("group", ["", " ", "my group", "G" * 256, "DEFAULT_CONSUMER"])
+def test_a_group_that_no_broker_takes_is_the_users_error(group: str) -> None:
+    with pytest.raises(UserError, match="not a name of a group"):
+        PushConsumer("127.0.0.1:1", group, {TOPIC: "*"}, taking([]))
+    with pytest.raises(UserError, match="not a name of a group"):
+        Producer("127.0.0.1:1", group)
+    with pytest.raises(UserError, match="not a name of a group"):
+        PopConsumer("127.0.0.1:1", group, TOPIC)
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (replace(QUICK, consume_message_batch_max_size=0), "consume_message_batch_max_size = 0"),
+        (replace(QUICK, consume_message_batch_max_size=1025), "max_size = 1025: out of range"),
+        (replace(QUICK, pull_batch_size=0), "pull_batch_size = 0: out of range; take 1 to 1024"),
+    ],
+)
+def test_settings_that_nobody_can_work_with_are_the_users_error(
+    config: ConsumerConfig, told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        PushConsumer("127.0.0.1:1", GROUP, {TOPIC: "*"}, taking([]), config)
 
 
 def test_answers_that_are_none_are_logged_and_asked_for_again(
@@ -323,3 +358,106 @@ def test_messages_are_chosen_by_their_properties(tmp_path: Path) -> None:
             await PushConsumer(address, GROUP, nonsense, taking(got), QUICK).__aenter__()
 
     run(tmp_path, scene, config=config)
+
+
+def test_a_broker_that_is_reached_again_is_told_of_the_member_at_once(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        got: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        async with member(cluster, got) as consumer:  # whose next heartbeat is 30 s away
+            await until(lambda: bool(_held(consumer)))
+            consumer.instance.abort()  # the broker takes the member out of its group
+            await send(cluster, "a")
+            await until(lambda: keys_of(got) == ["a"])
+
+    run(tmp_path, scene)
+
+
+def test_a_new_groups_retry_topic_is_held_as_soon_as_it_is_there(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with member(cluster, []) as consumer:  # which polls routes in 30 s again
+            await until(lambda: MessageQueue(RETRY_TOPIC, "broker-a", 0) in consumer.queues)
+
+    run(tmp_path, scene)
+
+
+def test_half_an_hour_ago_is_counted_from_the_start() -> None:
+    asked: list[int] = []
+
+    def note(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        if request.code == RequestCode.SEARCH_OFFSET_BY_TIMESTAMP:
+            asked.append(int(request.ext_fields["timestamp"]))
+        return request.response(ext_fields={"offset": "7"})
+
+    async def scene() -> None:
+        config = replace(QUICK, consume_from_where=ConsumeFromWhere.CONSUME_FROM_TIMESTAMP)
+        async with (
+            scripted(note) as server,
+            PushConsumer(
+                f"127.0.0.1:{server.port}", GROUP, {TOPIC: "*"}, taking([]), config
+            ) as consumer,
+        ):
+            consumer.started_ms -= 3_600_000  # it runs for an hour
+            mq = MessageQueue(TOPIC, "b", 0)
+            assert await consumer.pull_from_where(mq, NOT_FOUND) == 7
+            assert asked[-1] == consumer.started_ms - 1_800_000
+
+    asyncio.run(scene())
+
+
+def test_a_queue_without_an_offset_is_not_begun() -> None:
+    def none(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        return request.response(ext_fields={"offset": "-1"})
+
+    async def scene() -> None:
+        config = replace(QUICK, consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET)
+        async with (
+            scripted(none) as server,
+            PushConsumer(
+                f"127.0.0.1:{server.port}", GROUP, {TOPIC: "*"}, taking([]), config
+            ) as consumer,
+        ):
+            with pytest.raises(AnswerError, match="begins at -1"):
+                await consumer.pull_from_where(MessageQueue(TOPIC, "b", 0), NOT_FOUND)
+
+    asyncio.run(scene())
+
+
+def test_a_rebalance_that_fails_is_tried_again(tmp_path: Path) -> None:
+    failures = iter([RuntimeError("on purpose")] * 2)
+
+    def takes_all(
+        group: Group, current_cid: ClientId, mq_all: list[MessageQueue], cid_all: list[ClientId]
+    ) -> list[MessageQueue]:
+        for failure in failures:
+            raise failure
+        return mq_all
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        config = replace(QUICK, strategy=Strategy("ALL", takes_all))
+        address = cluster.nameserver.address
+        async with PushConsumer(address, GROUP, {TOPIC: "*"}, taking([]), config) as consumer:
+            await until(lambda: MQ in consumer.queues)
+
+    run(tmp_path, scene)
+
+
+def test_what_is_done_again_and_again_is_done_again_after_a_failure() -> None:
+    done = asyncio.Event()
+    failures = iter([OSError("on purpose")])
+
+    async def act() -> None:
+        for failure in failures:
+            raise failure
+        done.set()
+
+    async def scene() -> None:
+        tasks = Tasks()
+        tasks.every(1, act)
+        async with asyncio.timeout(20):
+            await done.wait()
+        await tasks.cancel()
+
+    asyncio.run(scene())

@@ -18,6 +18,7 @@ from mqspec.client.message import MessageExt
 from mqspec.cluster import Cluster
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.types import MessageQueue
+from mqspec.service import Served
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
@@ -209,6 +210,7 @@ def test_an_answer_that_comes_too_late_moves_nothing(
 
             await consumer.assign([mq])
             await until(lambda: len(pulls) == 1)
+            assert pulls[0][1].ext_fields["suspendTimeoutMillis"] == "20000"
             await consumer.seek(mq, 2)
             await until(lambda: len(pulls) == 2)
             await answer_first()
@@ -216,6 +218,58 @@ def test_an_answer_that_comes_too_late_moves_nothing(
             await consumer.assign([])
             await answer_first()
             assert not consumer.queues
+
+    run(tmp_path, scene)
+
+
+def test_what_is_pulled_is_given_though_the_queue_begins_later_by_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = PROCESSORS[RequestCode.LITE_PULL_MESSAGE]
+    offsets: list[str] = []
+
+    def moved(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+        offsets.append(offset := request.ext_fields["queueOffset"])
+        if offset != "2":
+            return answer(broker, connection, request)
+        code = ResponseCode.PULL_OFFSET_MOVED
+        return request.response(code, ext_fields={"nextBeginOffset": "3"})
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.LITE_PULL_MESSAGE, moved)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"abcd")
+        config = replace(MANUAL, pull_batch_size=2)
+        async with subscribed(cluster, config) as consumer:
+            await until(lambda: "3" in offsets)
+            assert keys_of(await polled(consumer, 3)) == ["a", "b", "d"]
+
+    run(tmp_path, scene)
+
+
+def test_where_nobody_tells_where_to_begin_it_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = PROCESSORS[RequestCode.QUERY_CONSUMER_OFFSET]
+    refusals = iter(range(3))
+
+    def busy(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+        if next(refusals, None) is None:
+            return answer(broker, connection, request)
+        return request.response(ResponseCode.SYSTEM_BUSY)
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.QUERY_CONSUMER_OFFSET, busy)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "a")
+        address = cluster.nameserver.address
+        config = replace(MANUAL, start_again_delay_ms=10)
+        async with LitePullConsumer(address, GROUP, config=config) as consumer:
+            await consumer.assign(await consumer.fetch_message_queues(TOPIC))
+            assert not consumer.queues
+            assert keys_of(await polled(consumer, 1)) == ["a"]
 
     run(tmp_path, scene)
 

@@ -21,7 +21,7 @@ from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
 from mqspec.core.lock import LockEntry, LockState
-from mqspec.core.offset_commit import OffsetKey
+from mqspec.core.offset_commit import OffsetKey, drop
 from mqspec.core.types import MessageQueue
 from mqspec.service import Served, clock_ms
 from mqspec.transport import Connection
@@ -108,6 +108,31 @@ def test_a_queue_that_is_locked_for_another_member_is_not_started_on(tmp_path: P
                 consumer = await stack.enter_async_context(member(cluster, taking([])))
                 await until(lambda: {mq.queue_id for mq in held(consumer)} == {1})
             await until(lambda: {mq.queue_id for mq in held(consumer)} == {0, 1})
+
+    run(tmp_path, scene)
+
+
+def test_the_lock_of_a_queue_that_was_taken_away_is_not_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[MessageQueue, ...]] = []
+    answer = PROCESSORS[RequestCode.LOCK_BATCH_MQ]
+
+    def note(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+        asked.append(bodies.from_body(bodies.LockBatchBody, request.body).mq_set)
+        return answer(broker, connection, request)
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.LOCK_BATCH_MQ, note)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 2)
+        config = replace(ORDERLY, lock_interval_ms=20)
+        async with member(cluster, taking([]), config) as consumer:
+            await until(lambda: len(held(consumer)) == 2)
+            await consumer.carry_out(drop(consumer.state, MQ))  # as while a listener works on it
+            asked.clear()
+            await until(lambda: len(asked) > 3)
+            assert not any(MQ in mqs for mqs in asked[1:])  # one may have been on its way
 
     run(tmp_path, scene)
 

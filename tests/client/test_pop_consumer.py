@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from scene import DEADLINE_S, GROUP, TOPIC, ask, create_topic, keys_of, run, send
+from brokers import scripted
+from scene import DEADLINE_S, GROUP, TOPIC, ask, create_topic, keys_of, run, send, stopped, until
 
 from mqrules import UserError
-from mqspec.client import BrokerError, PopConfig, PopConsumer, PopMessage
+from mqspec.broker import Broker
+from mqspec.broker.processors import PROCESSORS
+from mqspec.client import BrokerError, PopConfig, PopConsumer, PopMessage, UnreachableError
 from mqspec.cluster import Cluster
 from mqspec.core.metadata import BrokerConfig
-from mqspec.wire.codes import RequestCode
+from mqspec.transport import Connection, ConnectionLostError
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode, ResponseCode
 
 REVIVING = BrokerConfig(revive_interval=20)
 QUICK = PopConfig(invisible_time_ms=500, poll_time_ms=0)
@@ -125,3 +132,99 @@ def test_what_cannot_be_consumed_is_told(tmp_path: Path) -> None:
                 await one.ack(wrong)
 
     run(tmp_path / "store", scene)
+
+
+def test_a_broker_that_moved_is_found(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "a")
+        async with consumer(cluster, replace(QUICK, poll_name_server_interval_ms=20)) as one:
+            async with stopped(cluster.brokers[0]):
+                pass  # and has another port
+            found: Sequence[PopMessage] = ()
+            async with asyncio.timeout(DEADLINE_S):
+                while not found:
+                    with suppress(ConnectionLostError, UnreachableError):
+                        found = await one.pop()
+                    await asyncio.sleep(0.01)
+            assert keys_of(found) == ["a"]
+
+    run(tmp_path / "store", scene)
+
+
+def test_pops_of_one_consumer_may_wait_side_by_side(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with consumer(cluster, QUICK) as one:
+            found = await asyncio.gather(one.pop(), one.pop())
+            assert not any(found)
+
+    run(tmp_path / "store", scene)
+
+
+def test_what_came_again_too_often_is_given_up(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "poison")
+        async with consumer(cluster, replace(QUICK, max_reconsume_times=0)) as one:
+            await pop_until(one, 1)
+            place = {"topic": f"%RETRY%{GROUP}_{TOPIC}", "queueId": 0}
+            code = RequestCode.QUERY_CONSUMER_OFFSET
+            async with asyncio.timeout(DEADLINE_S):
+                while True:
+                    assert await one.pop() == ()
+                    offset = await ask(cluster, code, consumerGroup=GROUP, **place)
+                    if offset.ext_fields.get("offset") == "1":
+                        break
+
+    run(tmp_path / "store", scene, config=REVIVING)
+
+
+def test_what_nobody_wants_and_cannot_be_acknowledged_holds_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(_: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
+        return request.response(ResponseCode.SYSTEM_BUSY)
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.ACK_MESSAGE, busy)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "collides", tags="Aa")  # the hash of BB
+        await send(cluster, "wanted", tags="BB")
+        async with consumer(cluster, PopConfig(poll_time_ms=0), "BB") as one:
+            assert keys_of(await one.pop()) == ["wanted"]
+
+    run(tmp_path / "store", scene)
+
+
+def test_in_order_a_message_says_how_often_it_came_before(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "a")
+        config = replace(QUICK, invisible_time_ms=50, order=True)
+        async with consumer(cluster, config) as one:
+            found = await pop_until(one, 3)
+            assert [message.reconsume_times for message in found] == [0, 1, 2]
+
+    run(tmp_path / "store", scene)
+
+
+def test_a_group_begins_where_it_is_told_to() -> None:
+    asked: list[str] = []
+
+    def nothing(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        asked.append(request.ext_fields["initMode"] + request.ext_fields["bname"])
+        return request.response(ResponseCode.POLLING_TIMEOUT)
+
+    async def scene() -> None:
+        async with scripted(nothing) as server:
+            address, config = f"127.0.0.1:{server.port}", replace(QUICK, init_mode=1)
+            one = PopConsumer(address, GROUP, TOPIC, config=config)
+            await one.__aenter__()
+            assert await one.pop() == ()
+            await one.kill()
+            await until(lambda: not server.connections)
+
+    asyncio.run(scene())
+    assert asked == ["1b"]

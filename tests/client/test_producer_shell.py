@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow
@@ -15,16 +18,20 @@ from brokers import scripted
 from scene import TOPIC, create_topic, pulled, run, stopped, until
 
 from mqrules import Event, EventKind, Outcome, UserError
+from mqspec.broker import Broker
+from mqspec.broker.processors import PROCESSORS
 from mqspec.client.instance import Address, BrokerError, UnreachableError
-from mqspec.client.message import Message, MessageExt
+from mqspec.client.message import Message, MessageExt, create_unique_id
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
+from mqspec.core.metadata import Perm
 from mqspec.core.producer import select_by_hash
-from mqspec.core.record import Record, SysFlag
+from mqspec.core.record import Record, SysFlag, decode_properties
 from mqspec.core.types import MessageQueue
-from mqspec.transport import Connection, RequestTimeoutError
+from mqspec.service import Served
+from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
 
@@ -41,6 +48,18 @@ def test_messages_go_round_the_queues_of_all_brokers(tmp_path: Path) -> None:
     run(tmp_path, scene, brokers=2)
 
 
+def test_a_producer_begins_with_any_queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random, "randrange", lambda count: count - 2)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 4)
+        async with Producer(cluster.nameserver.address) as producer:
+            results = [await producer.send(Message(TOPIC, b"x")) for _ in range(3)]
+        assert [result.queue.queue_id for result in results] == [3, 0, 1]
+
+    run(tmp_path, scene)
+
+
 def test_a_topic_comes_to_be_by_being_sent_to(tmp_path: Path) -> None:
     async def scene(cluster: Cluster) -> None:
         async with Producer(cluster.nameserver.address) as producer:
@@ -48,6 +67,63 @@ def test_a_topic_comes_to_be_by_being_sent_to(tmp_path: Path) -> None:
         assert sorted(result.queue.queue_id for result in results) == [0, 1, 2, 3]
 
     run(tmp_path, scene)
+
+
+def test_a_topic_comes_to_be_on_all_brokers_of_its_template(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        config = ProducerConfig(PublishConfig(default_topic_queue_nums=1))
+        async with Producer(cluster.nameserver.address, config=config) as producer:
+            results = [await producer.send(Message("New", b"x")) for _ in range(4)]
+        assert len({result.queue.broker_name for result in results}) == 2
+
+    run(tmp_path, scene, brokers=2)
+
+
+def test_a_topic_that_may_be_written_again_is_sent_to_at_once(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1, perm=Perm.READ)
+        async with Producer(cluster.nameserver.address) as producer:
+            with pytest.raises(UnreachableError, match="no route"):
+                await producer.send(Message(TOPIC, b"x"))
+            await create_topic(cluster, 1)
+            await producer.send(Message(TOPIC, b"x"))
+
+    run(tmp_path, scene)
+
+
+def test_a_queues_broker_is_looked_for(tmp_path: Path) -> None:
+    queue = MessageQueue(TOPIC, "broker-a", 0)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        config = ProducerConfig(PublishConfig(create_topic_key="NoTemplate"))
+        async with Producer(cluster.nameserver.address, config=config) as producer:
+            await producer.send_oneway(Message(TOPIC, b"x"), queue)
+        async with Producer(cluster.nameserver.address, config=config) as producer:
+            assert (await producer.send(Message(TOPIC, b"x"), queue=queue)).queue == queue
+
+    run(tmp_path, scene)
+
+
+def test_a_broker_that_is_silent_leaves_time_for_another_one() -> None:
+    def silent_a(_: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        if request.ext_fields["n"] == "a":
+            return None
+        return request.response(ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene() -> None:
+        config = ProducerConfig(
+            PublishConfig(send_msg_timeout_ms=20_000, send_msg_max_timeout_per_request_ms=20)
+        )
+        async with (
+            scripted(silent_a, brokers="ab") as server,
+            Producer(f"127.0.0.1:{server.port}", config=config) as producer,
+            asyncio.timeout(15),
+        ):
+            results = [await producer.send(Message(TOPIC, b"x")) for _ in range(2)]
+        assert {result.queue.broker_name for result in results} == {"b"}
+
+    asyncio.run(scene())
 
 
 def test_a_send_moves_on_to_the_broker_that_is_left(tmp_path: Path) -> None:
@@ -79,6 +155,32 @@ def test_no_route_is_an_error(tmp_path: Path) -> None:
     run(tmp_path, scene)
 
 
+def test_a_broker_that_is_reached_again_is_told_of_the_producer_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Connection] = []
+    answer = PROCESSORS[RequestCode.HEART_BEAT]
+
+    def keep(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+        told.append(connection)
+        return answer(broker, connection, request)
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.HEART_BEAT, keep)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with Producer(cluster.nameserver.address) as producer:  # its heartbeats are rare
+            (first,) = told
+            first.close()
+            await first.wait_closed()
+            with suppress(ConnectionLostError):  # unless it knows by then
+                await producer.send(Message(TOPIC, b"x"))
+            await producer.send(Message(TOPIC, b"x"))
+            await until(lambda: len(told) == 2)
+
+    run(tmp_path, scene)
+
+
 async def _enter(address: str) -> None:
     async with Producer(address):
         pass
@@ -93,6 +195,22 @@ def test_a_nameserver_that_is_not_there_is_the_users_error() -> None:
         f"{address}: the nameserver does not answer: {address}: Connection refused; "
         "check the address, or start one: mqspec serve"
     )
+
+
+def test_of_several_nameservers_one_that_answers_is_asked(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nowhere = f"127.0.0.1:{free.getsockname()[1]}"
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        addresses = f"{nowhere};{cluster.nameserver.address};{nowhere}"
+        async with Producer(addresses) as producer:
+            await producer.send(Message(TOPIC, b"x"))
+            assert producer.client_id.startswith("127.0.0.1@")
+        with pytest.raises(UserError, match="the nameserver does not answer"):
+            await _enter(f"{nowhere};{nowhere}")
+
+    run(tmp_path, scene)
 
 
 @pytest.mark.parametrize("text", ["localhost", "localhost:", ":1", "h:0", "h:65536", "h:x"])
@@ -118,6 +236,47 @@ def test_a_send_without_an_answer_may_have_been_carried_out() -> None:
     asyncio.run(scene())
     outcomes = [event.outcome for event in events]
     assert outcomes == [Outcome.INVOKED, Outcome.UNKNOWN, Outcome.INVOKED, Outcome.FAILED]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_after_a_request_without_an_answer_there_is_another_connection(is_async: bool) -> None:
+    used: list[Connection] = []
+
+    def once(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        used.append(connection)
+        if len(used) == 1:
+            return None  # as where a firewall forgot the connection
+        return request.response(ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene() -> None:
+        async with scripted(once) as server, Producer(f"127.0.0.1:{server.port}") as producer:
+            begun: Awaitable[object]
+            if is_async:
+                begun = await producer.send_async(Message(TOPIC, b"x"), timeout_ms=50)
+            else:
+                begun = producer.send(Message(TOPIC, b"x"), timeout_ms=50)
+            with pytest.raises(RequestTimeoutError):
+                await begun
+            await producer.send(Message(TOPIC, b"x"))
+
+    asyncio.run(scene())
+    first, second = used
+    assert (first is second) is is_async
+
+
+def test_a_messages_id_tells_when_it_was_sent() -> None:
+    def span_ms(at: datetime) -> float:
+        month = at.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        return (at.timestamp() - month.timestamp()) * 1000
+
+    before = datetime.now()
+    ids = [bytes.fromhex(create_unique_id()) for _ in range(3)]
+    after = datetime.now()
+    assert len(set(ids)) == 3
+    assert {len(each) for each in ids} == {16}
+    for each in ids:
+        sent = int.from_bytes(each[10:14])  # in the month
+        assert before.month != after.month or int(span_ms(before)) <= sent <= span_ms(after)
 
 
 def test_a_large_body_travels_compressed(tmp_path: Path) -> None:
@@ -176,6 +335,26 @@ def test_a_batch_is_stored_one_message_after_the_other(tmp_path: Path) -> None:
         ("b", 1),
         ("c", 2),
     ]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_batch_says_whether_it_waits_for_the_disk(waits: bool) -> None:
+    asked: list[str] = []
+
+    def store(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        asked.append(decode_properties(request.ext_fields["i"])["WAIT"])
+        return request.response(ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene() -> None:
+        message = Message(TOPIC, b"x", wait_store_msg_ok=waits)
+        async with (
+            scripted(store) as server,
+            Producer(f"127.0.0.1:{server.port}") as producer,
+        ):
+            await producer.send_batch([message] * 2)
+
+    asyncio.run(scene())
+    assert asked == [str(waits).lower()]
 
 
 def test_messages_of_one_key_keep_to_one_queue(tmp_path: Path) -> None:
@@ -262,6 +441,29 @@ def test_a_slow_broker_is_left_alone_for_a_while() -> None:
 
     assert asyncio.run(scene(avoid=True)) == 1
     assert asyncio.run(scene(avoid=False)) > 1
+
+
+def test_a_broker_is_not_avoided_for_what_was_sent_to_one_queue() -> None:
+    asked: list[str] = []
+
+    def refuse_first(_: Connection, request: RemotingCommand) -> RemotingCommand:
+        code = ResponseCode.SUCCESS if asked else ResponseCode.SYSTEM_BUSY
+        asked.append(request.ext_fields["n"])
+        return request.response(code, ext_fields={"queueId": "0", "queueOffset": "0"})
+
+    async def scene() -> None:
+        config = ProducerConfig(PublishConfig(send_latency_fault_enable=True))
+        async with (
+            scripted(refuse_first, brokers="ab") as server,
+            Producer(f"127.0.0.1:{server.port}", config=config) as producer,
+        ):
+            with pytest.raises(BrokerError):
+                await producer.send(Message(TOPIC, b"x"), queue=MessageQueue(TOPIC, "b", 0))
+            for _ in range(2):
+                await producer.send(Message(TOPIC, b"x"))
+
+    asyncio.run(scene())
+    assert sorted(asked) == ["a", "b", "b"]
 
 
 def test_what_a_broker_refuses_for_good_is_not_tried_again() -> None:

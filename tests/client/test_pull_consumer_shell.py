@@ -10,6 +10,7 @@ from scene import GROUP, RETRY_TOPIC, TOPIC, ask, create_topic, keys_of, pulled,
 
 from mqrules import UserError
 from mqspec.client.instance import UnreachableError
+from mqspec.client.lite_pull_consumer import LitePullConsumer
 from mqspec.client.pull_consumer import PullConsumer
 from mqspec.cluster import Cluster
 from mqspec.core.push_consumer import PullStatus
@@ -85,5 +86,22 @@ def test_what_it_cannot_pull(tmp_path: Path) -> None:
                 await consumer.pull(mq, 0, tags="||")
             with pytest.raises(UnreachableError, match="no route to the topic Unknown"):
                 await consumer.fetch_subscribe_message_queues("Unknown")
+
+    run(tmp_path, scene)
+
+
+def test_queues_that_are_new_are_told_of_at_once(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        address = cluster.nameserver.address
+        async with (
+            PullConsumer(address, GROUP) as consumer,
+            LitePullConsumer(address, GROUP) as lite,
+        ):
+            with pytest.raises(UnreachableError):
+                await consumer.fetch_subscribe_message_queues(TOPIC)
+            for count in (1, 2):
+                await create_topic(cluster, count)
+                assert len(await consumer.fetch_subscribe_message_queues(TOPIC)) == count
+                assert len(await lite.fetch_message_queues(TOPIC)) == count
 
     run(tmp_path, scene)

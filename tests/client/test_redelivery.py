@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from scene import (
+    DEADLINE_S,
     GROUP,
     QUICK,
     RETRY_TOPIC,
@@ -23,12 +24,15 @@ from scene import (
 )
 
 from mqspec.broker.processors import PROCESSORS
-from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
+from mqspec.client.instance import ClientInstance
+from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener, consume
 from mqspec.client.message import MessageExt
+from mqspec.client.publish import Publisher
 from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
+from mqspec.client.send_back import SendBack
 from mqspec.cluster import Cluster
 from mqspec.core.metadata import Perm
-from mqspec.core.record import encode_record
+from mqspec.core.record import Record, SysFlag, encode_record
 from mqspec.core.types import MessageQueue
 from mqspec.transport import Connection, refuse
 from mqspec.wire import bodies
@@ -136,6 +140,50 @@ def test_what_the_broker_does_not_take_back_is_sent_as_a_new_message(
         assert wanted.items() <= again.properties.items()
 
     run(tmp_path, scene)
+
+
+def test_a_listener_that_waited_for_what_was_cancelled_has_failed() -> None:
+    async def listen(_: Sequence[MessageExt]) -> ConsumeStatus:
+        waits = asyncio.get_running_loop().create_future()
+        waits.cancel()
+        await waits
+        raise AssertionError("not reached")
+
+    async def scene() -> None:
+        assert (await consume(listen, [])).status is LATER
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_consumer_ends_whatever_its_listener_makes_of_that(tmp_path: Path, fails: bool) -> None:
+    begun = asyncio.Event()
+
+    async def listen(_: Sequence[MessageExt]) -> ConsumeStatus:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if fails:
+                raise ValueError("on purpose") from None
+        return SUCCESS
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, "a")
+        async with asyncio.timeout(DEADLINE_S), member(cluster, listen):
+            await begun.wait()
+        assert not await pulled(cluster, "SCHEDULE_TOPIC_XXXX", queue_id=2)  # not sent back
+
+    run(tmp_path, scene)
+
+
+def test_a_body_that_cannot_be_read_is_not_sent_back_as_a_new_message() -> None:
+    instance = ClientInstance("127.0.0.1:1")
+    send_back = SendBack(instance, Publisher(instance, GROUP), GROUP, 16)
+    record = Record(TOPIC, b"no zlib", sys_flag=SysFlag.COMPRESSED)
+    message = MessageExt(record, MessageQueue(TOPIC, "b", 0))
+    assert not asyncio.run(send_back.send_as_normal_message(message))
 
 
 def test_what_the_listener_has_for_too_long_is_sent_back(tmp_path: Path) -> None:

@@ -36,9 +36,11 @@ class Bank:
         self._state = state
         self.executed: list[Any] = []
         self.checked: list[MessageExt] = []
+        self.ids: list[str] = []
 
     async def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
         self.executed.append(arg)
+        self.ids.append(message.properties["UNIQ_KEY"])
         return self._end()
 
     async def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
@@ -92,11 +94,14 @@ def test_the_broker_is_told_how_the_local_transaction_ended(
     assert bank.executed == ["arg"]
     (half,), (end,) = halves.sent, halves.ended
     properties = decode_properties(half.ext_fields["i"])
+    assert bank.ids == [properties["UNIQ_KEY"]]
     assert properties["TRAN_MSG"] == "true"
     assert properties["PGROUP"] == "PG"
     assert "DELAY" not in properties
     assert int(half.ext_fields["f"]) == SysFlag.PREPARED
     assert end.is_oneway
+    failed = "executeLocalTransactionBranch exception: ValueError('on purpose')"
+    assert end.remark == (None if ends is not None else failed)
     assert end.ext_fields == {
         "topic": TOPIC,
         "producerGroup": "PG",
@@ -156,6 +161,8 @@ def test_any_member_of_the_group_answers_a_check_back(
 
     asyncio.run(scene())
     assert [message.body for message in bank.checked] == [b"body"]
+    failed = "checkLocalTransactionState Exception: ValueError('on purpose')"
+    assert halves.ended[0].remark == (None if ends is not None else failed)
     assert halves.ended[0].ext_fields == {
         "topic": "RMQ_SYS_TRANS_HALF_TOPIC",
         "producerGroup": "PG",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mqspec.core.lite_pull_consumer import (
     LitePullState,
     auto_commit,
     commit,
     must_wait_for_all,
+    offset_illegal,
     poll,
     release,
     seek,
@@ -60,6 +63,31 @@ def test_after_a_seek_what_was_pulled_is_no_more() -> None:
     assert not pull_message(state, Pulled(MQ, 1, 9, 0)).result
     apply(state, commit(state, [MQ]).changes)
     assert state.offset_store == {MQ: 1}
+
+
+def test_what_was_pulled_before_the_offset_was_illegal_may_be_polled_still() -> None:
+    state = holding(3, 4)
+    step = offset_illegal(state, MQ, 1, next_offset=90, now_ms=7)
+    apply(state, step.changes)
+    queue = state.process_queue_table[MQ]
+    assert (queue.generation, queue.next_offset, queue.msg_tree_map) == (1, 90, (3, 4))
+    assert step.result is None
+    assert state.consume_offset == {}
+
+
+@pytest.mark.parametrize(("next_offset", "begins"), [(4, 3), (3, 3), (1, 1)])
+def test_where_a_queue_lost_its_end_what_is_not_polled_is_pulled_anew(
+    next_offset: int, begins: int
+) -> None:
+    state = holding(2, 3, 4)
+    apply(state, poll(state, Consumed(MQ, 1, (2,), 10)).changes)
+    step = offset_illegal(state, MQ, 1, next_offset, now_ms=7)
+    apply(state, step.changes)
+    queue = state.process_queue_table[MQ]
+    assert (queue.generation, queue.next_offset, queue.msg_count) == (2, begins, 0)
+    assert step.result is queue
+    assert state.consume_offset == {MQ: 3}
+    assert not offset_illegal(state, MQ, 1, 0, now_ms=7).changes
 
 
 def test_a_released_queue_leaves_nothing_behind() -> None:

@@ -24,7 +24,7 @@ from mqspec.core.producer import (
 from mqspec.core.record import string_hash
 from mqspec.core.response import ResponseCode
 from mqspec.core.route import BrokerData, QueueData, TopicRouteData
-from mqspec.core.step import apply
+from mqspec.core.step import Step, apply
 from mqspec.core.types import MessageQueue
 
 ROUTE = TopicRouteData(
@@ -61,6 +61,10 @@ def select(
     return queue
 
 
+def refused(state: ProducerState, broker: str) -> Step:
+    return update_fault_item(state, broker, 5, now_ms=0, isolation=True, reachable=False)
+
+
 def test_queues_take_turns() -> None:
     state = ProducerState()
     assert [select(state) for _ in range(4)] == [A0, B0, B1, A0]
@@ -84,7 +88,7 @@ def test_with_one_broker_a_failure_is_tried_on_it_again() -> None:
 
 def test_a_slow_broker_is_avoided_for_as_long_as_the_table_says() -> None:
     state = ProducerState()
-    apply(state, update_fault_item("b", latency_ms=600, now_ms=1000).changes)
+    apply(state, update_fault_item(state, "b", latency_ms=600, now_ms=1000).changes)
     assert [select(state, now_ms=2999) for _ in range(2)] == [A0, A0]
     assert select(state, now_ms=3000) == B0
     assert select(state) == B1  # without latency-fault avoidance nothing is avoided
@@ -92,16 +96,26 @@ def test_a_slow_broker_is_avoided_for_as_long_as_the_table_says() -> None:
 
 def test_where_all_are_slow_one_that_is_reachable_goes_first() -> None:
     state = ProducerState()
-    apply(state, update_fault_item("a", 5, now_ms=0, isolation=True).changes)
-    apply(state, update_fault_item("b", 600, now_ms=0).changes)
+    apply(state, refused(state, "a").changes)
+    apply(state, update_fault_item(state, "b", 600, now_ms=0).changes)
     assert [select(state, now_ms=1) for _ in range(3)] == [B0, B1, B0]
     assert state.fault_item_table["a"] == FaultItem(5, 10_000, reachable=False)
+
+
+def test_a_broker_that_did_not_answer_is_reachable_and_avoided_until_time_ends_that() -> None:
+    state = ProducerState()
+    step = update_fault_item(state, "b", latency_ms=3_000, now_ms=1_000, isolation=True)
+    apply(state, step.changes)
+    assert state.fault_item_table["b"] == FaultItem(3_000, 11_000, reachable=True)
+    apply(state, update_fault_item(state, "b", latency_ms=5, now_ms=2_000).changes)
+    assert [select(state, now_ms=10_999) for _ in range(2)] == [A0, A0]
+    assert select(state, now_ms=11_000) == B0
 
 
 def test_where_none_is_reachable_turns_are_taken_all_the_same() -> None:
     state = ProducerState()
     for broker in "ab":
-        apply(state, update_fault_item(broker, 5, now_ms=0, isolation=True).changes)
+        apply(state, refused(state, broker).changes)
     assert {select(state, now_ms=1) for _ in range(9)} == {A0, B0, B1}
 
 

@@ -128,7 +128,9 @@ class ConsumeMessageOrderlyService:
         self._consumer.rebalance_immediately()
 
     async def _lock_all(self) -> None:
-        await self._lock(self._consumer.queues)
+        # Not of a queue that was taken away while a listener works on it: its lock is to expire.
+        table = self._consumer.state.process_queue_table
+        await self._lock([mq for mq, queue in table.items() if not queue.dropped])
 
     async def _lock(self, mqs: Iterable[MessageQueue]) -> None:
         state = self._consumer.state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -36,10 +37,19 @@ Listener: TypeAlias = Callable[[Sequence[MessageExt]], Awaitable[ConsumeStatus |
 
 
 async def consume(listener: Listener, messages: Sequence[MessageExt]) -> ConsumeResult:
-    """What the listener makes of them."""
+    """What the listener makes of them. Where the consumer ends meanwhile that is nothing, whatever
+    the listener makes of its cancellation."""
     try:
         result = await listener(messages)
-    except Exception:
-        log.exception("the listener failed")
+    except (Exception, asyncio.CancelledError):  # it may have waited for what was cancelled
+        if not _is_ending():
+            log.exception("the listener failed")
         result = ConsumeStatus.RECONSUME_LATER
+    if _is_ending():
+        raise asyncio.CancelledError
     return result if isinstance(result, ConsumeResult) else ConsumeResult(result)
+
+
+def _is_ending() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -25,13 +25,16 @@ from mqspec.client.tasks import sleep_ms
 from mqspec.core.group import ConsumeType
 from mqspec.core.lite_pull_consumer import (
     AUTO_COMMIT_INTERVAL_MS,
+    BROKER_SUSPEND_MAX_TIME_MS,
     POLL_TIMEOUT_MS,
     PULL_BATCH_SIZE,
     PULL_THRESHOLD_FOR_ALL,
+    START_AGAIN_DELAY_MS,
     LitePullState,
     auto_commit,
     commit,
     must_wait_for_all,
+    offset_illegal,
     poll,
     release,
     seek,
@@ -66,6 +69,7 @@ class LitePullConfig(MemberConfig):
     auto_commit: bool = True
     auto_commit_interval_ms: int = AUTO_COMMIT_INTERVAL_MS
     pull_threshold_for_all: int = PULL_THRESHOLD_FOR_ALL
+    start_again_delay_ms: int = START_AGAIN_DELAY_MS
 
 
 class LitePullConsumer(GroupMember):
@@ -106,24 +110,21 @@ class LitePullConsumer(GroupMember):
 
     async def fetch_message_queues(self, topic: Topic) -> tuple[MessageQueue, ...]:
         """The queues that may be assigned. Raises what a request raises."""
-        if topic not in self.instance.routes:
-            await self.instance.update_route(topic)
+        await self.instance.update_route(topic)
         return self.subscribed_queues(topic) or ()
 
     async def assign(self, mqs: Iterable[MessageQueue]) -> None:
-        """Hold these queues and no others. One whose offset no broker tells is not held, and
-        may be assigned again. Raises UserError where the consumer has subscriptions."""
+        """Hold these queues and no others. Where no broker tells where to begin on one, it is
+        asked again until it does. Raises UserError where the consumer has subscriptions."""
         if self.subscriptions:
             raise UserError(self.group, "it subscribes, and takes its share", "do one of both")
         self._assigned = frozenset(mqs)
         await self.update_routes()
         await self.heartbeat()
-        gone = self.queues - self._assigned
-        for mq in gone:
-            await self.carry_out(remove_unnecessary_message_queue(self.state, mq, self.group))
-        await self.forget(gone)
+        await self._give_up_unassigned()
         for mq in sorted(self._assigned - self.queues):
-            await self.start_on(mq)
+            if not await self.start_on(mq):
+                self.tasks.spawn(self._start_later(mq))
 
     async def poll(self, timeout_ms: int = POLL_TIMEOUT_MS) -> Sequence[MessageExt]:
         """Messages of one queue, as soon as there are any; none when the time is over."""
@@ -177,6 +178,18 @@ class LitePullConsumer(GroupMember):
         """Pull these queues again."""
         await self.carry_out(Step(tuple(Change("paused", mq, False) for mq in mqs)))
 
+    async def _start_later(self, mq: MessageQueue) -> None:
+        await sleep_ms(self.config.start_again_delay_ms)
+        while mq in self._assigned and not await self.start_on(mq):
+            await sleep_ms(self.config.start_again_delay_ms)
+        await self._give_up_unassigned()  # it may have been taken back meanwhile
+
+    async def _give_up_unassigned(self) -> None:
+        gone = self.queues - self._assigned
+        for mq in gone:
+            await self.carry_out(remove_unnecessary_message_queue(self.state, mq, self.group))
+        await self.forget(gone)
+
     async def _started_on(self, mq: MessageQueue, queue: ProcessQueue) -> None:
         self.tasks.spawn(self._pull_service(mq, queue.generation))
 
@@ -225,10 +238,11 @@ class LitePullConsumer(GroupMember):
             self.config.pull_batch_size,
             PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL,
             self.version_ms,
+            suspend_ms=BROKER_SUSPEND_MAX_TIME_MS,
         )
         result = await pull(self.instance, request)
         if result.status is PullStatus.OFFSET_ILLEGAL:
-            await self._start_anew(mq, generation, result.next_begin_offset)
+            await self._go_on(mq, generation, result.next_begin_offset)
             return result.status
         event = Pulled(
             mq,
@@ -244,9 +258,8 @@ class LitePullConsumer(GroupMember):
             self._found.put_nowait((mq, generation, tuple(result.messages)))
         return result.status
 
-    async def _start_anew(self, mq: MessageQueue, generation: int, offset: int) -> None:
-        if held(self.state, mq, generation) is None:
-            return
-        step = seek(self.state, mq, offset, now_ms())
+    async def _go_on(self, mq: MessageQueue, generation: int, offset: int) -> None:
+        step = offset_illegal(self.state, mq, generation, offset, now_ms())
         await self.carry_out(step)
-        self.tasks.spawn(self._pull_service(mq, step.result.generation))
+        if step.result:
+            self.tasks.spawn(self._pull_service(mq, step.result.generation))

@@ -22,11 +22,13 @@ from mqspec.client.credentials import SessionCredentials
 from mqspec.client.instance import (
     NOT_ANSWERED,
     POLL_NAME_SERVER_INTERVAL_MS,
+    AnswerError,
     BrokerError,
     ClientInstance,
+    check_group,
     succeeded,
 )
-from mqspec.client.message import MessageExt
+from mqspec.client.message import RETRY_TOPIC_PREFIX, MessageExt
 from mqspec.client.offset_store import (
     LocalFileOffsetStore,
     OffsetStore,
@@ -121,6 +123,7 @@ class GroupMember:
         recorder: Recorder | None = None,
         client_id: ClientId | None = None,
     ) -> None:
+        check_group(group)
         self.group = group
         self.state: ConsumerState = self.make_state()
         self.tasks = Tasks()
@@ -136,11 +139,13 @@ class GroupMember:
             instance_name=name,
             ssl=config.ssl,
             credentials=config.credentials,
+            on_connect=self._connected,
         )
         self._common = config
         self._rebalance = RebalanceState()
         self._wake = asyncio.Event()
         self._paused = False
+        self._may_greet = False  # not before it has joined, and not once it leaves
 
     @property
     def client_id(self) -> ClientId:
@@ -192,6 +197,7 @@ class GroupMember:
         if not self.tasks:
             return
         await self.tasks.cancel()
+        self._may_greet = False
         await self._end_work()
         await self.persist()
         self._note_end()
@@ -281,6 +287,26 @@ class GroupMember:
         await self._announce(self.version_ms)
 
     async def _announce(self, version_ms: int) -> None:
+        self._may_greet = False
+        await self._to_all_brokers(self._heartbeat_request(version_ms))
+        self._may_greet = True
+
+    def _connected(self, connection: Connection) -> None:
+        """A broker is reached for the first time, or again, and may have forgotten the member. It
+        is told at once, where not all are being told (MQClientInstance.onChannelActive)."""
+        if self._may_greet:
+            self.tasks.spawn(self._greet(connection))
+
+    async def _greet(self, connection: Connection) -> None:
+        request = self._heartbeat_request(self.version_ms)
+        try:
+            succeeded(await connection.request(request, self.instance.timeout_ms))
+        except NOT_ANSWERED as error:
+            log.warning("%s: %s is not told: %s", self.group, connection.peer, error)
+            return
+        self.rebalance_immediately()
+
+    def _heartbeat_request(self, version_ms: int) -> RemotingCommand:
         config = self._common
         consumer = bodies.ConsumerData(
             self.group,
@@ -292,9 +318,7 @@ class GroupMember:
             ),
         )
         heartbeat = bodies.HeartbeatData(self.client_id, (consumer,))
-        await self._to_all_brokers(
-            RemotingCommand(RequestCode.HEART_BEAT, body=bodies.to_body(heartbeat))
-        )
+        return RemotingCommand(RequestCode.HEART_BEAT, body=bodies.to_body(heartbeat))
 
     @property
     def topics(self) -> Collection[Topic]:
@@ -325,12 +349,20 @@ class GroupMember:
             self._carry_rebalance(do_rebalance(self._rebalance))
             balanced = not self._paused
             for topic in () if self._paused else self.subscriptions:
-                balanced &= await self._rebalance_by_topic(topic)
+                balanced &= await self._try_rebalance(topic)
             self._carry_rebalance(rebalanced(self._rebalance, balanced, now_ms()))
 
     def _carry_rebalance(self, step: Step) -> None:
         self.note(step, "Rebalance")
         apply(self._rebalance, step.changes)
+
+    async def _try_rebalance(self, topic: Topic) -> bool:
+        """A topic that fails stops no other, and is tried again (RebalanceImpl.doRebalance)."""
+        try:
+            return await self._rebalance_by_topic(topic)
+        except Exception:
+            log.exception("%s: %s is not rebalanced", self.group, topic)
+            return topic.startswith(RETRY_TOPIC_PREFIX)
 
     async def _rebalance_by_topic(self, topic: Topic) -> bool:
         member_ids = () if self.is_broadcasting else await self._member_ids(topic)
@@ -361,14 +393,20 @@ class GroupMember:
         return None if route is None else subscribe_queues(topic, route)
 
     async def _member_ids(self, topic: Topic) -> tuple[ClientId, ...] | None:
+        if not self.instance.brokers(
+            [topic]
+        ):  # a retry topic comes to be after the first heartbeat
+            await self.instance.update_routes([topic])
         brokers = self.instance.brokers([topic])
         if not brokers:
             return None
         request = RemotingCommand(
             RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self.group}
         )
+        broker = random.choice(brokers)
         try:
-            response = succeeded(await self.instance.invoke(random.choice(brokers), request))
+            broker_id = self.instance.find_in_subscribe(broker)
+            response = succeeded(await self.instance.invoke(broker, request, broker_id=broker_id))
             return bodies.from_body(bodies.ConsumerList, response.body).ids
         except NOT_ANSWERED as error:
             log.warning("%s: the list of members is not known: %s", self.group, error)
@@ -395,7 +433,14 @@ class GroupMember:
         return True
 
     async def pull_from_where(self, mq: MessageQueue, stored: int) -> int:
-        """Where to begin on a queue. Raises what a request raises."""
+        """Where to begin on a queue. Raises what a request raises, AnswerError where a broker
+        tells no offset."""
+        offset = await self._begin_of(mq, stored)
+        if offset < 0:
+            raise AnswerError(f"{mq} begins at {offset}")
+        return offset
+
+    async def _begin_of(self, mq: MessageQueue, stored: int) -> int:
         match compute_pull_from_where(self._common.consume_from_where, mq.topic, stored):
             case PullFrom.STORED:
                 return stored
@@ -406,7 +451,7 @@ class GroupMember:
             case PullFrom.TIMESTAMP:
                 time_ms = self._common.consume_timestamp_ms
                 if time_ms is None:
-                    time_ms = wall_ms() - CONSUME_TIMESTAMP_AGO_MS
+                    time_ms = self.started_ms - CONSUME_TIMESTAMP_AGO_MS
                 fields = {"timestamp": str(time_ms)}
                 code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
                 return await ask_offset(self.instance, code, mq, fields)

@@ -5,6 +5,7 @@ Facts: client/consumer/store/{RemoteBrokerOffsetStore,LocalFileOffsetStore}.java
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -15,7 +16,8 @@ from typing import Protocol
 from mqrules import UserError
 from mqspec.client.instance import NOT_ANSWERED, ClientInstance, int_field, succeeded
 from mqspec.core.offset_commit import NOT_FOUND, UpdateConsumerOffset
-from mqspec.core.types import Group, MessageQueue
+from mqspec.core.route import MASTER_ID
+from mqspec.core.types import BrokerName, Group, MessageQueue
 from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
@@ -36,18 +38,23 @@ class OffsetStore(Protocol):
 
 
 async def ask_offset(
-    instance: ClientInstance, code: RequestCode, mq: MessageQueue, fields: Mapping[str, str]
+    instance: ClientInstance,
+    code: RequestCode,
+    mq: MessageQueue,
+    fields: Mapping[str, str],
+    broker_id: int = MASTER_ID,
 ) -> int:
     """One of a queue's offsets; NOT_FOUND. Raises what a request raises."""
     where = {"topic": mq.topic, "queueId": str(mq.queue_id), "bname": mq.broker_name}
-    response = await instance.invoke(mq.broker_name, RemotingCommand(code, {**fields, **where}))
+    request = RemotingCommand(code, {**fields, **where})
+    response = await instance.invoke(mq.broker_name, request, broker_id=broker_id)
     if response.code == ResponseCode.QUERY_NOT_FOUND:
         return NOT_FOUND
     return int_field(succeeded(response), "offset")
 
 
 class RemoteBrokerOffsetStore:
-    """Each queue's progress is at its broker."""
+    """Each queue's progress is at its broker, or at a replica where no route names the master."""
 
     def __init__(self, instance: ClientInstance, group: Group) -> None:
         self._instance, self._group = instance, group
@@ -55,11 +62,19 @@ class RemoteBrokerOffsetStore:
     async def read_offset(self, mq: MessageQueue) -> int:
         """What the broker has, or makes up for a group that it does not know (OFFSET-013)."""
         fields = {"consumerGroup": self._group}
-        return await ask_offset(self._instance, RequestCode.QUERY_CONSUMER_OFFSET, mq, fields)
+        code, broker_id = RequestCode.QUERY_CONSUMER_OFFSET, self._find(mq)
+        return await ask_offset(self._instance, code, mq, fields, broker_id)
 
     async def persist(self, updates: Sequence[UpdateConsumerOffset]) -> None:
-        """One-way: what does not arrive is reported again by the next one."""
+        """One-way: what does not arrive is reported again by the next one. A broker that is not
+        reached is not tried again for its other queues, and keeps no other broker waiting."""
+        by_broker: dict[BrokerName, list[UpdateConsumerOffset]] = {}
         for update in updates:
+            by_broker.setdefault(update.mq.broker_name, []).append(update)
+        await asyncio.gather(*map(self._report, by_broker.values()))
+
+    async def _report(self, of_broker: Sequence[UpdateConsumerOffset]) -> None:
+        for update in of_broker:
             fields = {
                 "consumerGroup": update.group,
                 "topic": update.mq.topic,
@@ -68,10 +83,15 @@ class RemoteBrokerOffsetStore:
                 "bname": update.mq.broker_name,
             }
             request = RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+            broker = update.mq.broker_name
             try:
-                await self._instance.oneway(update.mq.broker_name, request)
+                await self._instance.oneway(broker, request, self._find(update.mq))
             except NOT_ANSWERED as error:
-                log.warning("progress of %s is not reported: %s", update.mq, error)
+                log.warning("progress at %s is not reported: %s", broker, error)
+                break
+
+    def _find(self, mq: MessageQueue) -> int:
+        return self._instance.find_in_subscribe(mq.broker_name)
 
 
 class LocalFileOffsetStore:
@@ -87,10 +107,16 @@ class LocalFileOffsetStore:
         return self._offsets.get(mq, NOT_FOUND)
 
     async def persist(self, updates: Sequence[UpdateConsumerOffset]) -> None:
-        """The file is replaced."""
+        """The file is replaced. Where the disk does not take it, the next one has it."""
         if not updates:
             return
         self._offsets.update((update.mq, update.commit_offset) for update in updates)
+        try:
+            self._replace()
+        except OSError as error:
+            log.error("progress is not written: %s", error)
+
+    def _replace(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = self.path.with_name(self.path.name + ".tmp")
         with new.open("wb") as file:

@@ -11,6 +11,7 @@ changeInvisibleTimeAsync), client/impl/consumer/DefaultMQPushConsumerImpl.java, 
 from __future__ import annotations
 
 import itertools
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,27 +19,34 @@ from ssl import SSLContext
 from types import TracebackType
 from typing import Final, Self
 
+from msgspec import structs
+
 from mqrules import UserError
 from mqspec.client.clock import wall_ms
 from mqspec.client.credentials import SessionCredentials
 from mqspec.client.instance import (
+    NOT_ANSWERED,
+    POLL_NAME_SERVER_INTERVAL_MS,
     AnswerError,
     ClientInstance,
     UnreachableError,
+    check_group,
     int_field,
     succeeded,
 )
 from mqspec.client.message import MessageExt
+from mqspec.client.tasks import Tasks
 from mqspec.core.extra_info import (
     NORMAL_TOPIC,
     HandleError,
     ReceiptHandle,
     parse_handle,
+    parse_order_count_info,
     parse_start_offset_info,
     real_topic,
 )
 from mqspec.core.pop import INIT_MIN, MAX_MSG_NUMS, POP_CK
-from mqspec.core.push_consumer import is_wanted
+from mqspec.core.push_consumer import MAX_RECONSUME_TIMES, is_wanted
 from mqspec.core.record import Record
 from mqspec.core.response import ResponseCode
 from mqspec.core.subscription import ALL, SubscriptionError, build_subscription_data
@@ -46,6 +54,8 @@ from mqspec.core.types import BrokerName, Group, MessageQueue, Topic
 from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
+
+log = logging.getLogger(__name__)
 
 _NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.POLLING_FULL)
 _ANSWER_MS: Final = 10_000  # how long an answer may take beside the time that it is held
@@ -59,6 +69,9 @@ class PopConfig:
     poll_time_ms: int = 15_000  # how long a pop waits for messages
     max_msg_nums: int = MAX_MSG_NUMS
     order: bool = False  # a queue gives nothing more while a message of it is out
+    init_mode: int = INIT_MIN  # of a group that has no progress; 1: it begins at the end
+    poll_name_server_interval_ms: int = POLL_NAME_SERVER_INTERVAL_MS
+    max_reconsume_times: int = MAX_RECONSUME_TIMES  # what came again more often is given up
     ssl: SSLContext | None = None  # mqspec.tls.client_context
     credentials: SessionCredentials | None = None
 
@@ -86,6 +99,7 @@ class PopConsumer:
         expression: str = ALL,
         config: PopConfig | None = None,
     ) -> None:
+        check_group(group)
         self.group, self.topic, self.config = group, topic, config or PopConfig()
         try:
             self._wanted = build_subscription_data(topic, expression)
@@ -96,6 +110,7 @@ class PopConsumer:
         self._instance = ClientInstance(
             nameserver, ssl=self.config.ssl, credentials=self.config.credentials
         )
+        self._tasks = Tasks()
         self._turns = itertools.count()
         # Of pops that were not answered: asked again by the same id, they give the same batch.
         self._attempt_ids: dict[BrokerName, str] = {}
@@ -105,6 +120,7 @@ class PopConsumer:
         if await self._instance.update_route(self.topic) is None:
             await self._instance.close()
             raise UserError(self.topic, "the nameserver knows no such topic", "create it")
+        self._tasks.every(self.config.poll_name_server_interval_ms, self._update_route)
         return self
 
     async def __aexit__(
@@ -114,18 +130,29 @@ class PopConsumer:
         traceback: TracebackType | None,
     ) -> None:
         """What is out stays out until its time is up."""
+        await self._tasks.cancel()
         await self._instance.close()
+
+    async def kill(self) -> None:
+        """End as a process does that is killed."""
+        self._instance.abort()
+        await self._tasks.cancel()
+
+    async def _update_route(self) -> None:
+        await self._instance.update_routes([self.topic])
 
     async def pop(self) -> Sequence[PopMessage]:
         """Messages of one broker, each of the topic's in its turn; none where none came in time.
 
-        Raises BrokerError where the broker refuses, and what a request raises.
+        What nobody wants, or came again too often, is acknowledged here and not given: no broker
+        parks what is popped (DefaultMQPushConsumerImpl.processPopResult). Raises BrokerError where
+        the broker refuses, and what a request raises.
         """
         brokers = self._instance.brokers([self.topic])
         if not brokers:
             raise UnreachableError(f"{self.topic}: no broker has it")
         broker = brokers[next(self._turns) % len(brokers)]
-        attempt_id = self._attempt_ids.setdefault(broker, uuid.uuid4().hex)
+        attempt_id = self._attempt_ids.pop(broker, None) or uuid.uuid4().hex
         config = self.config
         fields = {
             "consumerGroup": self.group,
@@ -135,22 +162,37 @@ class PopConsumer:
             "invisibleTime": str(config.invisible_time_ms),
             "pollTime": str(config.poll_time_ms),
             "bornTime": str(wall_ms()),
-            "initMode": str(INIT_MIN),
+            "initMode": str(config.init_mode),
             "expType": self._wanted.expression_type,
             "exp": self._wanted.sub_string,
             "order": str(config.order).lower(),
             "attemptId": attempt_id,
+            "bname": broker,
         }
         request = RemotingCommand(RequestCode.POP_MESSAGE, fields)
-        response = await self._instance.invoke(broker, request, config.poll_time_ms + _ANSWER_MS)
-        del self._attempt_ids[broker]
+        try:
+            timeout_ms = config.poll_time_ms + _ANSWER_MS
+            response = await self._instance.invoke(broker, request, timeout_ms, is_async=True)
+        except BaseException:
+            self._attempt_ids[broker] = attempt_id
+            raise
         if response.code in _NOTHING:
             return ()
         messages = self._messages(broker, succeeded(response))
-        for message in messages:
-            if not is_wanted(self._wanted, message.tags):
-                await self.ack(message)  # its tag merely has the hash of one that is
-        return tuple(message for message in messages if is_wanted(self._wanted, message.tags))
+        for message in itertools.filterfalse(self._is_given, messages):
+            await self._ack_unseen(message)
+        return tuple(filter(self._is_given, messages))
+
+    def _is_given(self, message: PopMessage) -> bool:
+        # Its tag may merely have the hash of one that is wanted.
+        is_in_time = message.reconsume_times <= self.config.max_reconsume_times
+        return is_in_time and is_wanted(self._wanted, message.tags)
+
+    async def _ack_unseen(self, message: PopMessage) -> None:
+        try:
+            await self.ack(message)
+        except NOT_ANSWERED as error:  # it comes again
+            log.warning("%s: %s is not acknowledged: %s", self.group, message.message_id, error)
 
     async def ack(self, message: PopMessage) -> None:
         """The message is consumed. Also where its time is up, which the broker does not tell.
@@ -186,15 +228,17 @@ class PopConsumer:
             "queueId": str(handle.queue_id),
             "offset": str(handle.queue_offset),
             "extraInfo": str(handle),
+            "bname": handle.broker_name,
         }
         request = RemotingCommand(code, {**fields, **more})
-        return succeeded(await self._instance.invoke(handle.broker_name, request))
+        return succeeded(await self._instance.invoke(handle.broker_name, request, is_async=True))
 
     def _messages(self, broker: BrokerName, response: RemotingCommand) -> list[PopMessage]:
         try:
             starts = parse_start_offset_info(response.ext_fields.get("startOffsetInfo", ""))
+            counts = parse_order_count_info(response.ext_fields.get("orderCountInfo", ""))
             return [
-                self._message(broker, record, response, starts)
+                self._message(broker, record, response, starts, counts)
                 for record in decode_messages(response.body)
             ]
         except (HandleError, KeyError, ValueError) as error:
@@ -206,10 +250,15 @@ class PopConsumer:
         record: Record,
         response: RemotingCommand,
         starts: Mapping[tuple[str, int], int],
+        counts: Mapping[tuple[str, str], int],
     ) -> PopMessage:
         found = MessageExt(record, MessageQueue(self.topic, broker, record.queue_id))
         if text := found.properties.get(POP_CK):  # of a message that comes again
             return PopMessage(record, found.queue, parse_handle(text))
+        of_queue = counts.get((NORMAL_TOPIC, str(record.queue_id)), 0)
+        place = f"qo{record.queue_id}%{record.queue_offset}"
+        if count := counts.get((NORMAL_TOPIC, place), of_queue):
+            record = structs.replace(record, reconsume_times=count)
         handle = ReceiptHandle(
             starts[NORMAL_TOPIC, record.queue_id],
             int_field(response, "popTime"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext
@@ -15,6 +16,8 @@ from mqspec.client.instance import (
     POLL_NAME_SERVER_INTERVAL_MS,
     ClientError,
     ClientInstance,
+    check_group,
+    succeeded,
 )
 from mqspec.client.message import Message
 from mqspec.client.publish import Outgoing, PublishConfig, Publisher, SendResult
@@ -25,11 +28,13 @@ from mqspec.core.producer import (
     BACK_PRESSURE_FOR_ASYNC_SEND_NUM,
     BACK_PRESSURE_FOR_ASYNC_SEND_SIZE,
 )
-from mqspec.core.types import BrokerName, ClientId, Group, MessageQueue, Topic
+from mqspec.core.types import ClientId, Group, MessageQueue, Topic
 from mqspec.transport import Connection, refuse
 from mqspec.wire.bodies import HeartbeatData, ProducerData, to_body
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
+
+log = logging.getLogger(__name__)
 
 MessageQueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """Chooses the queue of a message. Messages of one queue keep their order."""
@@ -63,6 +68,7 @@ class Producer:
         config: ProducerConfig | None = None,
         client_id: ClientId | None = None,
     ) -> None:
+        check_group(group)
         self.group = group
         self.config = config or ProducerConfig()
         self._instance = ClientInstance(
@@ -71,11 +77,12 @@ class Producer:
             client_id,
             ssl=self.config.ssl,
             credentials=self.config.credentials,
+            on_connect=self._connected,
         )
         self._publisher = Publisher(self._instance, group, self.config.publish)
         self._record = recorder or nowhere()
         self._tasks = Tasks()
-        self._greeted: set[BrokerName] = set()
+        self._may_greet = False  # not before it has joined, and not once it leaves
         self._in_flight: set[asyncio.Task[SendResult]] = set()
         self._room = _Room(
             self.config.back_pressure_for_async_send_num,
@@ -105,6 +112,7 @@ class Producer:
             return
         await asyncio.gather(*self._in_flight, return_exceptions=True)
         await self._tasks.cancel()
+        self._may_greet = False
         fields = {"clientID": self.client_id, "producerGroup": self.group}
         leave = RemotingCommand(RequestCode.UNREGISTER_CLIENT, fields)
         await self._instance.to_all_brokers(leave, self._instance.routes)
@@ -120,9 +128,7 @@ class Producer:
 
     async def publish_message_queues(self, topic: Topic) -> list[MessageQueue]:
         """Where messages of the topic may go. Raises UnreachableError where nowhere."""
-        queues = await self._publisher.queues(topic)
-        await self._greet_new_brokers(topic)
-        return queues
+        return await self._publisher.queues(topic)
 
     async def send(
         self,
@@ -169,7 +175,8 @@ class Producer:
         """
         outgoing = self._publisher.message(message)
         await self._room.enter(len(message.body))
-        task = asyncio.create_task(self._send([message], outgoing, queue, timeout_ms))
+        sending = self._send([message], outgoing, queue, timeout_ms, is_async=True)
+        task = asyncio.create_task(sending)
         self._in_flight.add(task)
 
         def ended(_: asyncio.Task[SendResult]) -> None:
@@ -204,17 +211,18 @@ class Producer:
         outgoing: Outgoing,
         queue: MessageQueue | None,
         timeout_ms: int | None,
+        *,
+        is_async: bool = False,
     ) -> SendResult:
         rows = [self._about(message) for message in messages]
         invoked = [self._record(EventKind.SEND, Outcome.INVOKED, **row) for row in rows]
         try:
-            result = await self._publisher.send(outgoing, queue, timeout_ms)
+            result = await self._publisher.send(outgoing, queue, timeout_ms, is_async=is_async)
         except NOT_ANSWERED as error:
             outcome = Outcome.FAILED if isinstance(error, ClientError) else Outcome.UNKNOWN
             for row, cause in zip(rows, invoked, strict=True):
                 self._record(EventKind.SEND, outcome, cause=cause, **row)
             raise
-        await self._greet_new_brokers(outgoing.topic)
         ids = result.message_id.split(",")
         for i, (row, cause) in enumerate(zip(rows, invoked, strict=True)):
             self._record(
@@ -237,17 +245,32 @@ class Producer:
         }
 
     async def _update_routes(self) -> None:
-        await self._instance.update_routes(tuple(self._instance.routes))
-
-    async def _greet_new_brokers(self, topic: Topic) -> None:
-        if not self._greeted.issuperset(self._instance.brokers([topic])):
-            await self._heartbeat()
+        topics = dict.fromkeys((*self._instance.routes, *self._publisher.topics))
+        await self._instance.update_routes(topics)
 
     async def _heartbeat(self) -> None:
+        self._may_greet = False
+        request, routes = self._heartbeat_request(), self._instance.routes
+        await self._instance.to_all_brokers(request, routes, replicas=False)
+        self._may_greet = True
+
+    def _connected(self, connection: Connection) -> None:
+        """A broker is reached for the first time, or again, and may have forgotten the producer.
+        It is told at once, where not all are being told (MQClientInstance.onChannelActive)."""
+        if self._may_greet:
+            self._tasks.spawn(self._greet(connection))
+
+    async def _greet(self, connection: Connection) -> None:
+        try:
+            succeeded(
+                await connection.request(self._heartbeat_request(), self._instance.timeout_ms)
+            )
+        except NOT_ANSWERED as error:
+            log.warning("%s: %s is not told: %s", self.group, connection.peer, error)
+
+    def _heartbeat_request(self) -> RemotingCommand:
         heartbeat = HeartbeatData(self.client_id, producer_data_set=(ProducerData(self.group),))
-        request = RemotingCommand(RequestCode.HEART_BEAT, body=to_body(heartbeat))
-        self._greeted.update(self._instance.brokers(self._instance.routes))
-        await self._instance.to_all_brokers(request, self._instance.routes)
+        return RemotingCommand(RequestCode.HEART_BEAT, body=to_body(heartbeat))
 
 
 class _Room:

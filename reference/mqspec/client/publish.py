@@ -5,9 +5,10 @@ A consumer has a publisher as well: it sends what no broker takes back to its re
 
 from __future__ import annotations
 
+import random
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,6 +26,7 @@ from mqspec.client.message import (
     RETRY_TOPIC_PREFIX,
     TRAN_MSG,
     UNIQ_KEY,
+    WAIT,
     Message,
     create_unique_id,
 )
@@ -48,7 +50,6 @@ from mqspec.core.record import BatchMessage, SysFlag, encode_properties
 from mqspec.core.route import TopicRouteData
 from mqspec.core.step import apply
 from mqspec.core.types import BrokerName, Group, MessageQueue, Topic
-from mqspec.transport import ConnectionLostError, RequestTimeoutError
 from mqspec.wire.bodies import encode_batch
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -66,6 +67,7 @@ class PublishConfig:
     """How a producer sends; the defaults are those of DefaultMQProducer, 5.3.3."""
 
     send_msg_timeout_ms: int = SEND_MSG_TIMEOUT_MS
+    send_msg_max_timeout_per_request_ms: int | None = None  # of a try that another may follow
     retry_times_when_send_failed: int = RETRY_TIMES_WHEN_SEND_FAILED
     retry_another_broker_when_not_store_ok: bool = False
     send_latency_fault_enable: bool = False
@@ -153,7 +155,7 @@ class Publisher:
         return Outgoing(
             topic,
             body,
-            {},
+            {WAIT: properties[0][WAIT]},
             message_id=message_id,
             code=RequestCode.SEND_BATCH_MESSAGE,
             fields={"m": "true"},
@@ -164,6 +166,8 @@ class Publisher:
         outgoing: Outgoing,
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
+        *,
+        is_async: bool = False,
     ) -> SendResult:
         """Send it, to `queue` only, or to whose turn it is and after a failure to another one.
 
@@ -173,23 +177,30 @@ class Publisher:
         config = self.config
         limit_ms = config.send_msg_timeout_ms if timeout_ms is None else timeout_ms
         deadline = time.monotonic() + limit_ms / 1000
+        if queue:
+            await self._find_broker(queue)
         queues = [queue] if queue else await self.queues(outgoing.topic)
         last_broker: BrokerName | None = None
         failures: list[Exception] = []
         result: SendResult | None = None
-        for _ in range(1 if queue else 1 + config.retry_times_when_send_failed):
+        for tries_left in reversed(range(1 if queue else 1 + config.retry_times_when_send_failed)):
             left_ms = int((deadline - time.monotonic()) * 1000)
             if left_ms <= 0:
                 break
+            if tries_left and config.send_msg_max_timeout_per_request_ms is not None:
+                left_ms = min(left_ms, config.send_msg_max_timeout_per_request_ms)
             chosen = queue or self._select(queues, last_broker)
             last_broker = chosen.broker_name
+            start_ms = _now_ms()
             code: int | None = None
             try:
-                result = await self._try(outgoing, chosen, left_ms)
+                result = await self._try(outgoing, chosen, left_ms, is_async=is_async)
                 code = result.status
             except NOT_ANSWERED as error:
                 failures.append(error)
                 code = error.code if isinstance(error, BrokerError) else None
+            if queue is None:
+                self._update_fault_item(chosen.broker_name, start_ms, code)
             again = config.retry_another_broker_when_not_store_ok
             if not is_tried_again(code, retries_not_store_ok=again):
                 break
@@ -204,55 +215,84 @@ class Publisher:
 
     async def oneway(self, outgoing: Outgoing, queue: MessageQueue | None = None) -> MessageQueue:
         """Send it once, and hear nothing of it. Raises UnreachableError."""
+        if queue:
+            await self._find_broker(queue)
         chosen = queue or self._select(await self.queues(outgoing.topic), None)
         await self._instance.oneway(chosen.broker_name, self._request(outgoing, chosen))
         return chosen
 
     async def queues(self, topic: Topic) -> list[MessageQueue]:
-        """Where messages of the topic may go. Raises UnreachableError where nowhere."""
-        config = self.config
-        route = self._instance.routes.get(topic) or await self._instance.update_route(topic)
-        if route is not None:
-            known, queues = self._publish_info.get(topic, (None, []))
-            if known is not route:
-                queues = publish_queues(topic, route)
-                self._publish_info[topic] = route, queues
-        else:
-            template = await self._instance.update_route(config.create_topic_key)
-            queues = publish_queues(
-                topic, template or TopicRouteData(), config.default_topic_queue_nums
-            )
+        """Where messages of the topic may go. Raises UnreachableError where nowhere.
+
+        Of a topic that does not exist it is where its template is, until the route is asked for
+        again: so it comes to be on all those brokers.
+        """
+        queues = self._known_queues(topic)
+        if not queues and await self._instance.update_route(topic) is not None:
+            queues = self._known_queues(topic)
+        if not queues and topic not in self._instance.routes:
+            template = await self._instance.update_route(self.config.create_topic_key)
+            if template is not None:
+                queues = publish_queues(topic, template, self.config.default_topic_queue_nums)
+                self._publish_info[topic] = template, queues
         if not queues:
             raise UnreachableError(f"no route to the topic {topic}")
         return queues
 
+    @property
+    def topics(self) -> Collection[Topic]:
+        """The topics that messages were sent to."""
+        return self._publish_info
+
+    def _known_queues(self, topic: Topic) -> list[MessageQueue]:
+        known, queues = self._publish_info.get(topic, (None, []))
+        route = self._instance.routes.get(topic)
+        if route is not None and route is not known:
+            queues = publish_queues(topic, route)
+            self._publish_info[topic] = route, queues
+        return queues
+
+    async def _find_broker(self, queue: MessageQueue) -> None:
+        """See that a route names the queue's broker, if any does."""
+        if queue.broker_name not in self._instance.brokers(self._instance.routes):
+            await self._instance.update_route(queue.topic)
+
     def _select(
         self, queues: Sequence[MessageQueue], last_broker: BrokerName | None
     ) -> MessageQueue:
+        # Many producers that send little are not all to begin with the first queue.
+        turns = self.state.send_which_queue
+        turns.setdefault(queues[0].topic, random.randrange(len(queues)))
         now_ms = _now_ms() if self.config.send_latency_fault_enable else None
         step = select_one_message_queue(self.state, queues, last_broker, now_ms)
         apply(self.state, step.changes)
         chosen: MessageQueue = step.result
         return chosen
 
-    async def _try(self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int) -> SendResult:
-        start_ms = _now_ms()
-        failed = False
-        try:
-            response = await self._instance.invoke(
-                queue.broker_name, self._request(outgoing, queue), timeout_ms
-            )
-            if response.code not in STORED:
-                failed = True
-                raise BrokerError(response)
-        except (UnreachableError, ConnectionLostError, RequestTimeoutError):
-            failed = True
-            raise
-        finally:
-            if self.config.send_latency_fault_enable:
-                took_ms = _now_ms() - start_ms
-                step = update_fault_item(queue.broker_name, took_ms, _now_ms(), isolation=failed)
-                apply(self.state, step.changes)
+    def _update_fault_item(self, broker: BrokerName, start_ms: int, code: int | None) -> None:
+        if not self.config.send_latency_fault_enable:
+            return
+        end_ms = _now_ms()
+        isolation, reachable = code not in STORED, code is None or code in STORED
+        step = update_fault_item(
+            self.state,
+            broker,
+            end_ms - start_ms,
+            end_ms,
+            isolation=isolation,
+            reachable=reachable,
+        )
+        apply(self.state, step.changes)
+
+    async def _try(
+        self, outgoing: Outgoing, queue: MessageQueue, timeout_ms: int, *, is_async: bool
+    ) -> SendResult:
+        request = self._request(outgoing, queue)
+        response = await self._instance.invoke(
+            queue.broker_name, request, timeout_ms, is_async=is_async
+        )
+        if response.code not in STORED:
+            raise BrokerError(response)
         stored_in = int_field(response, "queueId")
         return SendResult(
             response.code,

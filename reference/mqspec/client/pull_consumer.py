@@ -59,13 +59,13 @@ class PullConsumer(GroupMember):
 
     async def fetch_subscribe_message_queues(self, topic: Topic) -> tuple[MessageQueue, ...]:
         """The queues of a topic, whose brokers learn of the consumer thereby."""
-        if topic not in self._topics:
-            self._topics.add(topic)
-            await self.update_routes()
-            await self.heartbeat()
+        await self.instance.update_routes([topic])
         queues = self.subscribed_queues(topic)
         if not queues:
             raise UnreachableError(f"no route to the topic {topic}")
+        if topic not in self._topics:
+            self._topics.add(topic)
+            await self.heartbeat()
         return queues
 
     async def pull(

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from mqrules import EventKind, Outcome
+from mqrules import EventKind, Outcome, UserError
 from mqspec.client import running_info
 from mqspec.client.clock import now_ms
 from mqspec.client.consume_concurrently import ConsumeMessageConcurrentlyService
@@ -21,7 +21,7 @@ from mqspec.client.member import GroupMember, MemberConfig
 from mqspec.client.message import RETRY_TOPIC_PREFIX
 from mqspec.client.process_queue import ProcessQueueMessages
 from mqspec.client.publish import CLIENT_INNER_PRODUCER, Publisher
-from mqspec.client.pull import PullRequest, PullResult, pull
+from mqspec.client.pull import PullRequest, PullResult, pull, pull_from
 from mqspec.client.recorder import Recorder
 from mqspec.client.send_back import SendBack
 from mqspec.client.subscription import Subscriptions
@@ -46,15 +46,18 @@ from mqspec.core.offset_commit import (
 )
 from mqspec.core.pull import PullSysFlag
 from mqspec.core.push_consumer import (
+    CONFIG_RANGES,
     CONSUME_AGAIN_DELAY_MS,
     CONSUME_TIMEOUT_MS,
     MAX_RECONSUME_TIMES,
     PAUSED_DELAY_MS,
     PULL_AGAIN_DELAY_MS,
+    PULL_BATCH_SIZE_IN_BYTES,
     RESET_OFFSET_WAIT_MS,
     PullStatus,
 )
 from mqspec.core.rebalance import FIRST_PULL_DELAY_MS
+from mqspec.core.route import MASTER_ID
 from mqspec.core.step import Step
 from mqspec.core.types import ClientId, Group, MessageQueue
 from mqspec.transport import Connection
@@ -76,6 +79,7 @@ class ConsumerConfig(MemberConfig):
     consume_again_delay_ms: int = CONSUME_AGAIN_DELAY_MS
     first_pull_delay_ms: int = FIRST_PULL_DELAY_MS  # of a queue just added
     pull_interval_ms: int = 0
+    pull_batch_size_in_bytes: int = PULL_BATCH_SIZE_IN_BYTES
     lock_interval_ms: int = consume_orderly.REBALANCE_LOCK_INTERVAL_MS
     lock_first_delay_ms: int = consume_orderly.LOCK_FIRST_DELAY_MS
     reset_offset_wait_ms: int = RESET_OFFSET_WAIT_MS
@@ -87,7 +91,7 @@ class PushConsumer(GroupMember):
     `subscriptions` says what it wants of which topic. On leaving the context it reports its
     progress and leaves the group; `kill` does neither.
 
-    Raises UserError where the nameserver does not answer or a subscription is not one.
+    Raises UserError where the nameserver does not answer, or a subscription or setting is not one.
     """
 
     CONSUME_TYPE = ConsumeType.CONSUME_PASSIVELY
@@ -103,6 +107,7 @@ class PushConsumer(GroupMember):
         client_id: ClientId | None = None,
     ) -> None:
         self.config = config or ConsumerConfig()
+        _check(self.config)
         if self.config.message_model is MessageModel.CLUSTERING:
             subscriptions = {**subscriptions, RETRY_TOPIC_PREFIX + group: "*"}
         super().__init__(nameserver, group, subscriptions, self.config, recorder, client_id)
@@ -227,7 +232,7 @@ class PushConsumer(GroupMember):
 
     async def _pull(self, mq: MessageQueue, generation: int, offset: int) -> PullStatus:
         flags, commit_offset = PullSysFlag.SUSPEND, None
-        if not self.is_broadcasting:
+        if not self.is_broadcasting and pull_from(self.instance, mq) == MASTER_ID:
             commit_offset = pull_commit_offset(self.state, mq)
         if commit_offset is not None:
             flags |= PullSysFlag.COMMIT_OFFSET
@@ -242,6 +247,7 @@ class PushConsumer(GroupMember):
             flags,
             self.version_ms,
             commit_offset or 0,
+            max_msg_bytes=self.config.pull_batch_size_in_bytes,
         )
         result = await pull(self.instance, request)
         await self._pulled(mq, generation, result)
@@ -273,6 +279,13 @@ class PushConsumer(GroupMember):
         await self.carry_out(offset_illegal(self.state, mq, generation, offset, self.group))
         await self.forget([mq])
         self.rebalance_immediately()
+
+
+def _check(config: ConsumerConfig) -> None:
+    for name, (least, most) in CONFIG_RANGES.items():
+        value = getattr(config, name)
+        if not least <= value <= most:
+            raise UserError(f"{name} = {value}", "out of range", f"take {least} to {most}")
 
 
 def _max_reconsume_times(config: ConsumerConfig) -> int:

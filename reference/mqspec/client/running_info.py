@@ -50,7 +50,7 @@ def consumer_running_info(consumer: PushConsumer, request: RemotingCommand) -> R
     orderly = str(consumer.is_orderly).lower()
     body = {
         "properties": {
-            "PROP_NAMESERVER_ADDR": str(consumer.instance.nameserver),
+            "PROP_NAMESERVER_ADDR": consumer.instance.nameserver,
             "PROP_CONSUME_TYPE": consumer.CONSUME_TYPE.value,
             "PROP_CLIENT_VERSION": CLIENT_VERSION,
             "PROP_CONSUMEORDERLY": orderly,

@@ -6,6 +6,7 @@ Facts: client/impl/consumer/{DefaultMQPushConsumerImpl,ConsumeMessageOrderlyServ
 from __future__ import annotations
 
 import logging
+import zlib
 from typing import Final
 
 from mqspec.client.instance import NOT_ANSWERED, ClientInstance, succeeded
@@ -74,16 +75,16 @@ class SendBack:
             RECONSUME_TIME: str(message.reconsume_times + 1),
             MAX_RECONSUME_TIMES: str(self._max_reconsume_times),
         }
-        again = Message(
-            RETRY_TOPIC_PREFIX + self._group,
-            message.body,
-            properties={n: v for n, v in properties.items() if n not in (TRAN_MSG, WAIT)},
-            flag=message.record.flag,
-            delay_level=_FIRST_DELAY_LEVEL + message.reconsume_times,
-        )
         try:
+            again = Message(
+                RETRY_TOPIC_PREFIX + self._group,
+                message.body,
+                properties={n: v for n, v in properties.items() if n not in (TRAN_MSG, WAIT)},
+                flag=message.record.flag,
+                delay_level=_FIRST_DELAY_LEVEL + message.reconsume_times,
+            )
             await self._publisher.send(self._publisher.message(again))
-        except NOT_ANSWERED as error:
+        except (*NOT_ANSWERED, ValueError, zlib.error) as error:  # or its body cannot be read
             log.warning("%s: %s is not sent back: %s", self._group, message.message_id, error)
             return False
         return True

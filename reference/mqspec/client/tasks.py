@@ -45,12 +45,16 @@ class Tasks:
         action: Callable[[], Awaitable[None]],
         first_delay_ms: int | None = None,
     ) -> None:
-        """Do this again and again, first after `first_delay_ms`, or one interval."""
+        """Do this again and again, first after `first_delay_ms`, or one interval. Where it fails,
+        it is done again all the same."""
 
         async def repeat() -> None:
             await sleep_ms(interval_ms if first_delay_ms is None else first_delay_ms)
             while True:
-                await action()
+                try:
+                    await action()
+                except Exception:
+                    log.exception("what a client does every %d ms failed", interval_ms)
                 await sleep_ms(interval_ms)
 
         self.spawn(repeat())

@@ -13,7 +13,15 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from mqspec.client.instance import NOT_ANSWERED
-from mqspec.client.message import DELAY, PGROUP, TRAN_MSG, UNIQ_KEY, Message, MessageExt
+from mqspec.client.message import (
+    DELAY,
+    PGROUP,
+    TRAN_MSG,
+    UNIQ_KEY,
+    Message,
+    MessageExt,
+    create_unique_id,
+)
 from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import SendResult
 from mqspec.client.recorder import Recorder
@@ -75,24 +83,29 @@ class TransactionProducer(Producer):
     ) -> TransactionSendResult:
         """Send a half message, run the local transaction, and tell the broker how it ended.
 
+        The local transaction gets the message as it was sent: its UNIQ_KEY, the transaction's id,
+        is the `message_id` of what is checked later.
+
         The message's delay is left out, as the real client leaves out its level. A half that
         is stored less safely than asked is rolled back. Raises what `send` raises; then the
         local transaction did not run.
         """
         named = {TRAN_MSG: "true", PGROUP: self.group}
+        named[UNIQ_KEY] = message.properties.get(UNIQ_KEY) or create_unique_id()
         kept = {name: value for name, value in message.properties.items() if name != DELAY}
         half = replace(message, properties={**kept, **named}, delay_level=None)
         result = await self.send(half)
-        state = LocalTransactionState.ROLLBACK_MESSAGE
+        state, remark = LocalTransactionState.ROLLBACK_MESSAGE, None
         if result.status == ResponseCode.SUCCESS:
+            state = LocalTransactionState.UNKNOW
             try:
-                state = await self._listener.execute_local_transaction(half, arg)
-            except Exception:
+                state = await self._listener.execute_local_transaction(half, arg) or state
+            except Exception as error:
                 log.exception("%s: the local transaction failed", self.group)
-                state = LocalTransactionState.UNKNOW
+                remark = f"executeLocalTransactionBranch exception: {error!r}"
         try:
             await self._instance.oneway(
-                result.queue.broker_name, self._end_transaction(result, state)
+                result.queue.broker_name, self._end_transaction(result, state, remark)
             )
         except NOT_ANSWERED as error:  # the broker will ask
             log.warning("%s: the decision is not told: %s", self.group, error)
@@ -108,11 +121,12 @@ class TransactionProducer(Producer):
         (record,) = decode_messages(request.body)
         broker = request.ext_fields.get("bname", "")
         message = MessageExt(record, MessageQueue(record.topic, broker, record.queue_id))
+        state, remark = LocalTransactionState.UNKNOW, None
         try:
-            state = await self._listener.check_local_transaction(message)
-        except Exception:
+            state = await self._listener.check_local_transaction(message) or state
+        except Exception as error:
             log.exception("%s: the check of %s failed", self.group, message.message_id)
-            state = LocalTransactionState.UNKNOW
+            remark = f"checkLocalTransactionState Exception: {error!r}"
         fields = {
             "topic": headers.text(request, "topic"),
             "producerGroup": message.properties.get(PGROUP, self.group),
@@ -124,9 +138,11 @@ class TransactionProducer(Producer):
             "transactionId": request.ext_fields.get("transactionId", ""),
             "bname": broker,
         }
-        connection.oneway(RemotingCommand(RequestCode.END_TRANSACTION, fields))
+        connection.oneway(RemotingCommand(RequestCode.END_TRANSACTION, fields, remark=remark))
 
-    def _end_transaction(self, result: SendResult, state: LocalTransactionState) -> RemotingCommand:
+    def _end_transaction(
+        self, result: SendResult, state: LocalTransactionState, remark: str | None
+    ) -> RemotingCommand:
         fields: Mapping[str, str] = {
             "topic": result.queue.topic,
             "producerGroup": self.group,
@@ -138,4 +154,4 @@ class TransactionProducer(Producer):
             "transactionId": result.transaction_id or result.message_id,
             "bname": result.queue.broker_name,
         }
-        return RemotingCommand(RequestCode.END_TRANSACTION, fields)
+        return RemotingCommand(RequestCode.END_TRANSACTION, fields, remark=remark)

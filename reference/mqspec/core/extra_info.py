@@ -148,3 +148,13 @@ def parse_start_offset_info(text: str) -> dict[tuple[str, int], int]:
             raise ValueError(f"{entry!r:.40}: told twice")
         found[flag, int(queue_id)] = int(start_offset)
     return found
+
+
+def parse_order_count_info(text: str) -> dict[tuple[str, str], int]:
+    """How often messages were delivered before, by kind of topic and `qo<queueId>%<offset>`, or
+    `queueId` for all others of the queue. Raises ValueError where an entry is none."""
+    found: dict[tuple[str, str], int] = {}
+    for entry in filter(None, text.split(";")):
+        flag, place, count = entry.split(" ")
+        found[flag, place] = int(count)
+    return found

@@ -19,7 +19,9 @@ from mqspec.core.offset_commit import (
     Consumed,
     ConsumerState,
     ProcessQueue,
+    Pulled,
     held,
+    pull_message,
     remove_message,
     update_offset,
 )
@@ -28,6 +30,8 @@ from mqspec.core.types import MessageQueue
 
 PULL_BATCH_SIZE: Final = 10
 POLL_TIMEOUT_MS: Final = 5_000
+BROKER_SUSPEND_MAX_TIME_MS: Final = 20_000  # how long a broker may hold a pull
+START_AGAIN_DELAY_MS: Final = 3_000  # of a queue of which nobody told where to begin
 AUTO_COMMIT_INTERVAL_MS: Final = 5_000
 PULL_THRESHOLD_FOR_ALL: Final = 10_000  # messages of all queues: strictly more hold pulls back
 
@@ -82,6 +86,30 @@ def seek(state: LitePullState, mq: MessageQueue, offset: int, now_ms: int) -> St
         Change("process_queue_table", mq, made),
         Change("generation", None, made.generation),
         Change("consume_offset", mq, offset),
+    )
+    return Step(changes, result=made)
+
+
+def offset_illegal(
+    state: LitePullState, mq: MessageQueue, generation: int, next_offset: int, now_ms: int
+) -> Step:
+    """The broker called the pull's offset illegal and names another: pulls go on there, and what
+    was pulled before may be polled still. Where that is a step back, as the queue lost its end,
+    what is not polled is pulled anew. Result: the process queue that is to be pulled from now
+    on, where it is a new one.
+
+    The real client goes back as well, and gives what it pulled before together with that.
+    """
+    queue = held(state, mq, generation)
+    if queue is None:
+        return Step()
+    if next_offset >= queue.next_offset:
+        return Step(pull_message(state, Pulled(mq, generation, next_offset, now_ms)).changes)
+    begin = min((next_offset, *queue.msg_tree_map[:1]))
+    made = ProcessQueue(state.generation + 1, begin, now_ms)
+    changes = (
+        Change("process_queue_table", mq, made),
+        Change("generation", None, made.generation),
     )
     return Step(changes, result=made)
 

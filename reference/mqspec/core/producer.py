@@ -29,7 +29,7 @@ SEND_MSG_TIMEOUT_MS: Final = 3_000  # of all tries together
 DEFAULT_TOPIC_QUEUE_NUMS: Final = 4  # of a topic that comes to be by being sent to
 MAX_MESSAGE_SIZE: Final = 4 << 20  # bytes of a body, before it is compressed
 COMPRESS_MSG_BODY_OVER_HOWMUCH: Final = 4096  # bytes: a body of so many is compressed
-BACK_PRESSURE_FOR_ASYNC_SEND_NUM: Final = 1024  # messages that are sent and not answered
+BACK_PRESSURE_FOR_ASYNC_SEND_NUM: Final = 10_000  # messages that are sent and not answered
 BACK_PRESSURE_FOR_ASYNC_SEND_SIZE: Final = 100 << 20  # bytes of their bodies
 
 TOPIC_MAX_LENGTH: Final = 127
@@ -190,13 +190,21 @@ def is_tried_again(code: int | None, *, retries_not_store_ok: bool = False) -> b
 
 
 def update_fault_item(
-    broker: BrokerName, latency_ms: int, now_ms: int, *, isolation: bool = False
+    state: ProducerState,
+    broker: BrokerName,
+    latency_ms: int,
+    now_ms: int,
+    *,
+    isolation: bool = False,
+    reachable: bool = True,
 ) -> Step:
     """Publish!UpdateFaultItem. A send to the broker ended after so many ms; with `isolation` it
-    failed there."""
+    failed there, and where the broker itself refused it, it is not `reachable`. A broker that is
+    avoided already is so for no shorter: only time ends that."""
     counted = _ISOLATION_LATENCY_MS if isolation else latency_ms
-    item = FaultItem(latency_ms, now_ms + not_available_duration(counted), not isolation)
-    return Step((Change("fault_item_table", broker, item),))
+    old = state.fault_item_table.get(broker)
+    start_ms = max(now_ms + not_available_duration(counted), old.start_timestamp_ms if old else 0)
+    return Step((Change("fault_item_table", broker, FaultItem(latency_ms, start_ms, reachable)),))
 
 
 def not_available_duration(latency_ms: int) -> int:

@@ -16,12 +16,13 @@ from typing import Final
 from mqspec.core.group import SubscriptionData
 from mqspec.core.metadata import Perm
 from mqspec.core.response import ResponseCode
-from mqspec.core.route import TopicRouteData
+from mqspec.core.route import MASTER_ID, TopicRouteData
 from mqspec.core.types import MessageQueue, Topic
 
 BROKER_SUSPEND_MAX_TIME_MS: Final = 15_000  # how long a broker may hold a pull
 CONSUMER_TIMEOUT_MS_WHEN_SUSPEND: Final = 30_000  # how long the client waits for it
 PULL_BATCH_SIZE: Final = 32
+PULL_BATCH_SIZE_IN_BYTES: Final = 256 * 1024
 CONSUME_AGAIN_DELAY_MS: Final = 5_000  # of a message that failed and stayed here
 PAUSED_DELAY_MS: Final = 1_000  # of a pull while the consumer is paused
 MAX_RECONSUME_TIMES: Final = 16  # unless configured: then a message is parked
@@ -29,6 +30,13 @@ CONSUME_TIMEOUT_MS: Final = 15 * 60_000  # of one message, and between two looks
 CLEAN_EXPIRED_MSG_MAX: Final = 16  # of one queue, each time
 CLEAN_EXPIRED_MSG_DELAY_LEVEL: Final = 3
 RESET_OFFSET_WAIT_MS: Final = 10_000  # between dropping queues and going on elsewhere in them
+
+
+CONFIG_RANGES: Final = {
+    "consume_message_batch_max_size": (1, 1024),
+    "pull_batch_size": (1, 1024),
+}
+"""What settings may be, from and to (DefaultMQPushConsumerImpl.checkConfig)."""
 
 
 class PullStatus(Enum):
@@ -63,6 +71,14 @@ PULL_AGAIN_DELAY_MS: Final = {
 def pull_status(code: int) -> PullStatus:
     """What a response code means."""
     return _STATUS.get(code, PullStatus.FAILED)
+
+
+def find_broker_in_subscribe(broker_addrs: Mapping[int, str], broker_id: int) -> int | None:
+    """Which of a broker and its replicas, by their ids, is asked where that one is to be: it, or
+    of a replica the next one, or any (MQClientInstance.findBrokerAddressInSubscribe)."""
+    candidates = (broker_id, *([broker_id + 1] if broker_id != MASTER_ID else []))
+    there = (candidate for candidate in candidates if candidate in broker_addrs)
+    return next(there, min(broker_addrs, default=None))
 
 
 def subscribe_queues(topic: Topic, route: TopicRouteData) -> tuple[MessageQueue, ...]:

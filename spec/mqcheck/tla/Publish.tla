@@ -177,14 +177,15 @@ CheckSend(r, code) ==
 -----------------------------------------------------------------------------
 (***************************************************************************)
 (* What a producer remembers of a broker after a try: how long it took, or *)
-(* that the try failed.  A broker that was slow is not available for a     *)
-(* while; one that failed is not reachable either.                         *)
+(* that the try failed.  A broker that was slow or failed is not available *)
+(* for a while, which only time ends; one that refused is not reachable    *)
+(* either, until a try on it ends otherwise.                               *)
 (***************************************************************************)
-UpdateFaultItem(m, failed) ==
+UpdateFaultItem(m, failed, refused) ==
     IF ~Avoids THEN UNCHANGED faultItemTable
     ELSE \E fast \in (IF failed THEN {FALSE} ELSE BOOLEAN) :
             faultItemTable' = [faultItemTable EXCEPT ![BrokerOf(tried[m])] =
-                                [available |-> fast, reachable |-> ~failed]]
+                                [available |-> fast /\ @.available, reachable |-> ~refused]]
 
 (***************************************************************************)
 (* A try is over.  It is the last one, or another follows.                 *)
@@ -213,7 +214,8 @@ Receive(m) ==
                 ![m] = @ + IF answer[m] = "not store ok" /\ again THEN 1 ELSE 0]
            /\ outcome' = [outcome EXCEPT ![m] = IF again THEN "to try"
                                                 ELSE End(isStored, lost[m])]
-    /\ UpdateFaultItem(m, answer[m] \in {"try again", "refused"})
+    /\ LET refused == answer[m] \in {"try again", "refused"}
+       IN  UpdateFaultItem(m, refused, refused)
     /\ answer' = [answer EXCEPT ![m] = "none"]
     /\ choice' = <<>>
     /\ UNCHANGED <<sendWhichQueue, requests, stored, tries, tried, lost, losses, refusals>>
@@ -230,7 +232,7 @@ LoseAnswer(m) ==
     /\ \E goesOn \in (IF IsLastTry(m) THEN {FALSE} ELSE BOOLEAN) :
         outcome' = [outcome EXCEPT ![m] = IF goesOn THEN "to try"
                                           ELSE End(notStoreOk[m] > 0, lost[m] + 1)]
-    /\ UpdateFaultItem(m, TRUE)
+    /\ UpdateFaultItem(m, TRUE, FALSE)
     /\ answer' = [answer EXCEPT ![m] = "none"]
     /\ choice' = <<>>
     /\ UNCHANGED <<sendWhichQueue, requests, stored, tries, tried, notStoreOk, refusals>>

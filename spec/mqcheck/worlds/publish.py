@@ -160,7 +160,7 @@ class PublishWorld(World):
         is_stored = code in STORED
         one.not_store_ok += is_stored and again
         self._end_try(one, again=again, is_stored=is_stored or one.not_store_ok > 0)
-        self._update_fault_item(one.tried, latency, failed=not is_stored)
+        self._update_fault_item(one.tried, latency, isolation=not is_stored, reachable=is_stored)
 
     def lose_answer(self, message: int, goes_on: bool) -> None:
         one = self.sending[message]
@@ -171,7 +171,7 @@ class PublishWorld(World):
         one.lost += 1
         again = goes_on and producer.is_tried_again(None)
         self._end_try(one, again=again, is_stored=one.not_store_ok > 0)
-        self._update_fault_item(one.tried, _SLOW_MS, failed=True)
+        self._update_fault_item(one.tried, _SLOW_MS, isolation=True, reachable=True)
 
     def elapse(self, broker: str) -> None:
         item = self.producer.fault_item_table.get(broker)
@@ -188,9 +188,18 @@ class PublishWorld(World):
         else:
             one.outcome = "unknown" if one.lost else "refused"
 
-    def _update_fault_item(self, queue: MessageQueue, latency: int, *, failed: bool) -> None:
+    def _update_fault_item(
+        self, queue: MessageQueue, latency: int, *, isolation: bool, reachable: bool
+    ) -> None:
         if self.avoids:
-            step = producer.update_fault_item(queue.broker_name, latency, _NOW_MS, isolation=failed)
+            step = producer.update_fault_item(
+                self.producer,
+                queue.broker_name,
+                latency,
+                _NOW_MS,
+                isolation=isolation,
+                reachable=reachable,
+            )
             apply(self.producer, step.changes)
 
     def _fault_item(self, broker: str) -> FrozenDict:
