@@ -393,9 +393,8 @@ class GroupMember:
         return None if route is None else subscribe_queues(topic, route)
 
     async def _member_ids(self, topic: Topic) -> tuple[ClientId, ...] | None:
-        if not self.instance.brokers(
-            [topic]
-        ):  # a retry topic comes to be after the first heartbeat
+        if not self.instance.brokers([topic]):
+            # A retry topic comes to be after the first heartbeat.
             await self.instance.update_routes([topic])
         brokers = self.instance.brokers([topic])
         if not brokers:
