@@ -21,6 +21,21 @@ from mqrules import Event, EventKind, Outcome, UserError
 
 _REQUIRED: Final = ("run", "seq", "process", "kind", "outcome", "time_ns")
 _MALFORMED: Final = "malformed"
+_SHOWN: Final = 200  # characters of a line that is none
+
+# What names where a member did something, and what else a row of a kind must have: without it
+# the row would be left out of every check, and nobody would know.
+_AT_A_QUEUE: Final = ("group", "client_id", "topic", "broker", "queue_id")
+_NEEDED: Final[Mapping[EventKind, tuple[str, ...]]] = {
+    EventKind.ASSIGN: _AT_A_QUEUE,
+    EventKind.REVOKE: _AT_A_QUEUE,
+    EventKind.QUERY_OFFSET: _AT_A_QUEUE,
+    EventKind.RECEIVE: (*_AT_A_QUEUE, "queue_offset"),
+    EventKind.ACK: (*_AT_A_QUEUE, "queue_offset"),
+    EventKind.COMMIT: (*_AT_A_QUEUE, "value"),
+    EventKind.SUBSCRIBE: ("group", "client_id", "topic"),
+    EventKind.JOIN: ("group", "client_id"),
+}
 
 
 def schema() -> T.StructType:
@@ -78,12 +93,17 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
 
     Raises UserError where a row is malformed or stands there twice.
     """
-    wrong = F.when(F.col(_MALFORMED).isNotNull(), F.concat(F.lit("not JSON: "), F.col(_MALFORMED)))
+    line = F.left(F.col(_MALFORMED), F.lit(_SHOWN))
+    wrong = F.when(line.isNotNull(), F.concat(F.lit("no event: "), line))
     for name in _REQUIRED:
         wrong = wrong.when(F.col(name).isNull(), F.lit(f"a row without {name!r}"))
     for name, values in (("kind", EventKind), ("outcome", Outcome)):
         known = F.col(name).isin([value.value for value in values])
         wrong = wrong.when(~known, F.concat(F.lit(f"{name} of a row: "), F.col(name)))
+    for kind, needed in _NEEDED.items():
+        for name in needed:
+            missing = (F.col("kind") == kind.value) & F.col(name).isNull()
+            wrong = wrong.when(missing, F.lit(f"{kind.value} without {name!r}"))
     # Small: a row a recorder, client and queue.
     groups = (
         events.groupBy("run", "process", "client_id", "topic", "broker", "queue_id")
@@ -116,7 +136,8 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
     if row is None or not row.events:
         raise UserError(where, "no events")
     if row.wrong:
-        raise UserError(where, f"not a history: {row.wrong}")
+        said = "".join(c if c.isprintable() else "?" for c in row.wrong)
+        raise UserError(where, f"not a history: {said}")
     twice = recorders.where("n > span").select("run", "process").first()
     if twice is not None:
         raise UserError(
