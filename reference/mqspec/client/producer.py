@@ -206,9 +206,13 @@ class Producer:
         timeout_ms: int | None,
     ) -> SendResult:
         rows = [self._about(message) for message in messages]
-        invoked = [self._record(EventKind.SEND, Outcome.INVOKED, **row) for row in rows]
+
+        def invoke() -> list[str]:
+            return [self._record(EventKind.SEND, Outcome.INVOKED, **row) for row in rows]
+
+        invoked = invoke()
         try:
-            result = await self._publisher.send(outgoing, queue, timeout_ms)
+            result = await self._publisher.send(outgoing, queue, timeout_ms, invoke)
         except NOT_ANSWERED as error:
             outcome = Outcome.FAILED if isinstance(error, ClientError) else Outcome.UNKNOWN
             for row, cause in zip(rows, invoked, strict=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -164,8 +164,11 @@ class Publisher:
         outgoing: Outgoing,
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
+        trying_again: Callable[[], object] = lambda: None,
     ) -> SendResult:
         """Send it, to `queue` only, or to whose turn it is and after a failure to another one.
+
+        `trying_again` is called before each try but the first.
 
         Raises BrokerError where a broker refuses it, UnreachableError where none was reached,
         and any other of NOT_ANSWERED where it may be stored or not.
@@ -177,10 +180,12 @@ class Publisher:
         last_broker: BrokerName | None = None
         failures: list[Exception] = []
         result: SendResult | None = None
-        for _ in range(1 if queue else 1 + config.retry_times_when_send_failed):
+        for number in range(1 if queue else 1 + config.retry_times_when_send_failed):
             left_ms = int((deadline - time.monotonic()) * 1000)
             if left_ms <= 0:
                 break
+            if number:
+                trying_again()
             chosen = queue or self._select(queues, last_broker)
             last_broker = chosen.broker_name
             code: int | None = None
