@@ -187,20 +187,26 @@ _VIEWS: Final[Mapping[str, str]] = {
     "event": """
         SELECT *, `group` AS consumer_group,
             coalesce(message_key,
-                     concat_ws('/', topic, broker, queue_id, queue_offset, store_epoch)) AS message
+                     concat_ws('/', topic, broker, queue_id, queue_offset, coalesce(store_epoch, 0))
+            ) AS message
         FROM {raw}
     """,
     # What members did at queues that they had been assigned. `tenure` counts a member's
-    # assignments of the queue, from 1.
+    # assignments of the queue, from 1; one that asks where to begin just before it is assigned
+    # the queue asks for that assignment.
     "tenured": f"""
         SELECT * FROM (
-            SELECT *, count_if(kind = 'assign') OVER (
-                PARTITION BY {MEMBER_QUEUE} ORDER BY seq) AS tenure
-            FROM {{event}}
-            WHERE kind IN ('assign', 'revoke', 'receive', 'ack', 'commit', 'query_offset')
-                AND (outcome IN ('ok', 'unknown') OR outcome = 'failed' AND kind = 'ack')
-                AND consumer_group IS NOT NULL AND client_id IS NOT NULL
-                AND topic IS NOT NULL AND broker IS NOT NULL AND queue_id IS NOT NULL)
+            SELECT *, count_if(kind = 'assign') OVER so_far + int(early) AS tenure
+            FROM (
+                SELECT *, kind = 'query_offset' AND lead(kind, 1, '') OVER so_far = 'assign'
+                    AND lag(kind, 1, '') OVER so_far != 'assign' AS early
+                FROM {{event}}
+                WHERE kind IN ('assign', 'revoke', 'receive', 'ack', 'commit', 'query_offset')
+                    AND (outcome IN ('ok', 'unknown') OR outcome = 'failed' AND kind = 'ack')
+                    AND consumer_group IS NOT NULL AND client_id IS NOT NULL
+                    AND topic IS NOT NULL AND broker IS NOT NULL AND queue_id IS NOT NULL
+                WINDOW so_far AS (PARTITION BY {MEMBER_QUEUE} ORDER BY seq))
+            WINDOW so_far AS (PARTITION BY {MEMBER_QUEUE} ORDER BY seq))
         WHERE tenure > 0
     """,
     # Messages that a broker said it had stored, with their places.
