@@ -170,6 +170,8 @@ REPEATED: Final = Check(
             SELECT run, message,
                 greatest(count_if(outcome = 'invoked'), count_if(outcome != 'invoked')) AS sends
             FROM {{event}} WHERE kind = 'send' GROUP BY run, message),
+        crashed AS (
+            SELECT DISTINCT run, true AS crashed FROM {{broker_event}} WHERE kind = 'crash'),
         tried AS (
             SELECT *, coalesce(attempt, int(startswith(topic, '%RETRY%')) + count_if(
                 kind = 'ack' AND outcome = 'failed') OVER (
@@ -214,9 +216,12 @@ REPEATED: Final = Check(
             WHEN place = first_place THEN 'once'
             WHEN try > 0 THEN 'given back again'
             WHEN sends > 1 THEN 'sent again'
+            WHEN sends = 1 AND crashed THEN 'crash'
             WHEN sends = 1 THEN 'stored again'
             ELSE 'sender' END AS outcome
-        FROM ranked LEFT JOIN sends USING (run, message)
+        FROM ranked
+        LEFT JOIN sends USING (run, message)
+        LEFT JOIN crashed USING (run)
     """,
     outcomes={
         "once": Outcome(HELD, "received for the first time"),
@@ -234,6 +239,9 @@ REPEATED: Final = Check(
         "unordered": Outcome(UNDECIDABLE, "progress past it was answered to another recorder"),
         "put back": Outcome(UNDECIDABLE, "another recorder's commit may have put progress back"),
         "sender": Outcome(UNDECIDABLE, "stored twice, and its producer was not recorded"),
+        "crash": Outcome(
+            UNDECIDABLE, "stored twice, and a broker crashed: it may have been delayed"
+        ),
     },
 )
 

@@ -365,6 +365,18 @@ def stored_again(r: Recorder) -> list[Expected]:
     return [(REPEATED, "stored again", repeat)]
 
 
+def stored_again_by_a_broker_that_crashed(r: Recorder) -> list[Expected]:
+    """As a delayed message is, which the history does not tell from another (DELAY-008)."""
+    r.send(0, key="k")
+    r.own("a", 0)
+    r.receive("a", 0, message_key="k")
+    r.write("crash", peer="b")
+    r.write("restart", peer="b")
+    repeat = r.receive("a", 1, message_key="k")
+    r.commit("a", 2)
+    return [(REPEATED, "crash", repeat)]
+
+
 def sender_not_recorded(r: Recorder) -> list[Expected]:
     r.own("a", 0)
     r.receive("a", 0, message_key="k")
@@ -501,6 +513,7 @@ CASES: dict[str, Case] = {
         repeated_to_its_owner,
         sent_again,
         stored_again,
+        stored_again_by_a_broker_that_crashed,
         sender_not_recorded,
         retried,
         retried_in_place,
