@@ -59,8 +59,8 @@ LOST: Final = Check(
             GROUP BY run, consumer_group, topic, broker, queue_id),
         past AS (
             SELECT run, consumer_group, topic, broker, queue_id, max(value) AS passed
-            FROM {{event}} LEFT ANTI JOIN {{tenured}}
-            USING (run, consumer_group, topic, broker, queue_id, process, client_id)
+            FROM {{event}} LEFT ANTI JOIN (SELECT DISTINCT {MEMBER_QUEUE} FROM {{tenured}})
+            USING ({MEMBER_QUEUE})
             WHERE kind = 'commit'
             GROUP BY run, consumer_group, topic, broker, queue_id),
         wanted AS (
