@@ -49,6 +49,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.evidence:  # not to learn at the end that it cannot be written
+        args.evidence.parent.mkdir(parents=True, exist_ok=True)
+        args.evidence.open("a").close()
     console = Console(highlight=False)
     with Console(stderr=True, highlight=False).status("starting Spark") as status:
         spark = session(args.master, little=_is_little(args.paths))

@@ -39,7 +39,7 @@ from mqaudit.segments import (
 
 PART_MIB: Final = 64
 
-_FILE: Final = "[0-9]" * 20
+FILE: Final = "[0-9]" * 20
 _LOG_TYPES: Final = {"store": pa.string()} | {name: c.type for name, c in LOG_COLUMNS.items()}
 
 _SPARK_TYPES: Final[Mapping[pa.DataType, DataType]] = {
@@ -89,7 +89,7 @@ def _packed(pieces: Iterable[_Piece], bytes_max: int) -> list[InputPartition]:
             room = bytes_max
         packed[-1].append(piece)
         room -= size
-    return [Pieces(tuple(pieces)) for pieces in packed]
+    return [Pieces(tuple(pieces)) for pieces in packed or [[]]]  # Spark wants one at least
 
 
 class _Reader(DataSourceReader):
@@ -121,7 +121,7 @@ class _CommitLogReader(_Reader):
         pieces = (
             _Log(store, part)
             for store, root in self.stores.items()
-            for segment in sorted(root.glob("commitlog/" + _FILE))
+            for segment in sorted(root.glob("commitlog/" + FILE))
             for part in parts(segment, self.part_bytes)
         )
         return _packed(pieces, self.part_bytes)
@@ -142,7 +142,8 @@ class _ConsumeQueueReader(_Reader):
         pieces = (
             _Queue(store, file.parent.parent.name, int(file.parent.name), whole(file))
             for store, root in self.stores.items()
-            for file in sorted(root.glob("consumequeue/*/*/" + _FILE))
+            for file in sorted(root.glob("consumequeue/*/*/" + FILE))
+            if file.parent.name.isdecimal()
         )
         wanted = (
             piece

@@ -21,6 +21,21 @@ from mqrules import Event, EventKind, Outcome, UserError
 
 _REQUIRED: Final = ("run", "seq", "process", "kind", "outcome", "time_ns")
 _MALFORMED: Final = "malformed"
+_SHOWN: Final = 200  # characters of a line that is none
+
+# What names where a member did something, and what else a row of a kind must have: without it
+# the row would be left out of every check, and nobody would know.
+_AT_A_QUEUE: Final = ("group", "client_id", "topic", "broker", "queue_id")
+_NEEDED: Final[Mapping[EventKind, tuple[str, ...]]] = {
+    EventKind.ASSIGN: _AT_A_QUEUE,
+    EventKind.REVOKE: _AT_A_QUEUE,
+    EventKind.QUERY_OFFSET: _AT_A_QUEUE,
+    EventKind.RECEIVE: (*_AT_A_QUEUE, "queue_offset"),
+    EventKind.ACK: (*_AT_A_QUEUE, "queue_offset"),
+    EventKind.COMMIT: (*_AT_A_QUEUE, "value"),
+    EventKind.SUBSCRIBE: ("group", "client_id", "topic"),
+    EventKind.JOIN: ("group", "client_id"),
+}
 
 
 def schema() -> T.StructType:
@@ -78,12 +93,17 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
 
     Raises UserError where a row is malformed or stands there twice.
     """
-    wrong = F.when(F.col(_MALFORMED).isNotNull(), F.concat(F.lit("not JSON: "), F.col(_MALFORMED)))
+    line = F.left(F.col(_MALFORMED), F.lit(_SHOWN))
+    wrong = F.when(line.isNotNull(), F.concat(F.lit("no event: "), line))
     for name in _REQUIRED:
         wrong = wrong.when(F.col(name).isNull(), F.lit(f"a row without {name!r}"))
     for name, values in (("kind", EventKind), ("outcome", Outcome)):
         known = F.col(name).isin([value.value for value in values])
         wrong = wrong.when(~known, F.concat(F.lit(f"{name} of a row: "), F.col(name)))
+    for kind, needed in _NEEDED.items():
+        for name in needed:
+            missing = (F.col("kind") == kind.value) & F.col(name).isNull()
+            wrong = wrong.when(missing, F.lit(f"{kind.value} without {name!r}"))
     # Small: a row a recorder, client and queue.
     groups = (
         events.groupBy("run", "process", "client_id", "topic", "broker", "queue_id")
@@ -116,7 +136,8 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
     if row is None or not row.events:
         raise UserError(where, "no events")
     if row.wrong:
-        raise UserError(where, f"not a history: {row.wrong}")
+        said = "".join(c if c.isprintable() else "?" for c in row.wrong)
+        raise UserError(where, f"not a history: {said}")
     twice = recorders.where("n > span").select("run", "process").first()
     if twice is not None:
         raise UserError(
@@ -166,20 +187,26 @@ _VIEWS: Final[Mapping[str, str]] = {
     "event": """
         SELECT *, `group` AS consumer_group,
             coalesce(message_key,
-                     concat_ws('/', topic, broker, queue_id, queue_offset, store_epoch)) AS message
+                     concat_ws('/', topic, broker, queue_id, queue_offset, coalesce(store_epoch, 0))
+            ) AS message
         FROM {raw}
     """,
     # What members did at queues that they had been assigned. `tenure` counts a member's
-    # assignments of the queue, from 1.
+    # assignments of the queue, from 1; one that asks where to begin just before it is assigned
+    # the queue asks for that assignment.
     "tenured": f"""
         SELECT * FROM (
-            SELECT *, count_if(kind = 'assign') OVER (
-                PARTITION BY {MEMBER_QUEUE} ORDER BY seq) AS tenure
-            FROM {{event}}
-            WHERE kind IN ('assign', 'revoke', 'receive', 'ack', 'commit', 'query_offset')
-                AND (outcome IN ('ok', 'unknown') OR outcome = 'failed' AND kind = 'ack')
-                AND consumer_group IS NOT NULL AND client_id IS NOT NULL
-                AND topic IS NOT NULL AND broker IS NOT NULL AND queue_id IS NOT NULL)
+            SELECT *, count_if(kind = 'assign') OVER so_far + int(early) AS tenure
+            FROM (
+                SELECT *, kind = 'query_offset' AND lead(kind, 1, '') OVER so_far = 'assign'
+                    AND lag(kind, 1, '') OVER so_far != 'assign' AS early
+                FROM {{event}}
+                WHERE kind IN ('assign', 'revoke', 'receive', 'ack', 'commit', 'query_offset')
+                    AND (outcome IN ('ok', 'unknown') OR outcome = 'failed' AND kind = 'ack')
+                    AND consumer_group IS NOT NULL AND client_id IS NOT NULL
+                    AND topic IS NOT NULL AND broker IS NOT NULL AND queue_id IS NOT NULL
+                WINDOW so_far AS (PARTITION BY {MEMBER_QUEUE} ORDER BY seq))
+            WINDOW so_far AS (PARTITION BY {MEMBER_QUEUE} ORDER BY seq))
         WHERE tenure > 0
     """,
     # Messages that a broker said it had stored, with their places.

@@ -26,6 +26,7 @@ _REFUSED = (
     "--add-opens=java.base/sun.security.action=ALL-UNNAMED",
 )
 _LOOPBACK = "127.0.0.1"
+_WORKER = "thrown from the Python worker:"
 
 _LOG4J = """\
 status = error
@@ -70,7 +71,9 @@ def first_line(error: BaseException) -> str:
     """What an error of Spark's says, without the Java stack below it."""
     cause = getattr(error, "java_exception", None)
     text = str(cause.getMessage() if cause is not None else error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+    lines = text.splitlines() or [type(error).__name__]
+    # Of what a worker in Python raised the first line says nothing, and the last one what.
+    return lines[-1] if lines[0].endswith(_WORKER) else lines[0]
 
 
 def _settings(master: str, little: bool) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mqaudit.datasource import CommitLogSource, ConsumeQueueSource
+from mqaudit.datasource import FILE, CommitLogSource, ConsumeQueueSource
 
 # What the checks read of a record: decoding costs by the column.
 _COLUMNS: Final = (
@@ -27,15 +27,22 @@ def views(spark: SparkSession, roots: Sequence[str]) -> dict[str, DataFrame]:
     """The views by name, each over those before it. `log` and `unit` are kept."""
     log = spark.read.format(CommitLogSource.name()).option("columns", _COLUMNS)
     unit = spark.read.format(ConsumeQueueSource.name())
-    states = [(root, (Path(root.removeprefix("file:")) / "abort").exists()) for root in roots]
+    states = [_state(root) for root in roots]
     found = {
         "log": log.load(list(roots)).persist(),
         "unit": unit.load(list(roots)).persist(),
-        "state": spark.createDataFrame(states, "store string, unrecovered boolean"),
+        "state": spark.createDataFrame(states, "store string, unrecovered boolean, begin long"),
     }
     for name, query in _VIEWS.items():
         found[name] = spark.sql(query, args=None, **found)
     return found
+
+
+def _state(root: str) -> tuple[str, bool, int]:
+    """A store, whether its broker was not stopped, and where its log begins."""
+    path = Path(root.removeprefix("file:"))
+    segments = path.glob("commitlog/" + FILE)
+    return root, (path / "abort").exists(), min((int(s.name) for s in segments), default=0)
 
 
 def coverage(views: Mapping[str, DataFrame]) -> dict[str, int]:
@@ -48,11 +55,13 @@ def coverage(views: Mapping[str, DataFrame]) -> dict[str, int]:
 
 
 _VIEWS: Final[Mapping[str, str]] = {
-    # Where each log begins and ends, and whether its broker was running or had crashed.
+    # Where each log begins and ends, and whether its broker was running or had crashed. One
+    # without any record ends where it begins.
     "extent": """
         SELECT store, any_value(unrecovered) AS unrecovered, max(segment) AS last_segment,
-            min(physical_offset) AS log_start, max(physical_offset + size) AS log_end
-        FROM {log} JOIN {state} USING (store) GROUP BY store
+            coalesce(min(physical_offset), any_value(begin)) AS log_start,
+            coalesce(max(physical_offset + size), any_value(begin)) AS log_end
+        FROM {state} LEFT JOIN {log} USING (store) GROUP BY store
     """,
     # Records that take a queue offset and a unit: all but prepared and rolled-back ones, which
     # the transaction bits of sysFlag tell (MessageSysFlag.java, 5.3.3).

@@ -22,10 +22,10 @@ from enum import StrEnum
 class EventKind(StrEnum):
     """What a process did."""
 
-    SEND = "send"  # `invoked`, then what came of it; once `ok`, with its place
-    RECEIVE = "receive"  # handed to the consumer: group, client_id, place, attempt
+    SEND = "send"  # each try `invoked`, then what came of all; once `ok`, with its place
+    RECEIVE = "receive"  # handed to the consumer, in this order: group, client_id, place, attempt
     ACK = "ack"  # consumed (`ok`) or given back to be retried (`failed`): as receive
-    COMMIT = "commit"  # value; `unknown` where one-way
+    COMMIT = "commit"  # value; `unknown` where one-way; of a tool that resets a group as well
     QUERY_OFFSET = "query_offset"  # value: from where the member reads on; None: no offset kept
     ASSIGN = "assign"  # the member starts to own a queue
     REVOKE = "revoke"  # the member has stopped owning it

@@ -23,12 +23,14 @@ from scene import (
     until,
 )
 
+from mqrules import Event, EventKind, Outcome
 from mqspec.broker.processors import PROCESSORS
 from mqspec.client.instance import ClientInstance
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener, consume
 from mqspec.client.message import MessageExt
 from mqspec.client.publish import Publisher
 from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
+from mqspec.client.recorder import Recorder
 from mqspec.client.send_back import SendBack
 from mqspec.cluster import Cluster
 from mqspec.core.metadata import Perm
@@ -46,9 +48,13 @@ LATER, SUCCESS = ConsumeStatus.RECONSUME_LATER, ConsumeStatus.CONSUME_SUCCESS
 
 
 def member(
-    cluster: Cluster, listener: Listener, config: ConsumerConfig = WITH_RETRIES
+    cluster: Cluster,
+    listener: Listener,
+    config: ConsumerConfig = WITH_RETRIES,
+    recorder: Recorder | None = None,
 ) -> PushConsumer:
-    return PushConsumer(cluster.nameserver.address, GROUP, {TOPIC: "*"}, listener, config)
+    address = cluster.nameserver.address
+    return PushConsumer(address, GROUP, {TOPIC: "*"}, listener, config, recorder=recorder)
 
 
 async def until_consumed(consumer: PushConsumer, offset: int) -> None:
@@ -189,6 +195,8 @@ def test_a_body_that_cannot_be_read_is_not_sent_back_as_a_new_message() -> None:
 def test_what_the_listener_has_for_too_long_is_sent_back(tmp_path: Path) -> None:
     may_end = asyncio.Event()
     seen: list[str] = []
+    events: list[Event] = []
+    recorder = Recorder("run", "test", events.append)
 
     async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
         seen.extend(keys_of(messages))
@@ -200,9 +208,15 @@ def test_what_the_listener_has_for_too_long_is_sent_back(tmp_path: Path) -> None
         await create_topic(cluster, 1)
         await send(cluster, "stuck", "behind")
         config = replace(QUICK, consume_timeout_ms=100)
-        async with member(cluster, listen, config) as consumer:
+        async with member(cluster, listen, config, recorder) as consumer:
             await until_consumed(consumer, 2)
             assert sorted(seen) == ["behind", "stuck"]
+            # It is done with before progress passes it, and not by the listener.
+            acks = [event for event in events if event.kind is EventKind.ACK]
+            assert {(ack.message_key, ack.outcome) for ack in acks} == {
+                ("behind", Outcome.OK),
+                ("stuck", Outcome.FAILED),
+            }
             may_end.set()  # late: it comes again all the same
             (again,) = await pulled(cluster, "SCHEDULE_TOPIC_XXXX", queue_id=2)
             assert again.keys == "stuck"

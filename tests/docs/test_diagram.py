@@ -102,9 +102,11 @@ def test_the_reference_takes_the_steps_of_a_stored_scenario(path: Path) -> None:
     states = [world.state()]
     for step in stored.steps:
         names = world.actions[step.action]
-        parameters = (step.parameters[name] for name in names)
-        act = getattr(world, snake_case(step.action))
-        act(*(tuple(value) if isinstance(value, list) else value for value in parameters))
+        parameters = [
+            next(value for value in world.domain(name) if plain(value) == step.parameters[name])
+            for name in names
+        ]
+        getattr(world, snake_case(step.action))(*parameters)
         before = states[-1]
         states.append(world.state())
         changed = {k: plain(v) for k, v in states[-1].items() if v != before[k]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from handmade import Recorder, table
 from pyspark.sql import SparkSession
 
 from mqaudit import audit, command
+from mqaudit.session import first_line
 from mqrules import UserError, read_evidence
 
 
@@ -68,6 +69,15 @@ def test_the_report_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "VIOLATED OFFSET-001: committed past, and never handled" in capsys.readouterr().out
 
 
+def test_evidence_that_cannot_be_written_is_told_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(1).save(tmp_path / "run.jsonl")
+    monkeypatch.delattr(command, "session")
+    with pytest.raises(IsADirectoryError):
+        command.run(arguments(str(tmp_path), "--evidence", str(tmp_path)))
+
+
 def columns(**changed: Any) -> dict[str, Any]:
     (event, *_) = recorded().events
     return asdict(event) | changed
@@ -100,10 +110,13 @@ def torn(path: Path) -> None:
             lambda path: parquet(path, seq=pa.array(["0"])),
             "column 'seq' is of type string",
         ),
-        ("a.jsonl", lambda path: path.write_text("{nonsense\n"), "not JSON: {nonsense"),
+        ("a.jsonl", lambda path: path.write_text("{nonsense\n"), "no event: {nonsense"),
+        ("a.jsonl", lambda path: path.write_text("\0" * 999 + "\n"), f"no event: {'?' * 200}"),
+        ("a.jsonl", lambda path: lines(path, columns(seq="0")), 'no event: {"run"'),
         ("a.jsonl", lambda path: lines(path, columns(run=None)), "a row without 'run'"),
         ("a.jsonl", lambda path: lines(path, columns(kind="sing")), "kind of a row: sing"),
         ("a.jsonl", lambda path: lines(path, columns(), columns()), "stand there twice"),
+        ("a.jsonl", lambda path: lines(path, columns(kind="commit")), "commit without 'group'"),
         ("a.parquet", lambda path: pq.write_table(table([]), path), "no events"),
     ],
 )
@@ -115,6 +128,24 @@ def test_what_is_no_history_is_said_in_one_line(
         audit(spark, str(tmp_path))
     assert what in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_of_files_of_mixed_schemas_the_one_that_lacks_a_column_is_noticed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark takes the schema of one file, and gives nothing for what another lacks."""
+    for name, without in (("1", []), ("2", ["client_id"])):
+        events = [replace(event, run=name) for event in recorded(0, 1).events]
+        pq.write_table(table(events).drop_columns(without), tmp_path / f"{name}.parquet")
+    with pytest.raises(UserError, match="client_id"):
+        audit(spark, str(tmp_path))
+
+
+def test_what_a_worker_raised_is_said_and_not_that_one_did() -> None:
+    raised = RuntimeError(
+        "An exception was thrown from the Python worker:\nTraceback\nOSError: no room"
+    )
+    assert first_line(raised) == "OSError: no room"
 
 
 def test_a_path_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:

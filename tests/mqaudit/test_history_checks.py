@@ -125,6 +125,75 @@ def left_out_by_a_filter(r: Recorder) -> list[Expected]:
     return [(NEVER_DELIVERED, "filtered", r.commit("a", 2))]
 
 
+def wanted_by_some_members_only(r: Recorder) -> list[Expected]:
+    """Incident B: its queue belonged to a member that wants another tag."""
+    r.at("subscribe", "a", tag="A")
+    r.at("subscribe", "b", tag="B")
+    r.send(0, tag="A")
+    missed = r.send(1, tag="B")
+    r.own("a", 0)
+    r.receive("a", 0)
+    commit = r.commit("a", 2)
+    return [(LOST, "mixed", missed), (NEVER_DELIVERED, "filtered", commit)]
+
+
+def without_a_tag(r: Recorder) -> list[Expected]:
+    """Who wants a tag does not want a message that has none."""
+    r.at("subscribe", "a", tag="A")
+    r.send(0)
+    r.send(1, tag="A")
+    r.own("a", 0)
+    r.receive("a", 1)
+    r.commit("a", 2)
+    return []
+
+
+def received_by_one_that_says_no_more(r: Recorder) -> list[Expected]:
+    """One member records what it has finished, another does not."""
+    unsaid = r.send(0)
+    r.send(1)
+    r.own("a", 0)
+    r.receive("a", 0)
+    r.commit("a", 1)
+    r.member("leave", "a")
+    r.own("b", 1)
+    r.receive("b", 1)
+    r.at("ack", "b", queue_offset=1, message_key="0-1")
+    r.commit("b", 2)
+    return [(LOST, "unsaid", unsaid)]
+
+
+def passed_by_a_reset(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0)
+    r.commit("a", 1)
+    r.member("leave", "a")
+    r.commit("tool", 3)
+    r.own("b", 3)
+    return [(LOST, "passed", event) for event in sent[1:]]
+
+
+def topic_made_anew(r: Recorder) -> list[Expected]:
+    """A member keeps the queue meanwhile; what it has not received goes with the old topic."""
+    former = [r.send(n, key=f"old-{n}", store_epoch=0) for n in range(2)]
+    r.own("a", 0)
+    r.receive("a", 0, message_key="old-0", store_epoch=0)
+    r.commit("a", 1)
+    for offset in range(2):
+        r.send(offset, key=f"new-{offset}", store_epoch=1)
+        r.receive("a", offset, message_key=f"new-{offset}", store_epoch=1)
+    r.commit("a", 2)
+    return [(LOST, "anew", former[1])]
+
+
+def without_keys(r: Recorder) -> list[Expected]:
+    """A message is its place then; that a store lives for the first time need not be said."""
+    r.write("send", store_epoch=0, **r.place(0, 0))
+    r.own("a", 0)
+    r.at("receive", "a", queue_offset=0)
+    r.commit("a", 1)
+    return []
+
+
 def offset_given_away_after_a_crash(r: Recorder) -> list[Expected]:
     gone = r.send(0, key="gone")
     r.write("crash", peer="b")
@@ -153,6 +222,29 @@ def row_missing(r: Recorder) -> list[Expected]:
     r.commit("a", 3)
     del r.events[0]
     return [(LOST, "incomplete", sent[1])]
+
+
+def asked_before_it_was_assigned(r: Recorder) -> list[Expected]:
+    """As the reference's own members record it: what is lost is told from what was before."""
+    sent = [r.send(offset) for offset in range(4)]
+    r.at("query_offset", "a", value=1)
+    r.at("assign", "a")
+    r.receive("a", 2)
+    r.receive("a", 3)
+    r.commit("a", 4)
+    return [(LOST, "lost", sent[1])]
+
+
+def began_at_the_end(r: Recorder) -> list[Expected]:
+    r.at("query_offset", "a", value=3)
+    r.at("assign", "a")
+    r.commit("a", 3)
+    return []
+
+
+def began_at_an_end_that_is_not_told(r: Recorder) -> list[Expected]:
+    r.own("a", None)
+    return [(NEVER_DELIVERED, "start", r.commit("a", 3))]
 
 
 def commit_beyond(r: Recorder) -> list[Expected]:
@@ -193,6 +285,30 @@ def repeated_though_committed(r: Recorder) -> list[Expected]:
     r.member("leave", "a")
     r.own("b", 2)
     return [(REPEATED, "stale", r.receive("b", 2))]
+
+
+def repeated_to_one_that_asked_first(r: Recorder) -> list[Expected]:
+    """What the broker told it to begin at is no excuse for what the broker had answered before."""
+    consumed(r, 0, 1, 2)
+    r.commit("a", 3)
+    r.member("leave", "a")
+    r.at("query_offset", "b", value=2)
+    r.at("assign", "b")
+    return [(REPEATED, "stale", r.receive("b", 2))]
+
+
+def owned_twice_by_one_that_asks_first(r: Recorder) -> list[Expected]:
+    """Where it began the second time says nothing of the first."""
+    consumed(r, 0)
+    r.member("crash", "a")
+    r.at("query_offset", "b", value=0)
+    r.at("assign", "b")
+    repeat, *_ = [r.receive("b", offset) for offset in range(3)]
+    r.commit("b", 3)
+    revoked = r.at("revoke", "b")
+    r.at("query_offset", "b", value=3)
+    r.at("assign", "b")
+    return [(REPEATED, "window", repeat), (NO_OWNER, "passing", revoked)]
 
 
 def repeated_as_the_broker_lost_its_progress(r: Recorder) -> list[Expected]:
@@ -249,6 +365,18 @@ def stored_again(r: Recorder) -> list[Expected]:
     return [(REPEATED, "stored again", repeat)]
 
 
+def stored_again_by_a_broker_that_crashed(r: Recorder) -> list[Expected]:
+    """As a delayed message is, which the history does not tell from another (DELAY-008)."""
+    r.send(0, key="k")
+    r.own("a", 0)
+    r.receive("a", 0, message_key="k")
+    r.write("crash", peer="b")
+    r.write("restart", peer="b")
+    repeat = r.receive("a", 1, message_key="k")
+    r.commit("a", 2)
+    return [(REPEATED, "crash", repeat)]
+
+
 def sender_not_recorded(r: Recorder) -> list[Expected]:
     r.own("a", 0)
     r.receive("a", 0, message_key="k")
@@ -268,6 +396,36 @@ def retried(r: Recorder) -> list[Expected]:
     r.at("ack", "a", **retry)
     # The retry queue is known from its first owner on, and the group is older.
     return [(NO_OWNER, "passing", r.events[2])]
+
+
+def retried_in_place(r: Recorder) -> list[Expected]:
+    """In order a message that failed is tried again where it is; who counts the tries, says so."""
+    consumed(r, 0, 1, 2)
+    r.at("ack", "a", queue_offset=2, message_key="0-2", outcome="failed")
+    r.receive("a", 2)
+    r.at("ack", "a", queue_offset=2, message_key="0-2")
+    again = r.receive("a", 2)
+    for offset in range(2):
+        r.at("ack", "a", queue_offset=offset, message_key=f"0-{offset}")
+    r.commit("a", 3)
+    return [(REPEATED, "again", again)]
+
+
+def given_back_by_two(r: Recorder) -> list[Expected]:
+    """A message that was repeated fails twice, and has a copy for each."""
+    r.send(0)
+    for client in "ab":
+        r.own(client, 0)
+        repeat = r.receive(client, 0)
+        r.at("ack", client, queue_offset=0, message_key="0-0", outcome="failed")
+        r.member("leave" if client == "a" else "join", client)
+    retry = {"topic": "%RETRY%G", "message_key": "0-0"}
+    r.at("assign", "b", **retry)
+    r.at("receive", "b", queue_offset=0, **retry)
+    second = r.at("receive", "b", queue_offset=1, **retry)
+    # The retry queue is known from its first owner on, and the group is older.
+    gaps = [(NO_OWNER, "passing", r.events[number]) for number in (2, 7)]
+    return [(REPEATED, "window", repeat), (REPEATED, "given back again", second), *gaps]
 
 
 def out_of_order(r: Recorder) -> list[Expected]:
@@ -330,22 +488,36 @@ CASES: dict[str, Case] = {
         began_later,
         tags,
         left_out_by_a_filter,
+        wanted_by_some_members_only,
+        without_a_tag,
+        received_by_one_that_says_no_more,
+        passed_by_a_reset,
+        topic_made_anew,
+        without_keys,
         offset_given_away_after_a_crash,
         member_not_recorded,
         row_missing,
+        asked_before_it_was_assigned,
+        began_at_the_end,
+        began_at_an_end_that_is_not_told,
         commit_beyond,
         commit_went_back,
         raw_client,
         repeated_after_a_crash,
         repeated_though_committed,
+        repeated_to_one_that_asked_first,
+        owned_twice_by_one_that_asks_first,
         repeated_as_the_broker_lost_its_progress,
         repeated_after_a_late_one_way_commit,
         repeated_from_below_the_start,
         repeated_to_its_owner,
         sent_again,
         stored_again,
+        stored_again_by_a_broker_that_crashed,
         sender_not_recorded,
         retried,
+        retried_in_place,
+        given_back_by_two,
         out_of_order,
         two_owners,
         two_owners_for_good,
@@ -393,6 +565,28 @@ def repeated_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     return [(REPEATED, "unordered", first)]
 
 
+def put_back_by_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
+    """A late commit of the other member, and the queue comes back to the first."""
+    a.send(0)
+    a.send(1)
+    a.own("a", 0)
+    for offset in range(2):
+        a.receive("a", offset)
+    a.commit("a", 2)
+    left = a.at("revoke", "a")
+    b.at("assign", "b", cause=f"{a.process}/{left.seq}")
+    late = b.commit("b", 1)
+    back = b.member("leave", "b")
+    a.at("assign", "a", cause=f"{b.process}/{back.seq}")
+    a.at("query_offset", "a", value=1)
+    repeat = a.receive("a", 1)
+    return [
+        (REPEATED, "put back", repeat),
+        (NEVER_DELIVERED, "unordered", late),
+        (NO_OWNER, "incomplete", left),
+    ]
+
+
 def committed_for_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     a.send(0)
     a.own("a", 0)
@@ -409,6 +603,7 @@ PAIRS = {
         unordered,
         together,
         repeated_at_another_recorder,
+        put_back_by_another_recorder,
         committed_for_another_recorder,
     )
 }

@@ -158,5 +158,6 @@ class ConsumeMessageConcurrentlyService:
         (message,) = consumer.messages.get(mq, [offset])
         if not await consumer.send_back.send_message_back(message, CLEAN_EXPIRED_MSG_DELAY_LEVEL):
             return False
+        consumer.record(EventKind.ACK, Outcome.FAILED, **consumer.message_fields(message))
         await self._finish(ConsumeRequest(mq, generation, (message,)), [message])
         return True

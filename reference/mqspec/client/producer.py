@@ -215,9 +215,15 @@ class Producer:
         is_async: bool = False,
     ) -> SendResult:
         rows = [self._about(message) for message in messages]
-        invoked = [self._record(EventKind.SEND, Outcome.INVOKED, **row) for row in rows]
+
+        def invoke() -> list[str]:
+            return [self._record(EventKind.SEND, Outcome.INVOKED, **row) for row in rows]
+
+        invoked = invoke()
         try:
-            result = await self._publisher.send(outgoing, queue, timeout_ms, is_async=is_async)
+            result = await self._publisher.send(
+                outgoing, queue, timeout_ms, is_async=is_async, trying_again=invoke
+            )
         except NOT_ANSWERED as error:
             outcome = Outcome.FAILED if isinstance(error, ClientError) else Outcome.UNKNOWN
             for row, cause in zip(rows, invoked, strict=True):

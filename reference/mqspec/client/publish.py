@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import time
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -168,8 +168,11 @@ class Publisher:
         timeout_ms: int | None = None,
         *,
         is_async: bool = False,
+        trying_again: Callable[[], object] = lambda: None,
     ) -> SendResult:
         """Send it, to `queue` only, or to whose turn it is and after a failure to another one.
+
+        `trying_again` is called before each try but the first.
 
         Raises BrokerError where a broker refuses it, UnreachableError where none was reached,
         and any other of NOT_ANSWERED where it may be stored or not.
@@ -183,12 +186,15 @@ class Publisher:
         last_broker: BrokerName | None = None
         failures: list[Exception] = []
         result: SendResult | None = None
-        for tries_left in reversed(range(1 if queue else 1 + config.retry_times_when_send_failed)):
+        tries = 1 if queue else 1 + config.retry_times_when_send_failed
+        for number in range(tries):
             left_ms = int((deadline - time.monotonic()) * 1000)
             if left_ms <= 0:
                 break
-            if tries_left and config.send_msg_max_timeout_per_request_ms is not None:
+            if number < tries - 1 and config.send_msg_max_timeout_per_request_ms is not None:
                 left_ms = min(left_ms, config.send_msg_max_timeout_per_request_ms)
+            if number:
+                trying_again()
             chosen = queue or self._select(queues, last_broker)
             last_broker = chosen.broker_name
             start_ms = _now_ms()
