@@ -118,6 +118,7 @@ def to_send(connection: Connection, request: RemotingCommand, header: SendHeader
         body_bytes=len(request.body),
         random=random.getrandbits(31) if header.queue_id < 0 else 0,
         is_plain=is_plain(header.properties),
+        unit_mode=header.unit_mode.lower() == "true",
     )
 
 
