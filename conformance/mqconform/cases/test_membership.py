@@ -265,7 +265,7 @@ def test_who_must_send_its_subscriptions_again(scene: Scene) -> None:
     heartbeat = requests.heartbeat("one", group, [Subscription(topic)])
 
     def is_sub_change(fingerprint: int, *, without_sub: bool = False) -> str:
-        subscriptions = {"subscriptionDataSet": []} if without_sub else {}
+        subscriptions: dict[str, object] = {"subscriptionDataSet": []} if without_sub else {}
         asked = altered(
             heartbeat, subscriptions, heartbeatFingerprint=fingerprint, withoutSub=without_sub
         )

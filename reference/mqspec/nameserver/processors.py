@@ -150,7 +150,7 @@ def get_broker_member_group(
     """901."""
     fields = request.ext_fields
     group = route.broker_member_group(
-        server.state, fields.get("clusterName", ""), fields.get("brokerName", "")
+        server.state, fields.get("clusterName"), fields.get("brokerName")
     )
     return request.response(remark=NOT_SET, body=dumps({"brokerMemberGroup": to_plain(group)}))
 
