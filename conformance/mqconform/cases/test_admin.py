@@ -213,6 +213,22 @@ def test_offsets_go_with_their_topic(scene: Scene) -> None:
     assert scene.committed(group, other) == 7
 
 
+@case("ADMIN-032", party="broker")
+def test_pop_retry_topics_go_with_their_topic(scene: Scene) -> None:
+    topic, popped, never = scene.topic(), scene.group(), scene.group()
+    gone, stays = (f"{RETRY}{group}_{topic}" for group in (popped, never))
+    for retry_topic in (gone, stays):
+        done(scene.broker.call(requests.create_topic(retry_topic, 1, 1)))
+        scene.send(retry_topic)
+    done(scene.broker.call(requests.commit_offset(popped, topic, 0)))
+    done(scene.broker.call(requests.commit_offset(popped, gone, 1)))
+    done(scene.broker.call(requests.delete_topic(topic)))
+    assert scene.broker.call(requests.topic_config(gone)).code == 17
+    assert (scene.max_offset(gone), scene.committed(popped, gone)) == (0, None)
+    done(scene.broker.call(requests.topic_config(stays)))
+    assert scene.max_offset(stays) == 1
+
+
 @case("ADMIN-005", party="broker")
 def test_topics_of_the_system_stay(scene: Scene) -> None:
     info = scene.nameserver.call(Request(requests.GET_BROKER_CLUSTER_INFO)).json()
