@@ -165,6 +165,9 @@ def test_a_time_that_is_past_delays_nothing(scene: Scene, properties: Mapping[st
 def test_a_time_that_cannot_be_is_refused(scene: Scene, properties: Mapping[str, object]) -> None:
     topic = scene.topic()
     assert send_timed(scene, topic, properties).code == 13
+    texts = {name: str(value) for name, value in properties.items()}
+    half = requests.send_half(topic, scene.name("P"), properties=texts)
+    assert scene.broker.call(half).code == 13
     scene.send(topic)
     assert scene.max_offset(topic) == 1
 
