@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -614,3 +615,6 @@ def test_what_a_broker_is_doing(scene: Scene) -> None:
     assert first <= record.physical_offset
     assert record.physical_offset + record.size <= end
     assert after["brokerVersionDesc"].startswith("V")
+    assert 0 < int(after["earliestMessageTimeStamp"]) <= record.store_timestamp
+    for size in (after["remainHowManyDataToFlush"], after["commitLogDirCapacity"].rstrip(".")):
+        assert re.search(r"\d (|[KMGTPE]i)B$", size)
