@@ -417,6 +417,16 @@ def test_a_pop_is_held_until_a_message_arrives(scene: Scene, queue_id: int) -> N
     assert scene.broker.call(info).number("pollingNum") == 0
 
 
+@case("POP-019", party="broker", after=POPPED)
+def test_held_pops_of_all_queues_are_counted_below_0(scene: Scene) -> None:
+    one = consumer(scene, 2)
+    for queue_id in (1, -1):
+        one.hold(one.request(queue_id, poll_ms=LONG_POLL_MS))
+    for queue_id, held in ((0, 0), (1, 1), (-1, 1), (-2, 1), (-9, 1)):
+        info = requests.polling_info(one.topic, one.group, queue_id)
+        assert scene.broker.call(info).number("pollingNum") == held, queue_id
+
+
 @case("POP-015", party="broker", after=POPPED)
 def test_a_held_pop_ends_with_its_time(scene: Scene) -> None:
     one = consumer(scene)

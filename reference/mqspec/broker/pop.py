@@ -607,5 +607,5 @@ def polling_info(
     refusal = broker.carry_metadata(step).result
     if refusal:
         return request.response(refusal.code, refusal.remark, {"pollingNum": "0"})
-    number = broker.pops.polling_num(PollingKey(topic, group, queue_id))
+    number = broker.pops.polling_num(PollingKey(topic, group, max(queue_id, ALL_QUEUES)))
     return request.response(ResponseCode.SUCCESS, NOT_SET, {"pollingNum": str(number)})
