@@ -135,7 +135,7 @@ class SubscriptionGroupConfig:
     consume_message_orderly: bool = False
     retry_queue_nums: int = 1
     retry_max_times: int = 16
-    group_retry_policy: GroupRetryPolicy = GroupRetryPolicy()
+    group_retry_policy: GroupRetryPolicy = field(default_factory=GroupRetryPolicy)
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1
     notify_consumer_ids_changed_enable: bool = True
