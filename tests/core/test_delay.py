@@ -26,14 +26,17 @@ def message(**properties: str) -> Record:
     return Record("T", b"body", encode_properties(properties).encode(), queue_id=3, flag=7)
 
 
-@pytest.mark.parametrize(("asked", "level"), [("1", 1), ("18", 18), ("19", 18), ("99999", 18)])
-def test_a_delayed_message_goes_to_the_schedule_topic(asked: str, level: int) -> None:
+@pytest.mark.parametrize(
+    ("asked", "level", "kept"),
+    [("1", 1, "1"), ("+07", 7, "+07"), ("18", 18, "18"), ("+19", 18, "18"), ("99999", 18, "18")],
+)
+def test_a_delayed_message_goes_to_the_schedule_topic(asked: str, level: int, kept: str) -> None:
     waits = schedule_message(LEVELS, message(TAGS="A", DELAY=asked, TIMER_DELAY_SEC="3"))
     assert (waits.topic, waits.queue_id) == (SCHEDULE_TOPIC, level - 1)
     assert (waits.body, waits.flag) == (b"body", 7)
     assert decode_properties(waits.properties) == {
         "TAGS": "A",
-        "DELAY": str(level),
+        "DELAY": kept,
         "REAL_TOPIC": "T",
         "REAL_QID": "3",
     }

@@ -32,7 +32,9 @@ def test_a_handle_need_not_name_its_message() -> None:
     assert parse_handle("7 1 2 3 0 b")[-2:] == (-1, -1)
 
 
-@pytest.mark.parametrize("text", [None, "", "x", "0 1 2 3 0", "0 1 2 x 0 b", "0 1 2 3 0 b x"])
+@pytest.mark.parametrize(
+    "text", [None, "", "x", "0 1 2 3 0", "0 1 2 x 0 b", "0 1 2 3 0 b x", "1_0 1 2 3 0 b"]
+)
 def test_what_is_no_handle_is_refused(text: str | None) -> None:
     with pytest.raises(HandleError):
         parse_handle(text)

@@ -19,6 +19,7 @@ from mqspec.core.group import (
     SubscriptionData,
     close_channel,
     consumer_id_list,
+    note_heartbeat,
     register_consumer,
     register_producer,
     scan_not_active_channel,
@@ -153,3 +154,12 @@ def test_producers_come_and_go_without_notice() -> None:
     assert step.sends == (Close("Q"),)
     take(state, step)
     assert state.producer_table == {}
+
+
+def test_the_last_fingerprint_of_a_group_is_kept() -> None:
+    state = GroupState()
+    for fingerprint, is_sub_change in ((7, False), (7, False), (8, True), (0, True), (0, False)):
+        step = note_heartbeat(state, GROUP, fingerprint)
+        apply(state, step.changes)
+        assert step.result is is_sub_change
+        assert state.heartbeat_table == {GROUP: fingerprint}

@@ -1,10 +1,10 @@
-"""What Java reads as a number."""
+"""What Java reads as a number, and how it splits a text."""
 
 from __future__ import annotations
 
 import pytest
 
-from mqspec.core.java import INT_BITS, LONG_BITS, java_number
+from mqspec.core.java import INT_BITS, LONG_BITS, java_number, java_split
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,18 @@ def test_no_number(text: str) -> None:
 def test_a_number_that_is_too_big(text: str, bits: int) -> None:
     with pytest.raises(ValueError, match=f"{bits} bits do not hold"):
         java_number(text, bits)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", [""]),
+        (",", []),
+        ("a", ["a"]),
+        ("a,,", ["a"]),
+        (",a", ["", "a"]),
+        ("a,,b", ["a", "", "b"]),
+    ],
+)
+def test_a_text_is_split(text: str, parts: list[str]) -> None:
+    assert java_split(text, ",") == parts

@@ -17,6 +17,7 @@ from mqspec.core.metadata import (
     delete_subscription_group,
     delete_topic,
     find_subscription_group,
+    registered_topics,
     system_topics,
     update_subscription_group,
     update_topic,
@@ -87,6 +88,48 @@ def test_a_retry_topic_needs_no_template() -> None:
     state = broker_state(BrokerConfig(auto_create_topic_enable=False))
     made = create_topic_in_send(state, "%RETRY%g", "TBW102", 4, NOW_MS).result
     assert made == TopicConfig("%RETRY%g", 1, 1)
+
+
+def test_a_topic_made_by_a_send_filters_as_its_template() -> None:
+    state = broker_state()
+    template = TopicConfig("M", 4, 4, 7, topic_filter_type="MULTI_TAG")
+    carry(state, update_topic(state, CONFIG, template, NOW_MS))
+    assert create_topic_in_send(state, "T", "M", 4, NOW_MS).result.topic_filter_type == "MULTI_TAG"
+
+
+@pytest.mark.parametrize(("topic", "flag"), [("T", 1), ("%RETRY%g", 2)])
+@pytest.mark.parametrize("template", ["TBW102", "nosuch"])
+def test_what_a_client_in_unit_mode_makes_is_marked(topic: str, flag: int, template: str) -> None:
+    state = broker_state()
+    made = create_topic_in_send(state, topic, template, 4, NOW_MS, unit_mode=True).result
+    assert made is None or made.topic_sys_flag == flag
+
+
+def test_a_retry_topic_is_ordered_as_the_last_heartbeat_says() -> None:
+    state = MetadataState({"O": TopicConfig("O", order=True), "T": TopicConfig("T")})
+    group = SubscriptionGroupConfig("g")
+    for subscribed, is_order in ((("T", "O"), True), (("T", "nosuch"), False), (("O",), True)):
+        step = create_retry_topic(state, group, NOW_MS, subscribed=subscribed)
+        assert carry(state, step).result.order is is_order
+        assert state.topic_config_table["%RETRY%g"].order is is_order
+    assert create_retry_topic(state, group, NOW_MS, subscribed=["O"]).changes == ()
+
+
+@pytest.mark.parametrize(("permission", "perms"), [(6, [7, 99]), (7, [7, 99]), (4, [4, 0])])
+def test_a_broker_without_permissions_registers_topics_with_what_it_has(
+    permission: int, perms: list[int]
+) -> None:
+    topics = [TopicConfig("A", perm=7), TopicConfig("B", perm=99)]
+    config = BrokerConfig(broker_permission=permission)
+    assert [topic.perm for topic in registered_topics(topics, config)] == perms
+
+
+@pytest.mark.parametrize(("enabled", "code"), [(False, 29), (True, None)])
+def test_a_topic_of_mixed_messages(enabled: bool, code: int | None) -> None:
+    config = BrokerConfig(enable_mixed_message_type=enabled)
+    mixed = {"+message.type": "MIXED"}
+    refusal = update_topic(MetadataState(), config, TopicConfig("T"), NOW_MS, mixed).result
+    assert (refusal and refusal.code) == code
 
 
 def test_a_heartbeat_makes_the_retry_topic_once() -> None:

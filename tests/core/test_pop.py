@@ -192,3 +192,15 @@ def test_an_acknowledgement_of_the_message_behind_the_last_is_accepted() -> None
         refusal = pop.check_ack_offset("T", 0, offset, Span(1, 4))
         assert refusal is not None
         assert refusal.code == 208
+
+
+def test_a_broker_that_may_not_be_read_tells_nothing_of_its_queues() -> None:
+    unreadable = BrokerConfig(broker_permission=2)
+    asked = ("T", 0, "G", "127.0.0.1:1", 1_000)
+    refusal = pop.check_peek(METADATA, unreadable, *asked).result
+    assert (refusal.code, refusal.remark) == (
+        16,
+        "the broker[127.0.0.1] peeking message is forbidden",
+    )
+    assert pop.check_peek(METADATA, CONFIG, *asked).result is None
+    assert pop.check_pop(METADATA, unreadable, a_pop(), 1_000).result.code == 16

@@ -8,16 +8,20 @@ from mqspec.core.metadata import DataVersion, TopicConfig
 from mqspec.core.route import (
     BROKER_EXPIRED_MS,
     BrokerAddr,
+    BrokerMemberGroup,
     QueueData,
     RegisterBroker,
     Registered,
     RouteState,
     broker_heartbeat,
+    broker_member_group,
     brokers_of_channel,
     cluster_info,
     expired_brokers,
     pick_topic_route,
     register_broker,
+    register_topic,
+    system_topics,
     topics_of_cluster,
     topics_of_unit,
     unregister_broker,
@@ -174,3 +178,19 @@ def test_topics_of_a_cluster() -> None:
     assert topics_of_cluster(state, "C") == ["T", "U"]
     assert topics_of_cluster(state, "D") == ["U", "V"]
     assert topics_of_cluster(state, "nosuch") == []
+
+
+def test_a_broker_of_two_clusters_is_named_once() -> None:
+    state = registered(A, replace(A, cluster="D"))
+    assert system_topics(state) == (["C", "broker-a", "D"], A.address)
+
+
+def test_queues_without_numbers_are_registered() -> None:
+    state = registered(A)
+    carry(state, register_topic(state, "W", (QueueData("broker-a"),)))
+    assert queues(state, "W") == {"broker-a": 0}
+    assert register_topic(state, "X", (QueueData(),)) == Step()
+
+
+def test_who_names_no_broker_hears_of_none() -> None:
+    assert broker_member_group(registered(A), None, None) == BrokerMemberGroup(None, None, {})

@@ -43,6 +43,14 @@ def test_no_expression() -> None:
         build_subscription_data("T", "||")
 
 
+def test_of_a_type_without_a_name_only_all_means_anything() -> None:
+    for expression, is_matched in (("A", False), ("*", True)):
+        wanted = build_subscription_data("T", expression, expression_type="")
+        assert is_matched_by_consume_queue(wanted, tags_code("A")) is is_matched
+    with pytest.raises(SubscriptionError):
+        build_subscription_data("T", "", expression_type="")
+
+
 @pytest.mark.parametrize("expression", ["|| ||", " "])
 def test_blank_tokens_mean_nothing_at_all(expression: str) -> None:
     wanted = build_subscription_data("T", expression)

@@ -283,7 +283,7 @@ WRONG = {
     ),
     "one_retry_queue_a_group": Wrong(
         MAKE,
-        lambda state, topic, queues, now_ms: MAKE(state, topic, 1, now_ms),
+        lambda state, topic, queues, now_ms, **said: MAKE(state, topic, 1, now_ms, **said),
         "topics_of_a_group or given_up",
         {"the_topics_of_a_group"},
     ),

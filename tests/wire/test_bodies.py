@@ -9,11 +9,13 @@ from golden_frames import CAPTURED, REQUESTS, RESPONSES
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mqspec.core.group import MessageModel
 from mqspec.core.record import BatchMessage, decode_properties
 from mqspec.core.route import TopicRouteData
 from mqspec.core.types import MessageQueue
 from mqspec.wire.bodies import (
     BodyError,
+    ConsumerData,
     HeartbeatData,
     decode_batch,
     decode_messages,
@@ -113,6 +115,12 @@ def test_a_heartbeat_without_a_client_id_is_read() -> None:
         ('{"withoutSub":"","heartbeatFingerprint":""}', HeartbeatData()),
         ('{"heartbeatFingerprint":"7"}', HeartbeatData(heartbeat_fingerprint=7)),
         ('{"clientID":true}', HeartbeatData("true")),
+        (
+            '{"consumerDataSet":[{"groupName":"G","consumeType":"OF_LATER","messageModel":1}]}',
+            HeartbeatData(
+                consumer_data_set=(ConsumerData("G", message_model=MessageModel.CLUSTERING),)
+            ),
+        ),
         ('{"clientID":""}', HeartbeatData("")),
         ('{"clientID":{"a":[1]}}', HeartbeatData('{"a":[1]}')),
     ],

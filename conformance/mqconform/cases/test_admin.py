@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,6 +93,58 @@ def test_who_is_answered_that_a_topic_is_made_finds_its_route(
         assert [each["brokerName"] for each in route["queueDatas"]] == [scene.broker_names[0]]
 
 
+@case("ADMIN-030", party="broker")
+def test_a_route_has_the_permission_of_its_topic(scene: Scene) -> None:
+    name = scene.broker_names[0]
+
+    def permission(topic: str) -> int:
+        route = done(scene.nameserver.call(requests.route(topic))).json()
+        found = {queues["brokerName"]: queues["perm"] for queues in route["queueDatas"]}
+        return int(found[name])
+
+    topic = scene.name("T")
+    for perm in (7, 15, 1, 6):
+        done(scene.broker.call(requests.create_topic(topic, 1, 1, perm)))
+        assert permission(topic) == perm
+    assert permission(requests.DEFAULT_TOPIC) == 7
+
+
+@case("ADMIN-031", party="broker")
+def test_topics_of_clients_in_unit_mode(scene: Scene) -> None:
+    topic, group, other = scene.name("T"), scene.name("G"), scene.name("G")
+
+    def flag(name: str) -> int:
+        shown = done(scene.broker.call(requests.topic_config(name))).json()
+        return int(shown["topicSysFlag"])
+
+    sent = done(scene.broker.call(requests.send(topic).having(k=True)))
+    assert flag(topic) == 1
+    done(scene.broker.call(requests.send(f"{RETRY}{scene.name('G')}")))
+    done(scene.broker.call(requests.send(f"{RETRY}{group}").having(k=True)))
+    assert flag(f"{RETRY}{group}") == 2
+    position = int(sent.fields["msgId"][-16:], 16)
+    back = requests.send_back(other, topic, position, 1).having(unitMode=True)
+    done(scene.broker.call(back))
+    assert flag(f"{RETRY}{other}") == 2
+    for unit_mode, expected in ((True, 2), (False, 0)):
+        group = scene.name("G")
+        heartbeat = requests.heartbeat("one", group)
+        (consumer,) = (body := json.loads(heartbeat.body))["consumerDataSet"]
+        consumer["unitMode"] = unit_mode
+        done(scene.broker.call(replace(heartbeat, body=json.dumps(body).encode())))
+        assert flag(f"{RETRY}{group}") == expected
+
+
+@case("ADMIN-031", party="broker")
+def test_the_retry_topic_of_who_subscribes_an_ordered_topic(scene: Scene) -> None:
+    plain, ordered, group = scene.topic(), scene.name("T"), scene.name("G")
+    done(scene.broker.call(requests.create_topic(ordered, 1, 1).having(order=True)))
+    for topics, expected in (([plain, ordered], True), ([plain], False), ([ordered], True)):
+        done(scene.broker.call(requests.heartbeat("one", group, map(Subscription, topics))))
+        shown = done(scene.broker.call(requests.topic_config(f"{RETRY}{group}"))).json()
+        assert shown["order"] is expected
+
+
 @case("ADMIN-002", party="broker")
 def test_attributes_are_altered(scene: Scene) -> None:
     topic = scene.name("T")
@@ -106,6 +160,8 @@ def test_attributes_are_altered(scene: Scene) -> None:
         "+cleanup.policy=COMPACTION",
     ):
         assert scene.broker.call(made.having(attributes=wrong)).code == 1, wrong
+    mixed = scene.broker.call(made.having(attributes="+message.type=MIXED"))
+    assert (mixed.code, mixed.remark) == (29, "MIXED message type is not supported.")
     assert attributes(scene, topic) == {"cleanup.policy": "DELETE"}
 
 
@@ -156,6 +212,22 @@ def test_offsets_go_with_their_topic(scene: Scene) -> None:
     done(scene.broker.call(requests.delete_topic(topic)))
     assert scene.committed(group, topic) is None
     assert scene.committed(group, other) == 7
+
+
+@case("ADMIN-032", party="broker")
+def test_pop_retry_topics_go_with_their_topic(scene: Scene) -> None:
+    topic, popped, never = scene.topic(), scene.group(), scene.group()
+    gone, stays = (f"{RETRY}{group}_{topic}" for group in (popped, never))
+    for retry_topic in (gone, stays):
+        done(scene.broker.call(requests.create_topic(retry_topic, 1, 1)))
+        scene.send(retry_topic)
+    done(scene.broker.call(requests.commit_offset(popped, topic, 0)))
+    done(scene.broker.call(requests.commit_offset(popped, gone, 1)))
+    done(scene.broker.call(requests.delete_topic(topic)))
+    assert scene.broker.call(requests.topic_config(gone)).code == 17
+    assert (scene.max_offset(gone), scene.committed(popped, gone)) == (0, None)
+    done(scene.broker.call(requests.topic_config(stays)))
+    assert scene.max_offset(stays) == 1
 
 
 @case("ADMIN-005", party="broker")
@@ -249,6 +321,30 @@ def test_a_group_is_shown_as_it_was_made(scene: Scene) -> None:
     assert (one["retryMaxTimes"], one["retryQueueNums"], one["consumeEnable"]) == (3, 1, True)
     every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
     assert every["subscriptionGroupTable"][group] == one
+
+
+@case("ADMIN-016", party="broker")
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"groupRetryPolicy": {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1, 2]}}},
+        {
+            "groupRetryPolicy": {
+                "type": "EXPONENTIAL",
+                "exponentialRetryPolicy": {"initial": 1, "max": 9, "multiplier": 3},
+            }
+        },
+        {"subscriptionDataSet": [{"topic": "T", "expressionType": "TAG", "version": 7}]},
+    ],
+    ids=["customized", "exponential", "subscriptions"],
+)
+def test_what_a_broker_keeps_of_a_group_for_others(
+    scene: Scene, kept: Mapping[str, object]
+) -> None:
+    group = scene.name("G")
+    done(scene.broker.call(requests.create_group(group, **kept)))
+    shown = done(scene.broker.call(requests.group_config(group))).json()
+    assert {name: shown.get(name) for name in kept} == kept
 
 
 @case("ADMIN-009", party="broker")
@@ -519,3 +615,6 @@ def test_what_a_broker_is_doing(scene: Scene) -> None:
     assert first <= record.physical_offset
     assert record.physical_offset + record.size <= end
     assert after["brokerVersionDesc"].startswith("V")
+    assert 0 < int(after["earliestMessageTimeStamp"]) <= record.store_timestamp
+    for size in (after["remainHowManyDataToFlush"], after["commitLogDirCapacity"].rstrip(".")):
+        assert re.search(r"\d (|[KMGTPE]i)B$", size)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from mqconform import requests
@@ -227,3 +233,67 @@ def test_a_heartbeat_of_a_client_in_cpp(scene: Scene) -> None:
     assert said == ("CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_FIRST_OFFSET")
     assert about["subscriptionTable"][topic]["subVersion"] == 1795282537889
     assert [one["clientId"] for one in about["connectionSet"]] == ["24794-127.0.0.1@DEFAULT"]
+
+
+def altered(heartbeat: Request, consumer: Mapping[str, object], **data: object) -> Request:
+    """A heartbeat of one consumer, with other values of that and of the whole."""
+    body = json.loads(heartbeat.body) | data
+    body["consumerDataSet"][0] |= consumer
+    return replace(heartbeat, body=json.dumps(body).encode())
+
+
+def connections(scene: Scene, group: str) -> Any:
+    asked = Request(requests.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+    return scene.broker.call(asked).json()
+
+
+@case("GROUP-058", party="broker")
+@pytest.mark.parametrize("name", ["consumeType", "messageModel", "consumeFromWhere"])
+def test_a_name_that_the_broker_does_not_know_makes_a_member(scene: Scene, name: str) -> None:
+    group = scene.name("G")
+    heartbeat = requests.heartbeat("one", group)
+    assert scene.broker.call(altered(heartbeat, {name: "OF_LATER"})).code == 0
+    assert scene.members(group) == ["one"]
+    assert name not in connections(scene, group)
+    assert scene.broker.call(heartbeat).code == 0
+    assert name in connections(scene, group)
+
+
+@case("GROUP-059", party="broker", after=JOINED)
+def test_who_must_send_its_subscriptions_again(scene: Scene) -> None:
+    group, topic = scene.name("G"), scene.topic()
+    heartbeat = requests.heartbeat("one", group, [Subscription(topic)])
+
+    def is_sub_change(fingerprint: int, *, without_sub: bool = False) -> str:
+        subscriptions: dict[str, object] = {"subscriptionDataSet": []} if without_sub else {}
+        asked = altered(
+            heartbeat, subscriptions, heartbeatFingerprint=fingerprint, withoutSub=without_sub
+        )
+        answer = scene.broker.call(asked)
+        assert answer.code == 0
+        return answer.fields["IS_SUB_CHANGE"]
+
+    assert is_sub_change(7) == "false"
+    assert is_sub_change(7, without_sub=True) == "false"
+    assert topic in connections(scene, group)["subscriptionTable"]
+    assert is_sub_change(8, without_sub=True) == "true"
+    assert is_sub_change(8, without_sub=True) == "false"
+    assert topic in connections(scene, group)["subscriptionTable"]
+    assert is_sub_change(0) == "true"
+    assert is_sub_change(0) == "true"
+    assert is_sub_change(8) == "true"
+    assert is_sub_change(0, without_sub=True) == "true"
+    assert connections(scene, group)["subscriptionTable"] == {}
+
+
+@case("GROUP-060", party="broker", after=JOINED)
+def test_a_subscription_that_does_not_say_how_new_it_is(scene: Scene) -> None:
+    group, topic = scene.name("G"), scene.topic()
+    for expression in ("A", "B"):
+        wanted = Subscription(topic, expression).data()
+        del wanted["subVersion"]
+        heartbeat = requests.heartbeat("one", group)
+        heard = altered(heartbeat, {"subscriptionDataSet": [wanted]})
+        assert scene.broker.call(heard).code == 0
+        assert connections(scene, group)["subscriptionTable"][topic]["subString"] == expression
+        time.sleep(0.002)  # the next one is of a later millisecond

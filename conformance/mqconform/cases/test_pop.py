@@ -353,6 +353,23 @@ def test_a_batch_of_messages_is_acknowledged(scene: Scene) -> None:
     assert scene.broker.call(Request(requests.BATCH_ACK_MESSAGE)).code == 208
 
 
+@case("POP-010", party="broker", after=ORDERED)
+def test_a_number_that_a_batch_leaves_out_is_0(scene: Scene) -> None:
+    one = consumer(scene)
+    scene.send(one.topic)
+    (message,) = one.popped(one.connection.call(one.request(attempt_id="first")))
+    entry = {
+        "c": one.group,
+        "t": one.topic,
+        "r": "0",
+        "rq": 999,
+        "pt": int(message.handle.split(" ")[1]),
+        "b": b64encode(b"\x01").decode(),
+    }
+    done(scene.broker.call(requests.batch_ack(scene.broker_names[0], entry)))
+    assert scene.committed(one.group, one.topic) == 1
+
+
 @case("POP-011", party="broker", after=POPPED)
 def test_a_new_group_begins_at_the_first_message_of_a_young_queue(scene: Scene) -> None:
     one = consumer(scene)
@@ -398,6 +415,16 @@ def test_a_pop_is_held_until_a_message_arrives(scene: Scene, queue_id: int) -> N
     assert bodies(one.popped(one.connection.answer(held))) == [b"here"]
     info = requests.polling_info(one.topic, one.group, queue_id)
     assert scene.broker.call(info).number("pollingNum") == 0
+
+
+@case("POP-019", party="broker", after=POPPED)
+def test_held_pops_of_all_queues_are_counted_below_0(scene: Scene) -> None:
+    one = consumer(scene, 2)
+    for queue_id in (1, -1):
+        one.hold(one.request(queue_id, poll_ms=LONG_POLL_MS))
+    for queue_id, held in ((0, 0), (1, 1), (-1, 1), (-2, 1), (-9, 1)):
+        info = requests.polling_info(one.topic, one.group, queue_id)
+        assert scene.broker.call(info).number("pollingNum") == held, queue_id
 
 
 @case("POP-015", party="broker", after=POPPED)
@@ -493,7 +520,9 @@ def test_what_was_popped_in_order_comes_again_in_order(scene: Scene) -> None:
     done(one.ack(a))
     (new_b, _) = one.popped(answer)
     beyond = requests.ack(one.topic, one.group, new_b.handle, 3)
-    assert scene.broker.call(beyond).code == 13
+    refused = scene.broker.call(beyond)
+    said = f"offset is illegal, key:{one.topic}@{one.group}@0, old:1, commit:3, next:-1, /"
+    assert (refused.code, (refused.remark or "").startswith(said)) == (13, True)
 
 
 @case("POP-021", party="broker", claims="restart store", after=ORDERED)
@@ -539,6 +568,18 @@ def test_a_pop_gives_only_what_its_expression_wants(scene: Scene) -> None:
     scene.send(one.topic, b"d", tag="D")
     assert one.popped(one.connection.call(one.request().having(exp="A"))) == []
     assert eventually(lambda: scene.committed(one.group, one.topic) == 4)
+
+
+@case("POP-026", party="broker", after=POPPED)
+@pytest.mark.parametrize("kind", ["TAG", "SQL92", "NONSENSE"])
+def test_a_pop_without_an_expression_gives_all(scene: Scene, kind: str) -> None:
+    one = consumer(scene)
+    for body, asked in (
+        (b"a", one.request().having(exp="", expType=kind)),
+        (b"b", one.request().having(expType=kind).without("exp")),
+    ):
+        scene.send(one.topic, body, tag="A")
+        assert bodies(one.popped(one.connection.call(asked))) == [body]
 
 
 @case("POP-027", party="broker", after=POPPED)

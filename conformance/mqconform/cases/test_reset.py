@@ -149,6 +149,7 @@ def test_members_are_told_to_reset_themselves(scene: Scene) -> None:
     request = requests.reset_offset(group, topic, timestamp=-1)
     done(member.call(requests.heartbeat("one", group, [Subscription(topic)])))
     assert broker.call(request).code == 1
+    assert broker.call(request.having(topic=scene.name("T"))).code == 17
     done(broker.call(requests.commit_offset(group, topic, 2)))
     for is_force, told in ((False, 2), (True, MESSAGES)):
         answer = broker.call(request.having(isForce=is_force))

@@ -165,6 +165,9 @@ def test_a_time_that_is_past_delays_nothing(scene: Scene, properties: Mapping[st
 def test_a_time_that_cannot_be_is_refused(scene: Scene, properties: Mapping[str, object]) -> None:
     topic = scene.topic()
     assert send_timed(scene, topic, properties).code == 13
+    texts = {name: str(value) for name, value in properties.items()}
+    half = requests.send_half(topic, scene.name("P"), properties=texts)
+    assert scene.broker.call(half).code == 13
     scene.send(topic)
     assert scene.max_offset(topic) == 1
 
@@ -276,7 +279,8 @@ def test_a_recall_is_a_message_itself(scene: Scene) -> None:
     topic, second = scene.topic(), (now_ms() + FAR_MS) // 1000 * 1000
     before = scene.max_offset(TIMER_TOPIC)
     handle = handle_of("v1", topic, scene.broker_names[0], second + 1, "nobody")
-    assert done(scene.broker.call(recall(topic, handle))).fields["msgId"] == "nobody"
+    answer = done(scene.broker.call(recall(topic, handle)))
+    assert (answer.fields["msgId"], answer.remark) == ("nobody", "not set any response code")
 
     def found() -> list[Record]:
         group, end = scene.group(), scene.max_offset(TIMER_TOPIC)

@@ -382,6 +382,12 @@ def test_what_a_broker_without_permissions_refuses(scene: Scene) -> None:
         pulled = secured.signed(requests.pull(plain, group))
         assert (pulled.code, pulled.fields["forbiddenType"]) == (16, "1")
         assert pulled.remark == "the broker[127.0.0.1] pulling message is forbidden"
+        for asked, what in (
+            (requests.pop(plain, group), "pop"),
+            (requests.notification(plain, group), "peeking"),
+            (requests.polling_info(plain, group), "peeking"),
+        ):
+            assert refused(asked) == (16, f"the broker[127.0.0.1] {what} message is forbidden")
     finally:
         permit(6)
     assert secured.signed(requests.pull(plain, group)).code == 0

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mqspec.core.attributes import parse_alterations
+from mqspec.core.extra_info import pop_retry_topic
 from mqspec.core.metadata import (
     TOPIC_FILTER_TYPES,
     DataVersion,
@@ -18,8 +19,9 @@ from mqspec.core.metadata import (
     update_subscription_group,
     update_topic,
 )
-from mqspec.core.offset_commit import clean_offset, clean_offset_by_topic
+from mqspec.core.offset_commit import clean_offset, clean_offset_by_topic, which_group_by_topic
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode
+from mqspec.core.types import Topic
 from mqspec.service import Served, clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BodyError, dumps, from_body, to_body, to_plain
@@ -60,17 +62,29 @@ def update_and_create_topic(
 def delete_topic_in_broker(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
-    """215. With the topic go its queues, and the offsets that groups have of it (ADMIN-004); its
-    messages stay in the log. An unknown topic is deleted too, so to speak."""
+    """215. With the topic go its queues, and the offsets that groups have of it (ADMIN-004), and
+    so do the retry topics of those who popped it (ADMIN-032); its messages stay in the log. An
+    unknown topic is deleted too, so to speak."""
     topic = request.ext_fields.get("topic", "")
-    step = delete_topic(broker.metadata, broker.config, topic, clock_ms())
-    refusal = broker.carry_metadata(step).result
+    groups = which_group_by_topic(broker.offsets, topic)
+    refusal = _delete_topic(broker, topic)
     if refusal:
         return refused(request, refusal)
-    broker.store.delete_topic(topic)
-    broker.carry_offsets(clean_offset_by_topic(broker.offsets, topic))
-    broker.stats.forget_topic(topic)
+    for group in groups:
+        for retry_topic in (pop_retry_topic(topic, group, v2) for v2 in (True, False)):
+            if retry_topic in broker.metadata.topic_config_table:
+                _delete_topic(broker, retry_topic)
     return request.response()
+
+
+def _delete_topic(broker: Broker, topic: Topic) -> Refusal | None:
+    step = delete_topic(broker.metadata, broker.config, topic, clock_ms())
+    refusal: Refusal | None = broker.carry_metadata(step).result
+    if refusal is None:
+        broker.store.delete_topic(topic)
+        broker.carry_offsets(clean_offset_by_topic(broker.offsets, topic))
+        broker.stats.forget_topic(topic)
+    return refusal
 
 
 def get_system_topic_list_from_broker(

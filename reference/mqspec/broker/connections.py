@@ -41,9 +41,9 @@ def get_consumer_connection_list(
             )
             for topic, wanted in info.subscription_table.items()
         },
-        "consumeType": info.consume_type.value,
-        "messageModel": info.message_model.value,
-        "consumeFromWhere": info.consume_from_where.value,
+        "consumeType": info.consume_type,
+        "messageModel": info.message_model,
+        "consumeFromWhere": info.consume_from_where,
     }
     return request.response(body=dumps(body))
 

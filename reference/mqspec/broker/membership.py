@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from mqspec.core.group import SubscriptionData
 from mqspec.core.metadata import create_retry_topic, find_subscription_group
 from mqspec.core.response import ResponseCode
 from mqspec.core.step import Change
+from mqspec.core.subscription import TAG
 from mqspec.service import Served, clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire import bodies
@@ -36,15 +38,29 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
     now_ms = clock_ms()
     language = request.language or Language.OTHER
     info = group.ClientChannelInfo(heartbeat.client_id, language, request.version, now_ms)
+    is_v2 = heartbeat.heartbeat_fingerprint != 0
+    is_sub_change = not is_v2
     made: list[Change] = []
     for consumer in heartbeat.consumer_data_set:
+        heard = group.note_heartbeat(
+            broker.groups, consumer.group_name, heartbeat.heartbeat_fingerprint
+        )
+        is_sub_change |= broker.carry_groups(heard).result
         found = broker.carry_metadata(
             find_subscription_group(broker.metadata, broker.config, consumer.group_name, now_ms)
         ).result
         if found is None:
             continue
-        made += broker.carry_metadata(create_retry_topic(broker.metadata, found, now_ms)).changes
-        event = _register_consumer(consumer, connection, info, heartbeat.without_sub)
+        retry = create_retry_topic(
+            broker.metadata,
+            found,
+            now_ms,
+            subscribed=(one.topic for one in consumer.subscription_data_set),
+            unit_mode=consumer.unit_mode,
+        )
+        made += broker.carry_metadata(retry).changes
+        without_sub = is_v2 and heartbeat.without_sub
+        event = _register_consumer(consumer, connection, info, without_sub)
         broker.carry_groups(group.register_consumer(broker.groups, event))
         if event.subscriptions is not None:
             broker.carry_filters(
@@ -58,9 +74,7 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
                 broker.groups, group.RegisterProducer(producer.group_name, connection, info)
             )
         )
-    # A client of version 2 of the heartbeat sends its subscriptions again if they changed here.
-    is_v1 = heartbeat.heartbeat_fingerprint == 0
-    fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(is_v1).lower()}
+    fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(is_sub_change).lower()}
     answer = request.response(ext_fields=fields)
     return broker.once_registered(made, connection, request, answer)
 
@@ -75,7 +89,7 @@ def _register_consumer(
         data.group_name,
         connection,
         info,
-        None if without_sub else tuple(map(_subscription, data.subscription_data_set)),
+        None if without_sub else tuple(_subscriptions(data, info.last_update_ms)),
         data.consume_type,
         data.message_model,
         data.consume_from_where,
@@ -114,16 +128,21 @@ def get_consumer_list_by_group(
 def check_client_config(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """46. Whether the broker can filter as a client is going to ask (SUBS-009, SUBS-011)."""
     data = from_body(CheckedConfig, request.body).subscription_data if request.body else None
-    refusal = data and pull.check_client_config(broker.config, _subscription(data))
+    refusal = data and pull.check_client_config(broker.config, _subscription(data, clock_ms()))
     return refused(request, refusal) if refusal else request.response()
 
 
-def _subscription(data: bodies.SubscriptionData) -> SubscriptionData:
+def _subscriptions(data: ConsumerData, now_ms: int) -> Iterator[SubscriptionData]:
+    return (_subscription(each, now_ms) for each in data.subscription_data_set)
+
+
+def _subscription(data: bodies.SubscriptionData, now_ms: int) -> SubscriptionData:
+    """One that does not say how new it is, is of now; one of a type without a name is by tags."""
     return SubscriptionData(
         data.topic,
         data.sub_string,
         frozenset(data.tags_set),
         frozenset(data.code_set),
-        data.sub_version,
-        data.expression_type,
+        now_ms if data.sub_version is None else data.sub_version,
+        data.expression_type or TAG,
     )

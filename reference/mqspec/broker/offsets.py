@@ -115,7 +115,7 @@ def _reset_offset_of_members(broker: Broker, request: RemotingCommand) -> Remoti
     config = broker.metadata.topic_config_table.get(topic)
     if config is None:
         remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
-        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+        return request.response(ResponseCode.TOPIC_NOT_EXIST, remark)
     spans = _spans(broker, request, group, topic, range(config.write_queue_nums))
     told = offset_commit.reset_offset_of_members(
         broker.offsets, spans, is_force=boolean(request, "isForce")

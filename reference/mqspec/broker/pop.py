@@ -29,6 +29,7 @@ from mqspec.core.extra_info import (
     topic_flag,
 )
 from mqspec.core.group import SubscriptionData
+from mqspec.core.java import INT_BITS, LONG_BITS, java_number
 from mqspec.core.log import GetMessageStatus, Span, TopicQueue
 from mqspec.core.offset_commit import OffsetKey, commit_offset, query_then_erase_reset_offset
 from mqspec.core.pop import (
@@ -40,8 +41,8 @@ from mqspec.core.pop import (
     change_invisible_time,
     check_ack_offset,
     check_ack_queue,
+    check_peek,
     check_pop,
-    check_topic_and_group,
     init_offset,
     is_too_long,
     places,
@@ -118,8 +119,8 @@ def _pop(
         poll_time=long(request, "pollTime", 0),
         born_time=born_time,
         init_mode=integer(request, "initMode", 0),
-        exp_type=request.ext_fields.get("expType") or TAG,
-        exp=request.ext_fields.get("exp", ALL),
+        exp_type=request.ext_fields.get("expType", TAG),
+        exp=request.ext_fields.get("exp", ""),
         order=boolean(request, "order"),
         attempt_id=request.ext_fields.get("attemptId"),
         consumer=connection.peer,
@@ -358,11 +359,12 @@ def ack(broker: Broker, connection: Connection, request: RemotingCommand) -> Rem
     if refusal:
         return refused(request, refusal)
     handle = _handle(request)
-    refusal = _ack(broker, topic, group, queue_id, (offset,), handle, is_batch=False)
+    key = OrderKey(topic, group, queue_id)
+    refusal = _ack(broker, key, (offset,), handle, connection.peer, is_batch=False)
     return refused(request, refusal) if refusal else request.response()
 
 
-def batch_ack(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+def batch_ack(broker: Broker, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """200151. Offsets that the queue does not have are passed over."""
     body = loads(request.body) if request.body else {}
     acks = body.get("acks") if isinstance(body, Mapping) else None
@@ -374,30 +376,33 @@ def batch_ack(broker: Broker, _: Connection, request: RemotingCommand) -> Remoti
         queue = _span(broker, topic, handle.queue_id)
         there = tuple(offset for offset in offsets if queue.min <= offset <= queue.max)
         if there:
-            done = _ack(broker, topic, group, handle.queue_id, there, handle, is_batch=True)
+            key = OrderKey(topic, group, handle.queue_id)
+            done = _ack(broker, key, there, handle, connection.peer, is_batch=True)
             refusal = done or refusal
     return refused(request, refusal) if refusal else request.response()
 
 
 def _ack(
     broker: Broker,
-    topic: Topic,
-    group: Group,
-    queue_id: int,
+    key: OrderKey,
     offsets: tuple[int, ...],
     handle: ReceiptHandle,
+    consumer: str,
+    *,
     is_batch: bool,
 ) -> Refusal | None:
     if handle.revive_qid == ORDER_REVIVE_QUEUE:
-        key = OrderKey(topic, group, queue_id)
-        refusals = [_ack_orderly(broker, key, offset, handle.pop_time) for offset in offsets]
+        pop_time = handle.pop_time
+        refusals = [_ack_orderly(broker, key, offset, pop_time, consumer) for offset in offsets]
         return next(filter(None, refusals), None)
-    message = ack_message(topic, group, queue_id, offsets, handle, is_batch)
+    message = ack_message(*key, offsets, handle, is_batch)
     append_to_revive_log(broker, handle.revive_qid, message)
     return None
 
 
-def _ack_orderly(broker: Broker, key: OrderKey, offset: int, pop_time: int) -> Refusal | None:
+def _ack_orderly(
+    broker: Broker, key: OrderKey, offset: int, pop_time: int, consumer: str
+) -> Refusal | None:
     offset_key = OffsetKey(*key)
     old = broker.offsets.offset_table.get(offset_key, -1)
     if offset < old:
@@ -406,7 +411,8 @@ def _ack_orderly(broker: Broker, key: OrderKey, offset: int, pop_time: int) -> R
         step = pop_order.ack(broker.pop_order, key, offset, pop_time)
     except IllegalOffsetError:
         remark = (
-            f"offset is illegal, key:{'@'.join(map(str, key))}, old:{old}, commit:{offset}, next:-1"
+            f"offset is illegal, key:{'@'.join(map(str, key))}, old:{old}, commit:{offset}, "
+            f"next:-1, /{consumer}"
         )
         return Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
     if step.result is not None and offset_key not in broker.offsets.reset_offset_table:
@@ -490,22 +496,32 @@ def _read_batch_ack(
 ) -> tuple[Topic, Group, ReceiptHandle, tuple[int, ...]]:
     try:
         values = {_BATCH_ACK_NAMES.get(name, name): value for name, value in entry.items()}
-        group, start_offset = str(values["c"]), int(values["so"])
+        start_offset, pop_time, invisible_time = (_long(values, n) for n in ("so", "pt", "it"))
+        revive_qid, queue_id = (_long(values, name, INT_BITS) for name in ("rq", "q"))
+        group, topic_flag = str(values.get("c", "null")), str(values["r"])
         handle = ReceiptHandle(
             start_offset,
-            int(values["pt"]),
-            int(values["it"]),
-            int(values["rq"]),
-            str(values["r"]),
+            pop_time,
+            invisible_time,
+            revive_qid,
+            topic_flag,
             broker_name,
-            int(values["q"]),
+            queue_id,
             -1,
         )
-        topic = real_topic(str(values["t"]), group, handle.topic_flag)
+        topic = real_topic(str(values["t"]), group, topic_flag)
         offsets = tuple(start_offset + bit for bit in _bits(values["b"]))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BodyError(f"an acknowledgement that cannot be read: {error!r}") from None
     return topic, group, handle, offsets
+
+
+def _long(values: Mapping[str, Any], name: str, bits: int = LONG_BITS) -> int:
+    """A number of a body; one that is not there is 0, as Java's are before they are set."""
+    value = values.get(name)
+    if value is None or value == "":
+        return 0
+    return java_number(str(value), bits)
 
 
 def _bits(bit_set: str | list[int]) -> Iterable[int]:
@@ -535,7 +551,7 @@ def _notify(
 ) -> RemotingCommand | None:
     topic, group = text(request, "topic"), text(request, "consumerGroup")
     queue_id, poll_time = integer(request, "queueId", 0), long(request, "pollTime", 0)
-    step = check_topic_and_group(
+    step = check_peek(
         broker.metadata, broker.config, topic, queue_id, group, connection.peer, clock_ms()
     )
     refusal = broker.carry_metadata(step).result
@@ -585,11 +601,11 @@ def polling_info(
     """200055. How many pops are held."""
     topic, group = text(request, "topic"), text(request, "consumerGroup")
     queue_id = integer(request, "queueId", 0)
-    step = check_topic_and_group(
+    step = check_peek(
         broker.metadata, broker.config, topic, queue_id, group, connection.peer, clock_ms()
     )
     refusal = broker.carry_metadata(step).result
     if refusal:
         return request.response(refusal.code, refusal.remark, {"pollingNum": "0"})
-    number = broker.pops.polling_num(PollingKey(topic, group, queue_id))
+    number = broker.pops.polling_num(PollingKey(topic, group, max(queue_id, ALL_QUEUES)))
     return request.response(ResponseCode.SUCCESS, NOT_SET, {"pollingNum": str(number)})

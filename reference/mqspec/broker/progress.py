@@ -159,7 +159,7 @@ def query_consume_time_span(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """303 (ADMIN-029)."""
-    topic, group = text(request, "topic"), text(request, "group")
+    topic, group = text(request, "topic"), request.ext_fields.get("group", "null")
     config = broker.metadata.topic_config_table.get(topic)
     if config is None:
         return request.response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")

@@ -77,7 +77,7 @@ def pull_message(
         suspend_timeout_ms=header.suspend_timeout_millis,
         subscription=header.subscription,
         sub_version=header.sub_version,
-        expression_type=header.expression_type or TAG,
+        expression_type=header.expression_type,
         consumer=connection.peer,
     )
     return _pull(broker, HeldPull(connection, request, pull), is_first=True)

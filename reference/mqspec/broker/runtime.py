@@ -79,17 +79,19 @@ def _positions(broker: Broker) -> dict[str, str]:
     ratio = f"{disk.used / disk.total:.2f}"
     state = broker.store.positions
     first, end = state.commit_log
+    oldest = broker.store.look_message_by_offset(first)
     delays = {
         f"scheduleMessageOffset_{level}": f"{offset},{_schedule_max(broker, level)}"
         for level, offset in broker.delay.offset_table.items()
     }
     return delays | {
-        "commitLogDirCapacity": f"Total : {_gib(disk.total)}, Free : {_gib(disk.free)}.",
+        "commitLogDirCapacity": f"Total : {_bytes(disk.total)}, Free : {_bytes(disk.free)}.",
         "commitLogDiskRatio": ratio,
         "consumeQueueDiskRatio": ratio,
         "commitLogMinOffset": str(first),
         "commitLogMaxOffset": str(end),
-        "remainHowManyDataToFlush": f"{end - state.flushed_where} B",
+        "earliestMessageTimeStamp": str(oldest.store_timestamp if oldest else -1),
+        "remainHowManyDataToFlush": _bytes(end - state.flushed_where),
         "dispatchBehindBytes": str(broker.store.undispatched_bytes),
         "dispatchMaxBuffer": "0",
         "pageCacheLockTimeMills": "0",  # one thread appends, and waits for no lock
@@ -100,8 +102,14 @@ def _schedule_max(broker: Broker, level: int) -> int:
     return broker.store.max_offset("SCHEDULE_TOPIC_XXXX", level - 1)
 
 
-def _gib(size: int) -> str:
-    return f"{size / (1 << 30):.1f} GiB"
+def _bytes(size: float) -> str:
+    """As people read it (MixAll.humanReadableByteCount, 5.3.3)."""
+    if size < 1024:
+        return f"{size} B"
+    prefixes = iter("KMGTPE")
+    while size >= 1024:
+        size, prefix = size / 1024, next(prefixes)
+    return f"{size:.1f} {prefix}iB"
 
 
 def _traffic(broker: Broker) -> dict[str, str]:

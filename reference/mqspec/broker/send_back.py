@@ -14,7 +14,7 @@ from mqspec.core.retry import SendBack, check_send_back, consumer_send_msg_back
 from mqspec.service import Served, clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import integer, long, text
+from mqspec.wire.headers import boolean, integer, long, text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -29,6 +29,7 @@ def send_back(broker: Broker, connection: Connection, request: RemotingCommand) 
         integer(request, "maxReconsumeTimes", None),
         request.version,
         random.randrange(1 << 31),
+        boolean(request, "unitMode"),
     )
     now_ms = clock_ms()
     checked = check_send_back(broker.metadata, broker.config, event, now_ms)

@@ -118,6 +118,7 @@ def to_send(connection: Connection, request: RemotingCommand, header: SendHeader
         body_bytes=len(request.body),
         random=random.getrandbits(31) if header.queue_id < 0 else 0,
         is_plain=is_plain(header.properties),
+        unit_mode=header.unit_mode.lower() == "true",
     )
 
 
@@ -181,10 +182,13 @@ def _send(
 
 
 def _placed(broker: Broker, message: Record, is_batch: bool, now_ms: int) -> Record | PutStatus:
-    """The message where what it asks for takes it."""
-    if not is_batch and transaction.is_prepared(message):
-        return transaction.prepare(message)
-    return broker.schedule(message, now_ms)
+    """The message where what it asks for takes it. A half waits for its end first, but not with a
+    time that cannot be."""
+    if is_batch or not transaction.is_prepared(message):
+        return broker.schedule(message, now_ms)
+    half = transaction.prepare(message)
+    scheduled = broker.schedule(half, now_ms)
+    return scheduled if isinstance(scheduled, PutStatus) else half
 
 
 def answer(broker: Broker, send: Checked, put: PutResult) -> Served:

@@ -16,7 +16,6 @@ from mqspec.service import clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import to_body
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -109,7 +108,7 @@ def view_broker_stats_data(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """315. What was never counted is an error (ADMIN-012)."""
-    name, key = text(request, "statsName"), text(request, "statsKey")
+    name, key = (request.ext_fields.get(each, "null") for each in ("statsName", "statsKey"))
     item = ItemKey(StatsName(name), key) if name in tuple(StatsName) else None
     if item is None or item not in broker.stats.counts():
         remark = f"The stats <{name}> <{key}> not exist"

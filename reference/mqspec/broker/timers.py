@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from mqspec.broker.sending import born_host
 from mqspec.core import timer
 from mqspec.core.publish import PUT_CODES, REGION
-from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.response import NOT_SET, Refusal, ResponseCode
 from mqspec.core.step import apply
 from mqspec.core.timer import TIMER_TOPIC, TimerState
 from mqspec.service import Served, clock_ms
@@ -46,7 +46,8 @@ def recall_message(broker: Broker, connection: Connection, request: RemotingComm
         remark = "recall failed, execute error"
         return request.response(ResponseCode.SYSTEM_ERROR, remark, _ALWAYS)
     fields = _ALWAYS | {"msgId": timer.recalled_key(handle)}
-    return broker.when_stored(put, lambda _: request.response(ext_fields=fields), recall.properties)
+    answer = request.response(remark=NOT_SET, ext_fields=fields)
+    return broker.when_stored(put, lambda _: answer, recall.properties)
 
 
 def load(broker: Broker) -> TimerState:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from mqspec.core.java import java_split
 from mqspec.core.response import Refusal, ResponseCode
 
 
@@ -26,7 +27,7 @@ class Attribute:
 
 
 TOPIC_ATTRIBUTES: Final[Mapping[str, Attribute]] = {
-    "queue.type": Attribute(("BatchCQ", "SimpleCQ")),
+    "queue.type": Attribute(("SimpleCQ", "BatchCQ")),
     "cleanup.policy": Attribute(("DELETE", "COMPACTION")),
     "message.type": Attribute(
         ("UNSPECIFIED", "TRANSACTION", "FIFO", "MIXED", "DELAY", "NORMAL"), is_changeable=True
@@ -39,11 +40,16 @@ _LONG_MAX: Final = (1 << 63) - 1
 
 
 def parse_alterations(text: str) -> dict[str, str] | Refusal:
-    """The alterations of request 17: a signed name to its value, "" where it is taken away."""
+    """The alterations of request 17: a signed name to its value, "" where it is taken away. A
+    value ends before a second `=`, and one that would be empty there is none."""
     found: dict[str, str] = {}
-    for item in filter(None, text.split(",")):
-        name, has_value, value = item.partition("=")
-        if not name.startswith("+" if has_value else "-"):
+    for item in java_split(text, ",") if text else ():
+        has_value = "=" in item
+        parts = java_split(item, "=") if has_value else [item, ""]
+        if len(parts) < 2:
+            return _refusal(f"Index {len(parts)} out of bounds for length {len(parts)}")
+        name, value, *_ = parts
+        if ("+" if has_value else "-") not in name:
             kind = "add/alter" if has_value else "delete"
             return _refusal(f"{kind} attribute format is wrong: {name}")
         if name in found:
@@ -58,9 +64,14 @@ def alter(
     alterations: Mapping[str, str],
 ) -> dict[str, str] | Refusal:
     """The attributes after the alterations; `current` None: of what is being created."""
-    altered = dict(current or {})
+    altered, names = dict(current or {}), set[str]()
     for signed, value in alterations.items():
         sign, name = signed[:1], signed[1:]
+        if not name or "+" in name or "-" in name:
+            return _refusal("kv string format wrong.")
+        if name in names:
+            return _refusal(f"alter duplication key. key: {name}")
+        names.add(name)
         if refusal := _check(known, current, sign, name, value):
             return refusal
         if sign == "+":

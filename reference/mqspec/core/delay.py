@@ -77,13 +77,15 @@ def schedule_message(levels: Sequence[int], message: Record) -> Record:
     if not mentions(message.properties, _LEVEL_NAME) or not is_indexed(message.sys_flag):
         return message  # most messages: their properties need not be read
     properties = decode_properties(message.properties)
-    level = min(delay_level(properties), len(levels))
+    asked = delay_level(properties)
+    level = min(asked, len(levels))
     if level <= 0:
         return message
+    if asked > level:
+        properties[LEVEL] = str(level)
     for name in TIMER_PROPERTIES:
         properties.pop(name, None)
     properties |= {
-        LEVEL: str(level),
         REAL_TOPIC: message.topic,
         REAL_QUEUE_ID: str(message.queue_id),
     }

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from mqspec.core.java import INT_BITS, LONG_BITS, java_number
 from mqspec.core.log import RETRY_TOPIC_PREFIX
 from mqspec.core.types import Group, Topic
 
@@ -106,7 +107,8 @@ def parse_handle(extra_info: str | None) -> ReceiptHandle:
     if len(parts) < _FIELDS_MIN:
         raise HandleError(f"getBrokerName fail, extraInfoStrs length {len(parts)}")
     try:
-        ck_queue_offset, pop_time, invisible_time, revive_qid = map(int, parts[:4])
+        ck_queue_offset, pop_time, invisible_time = (java_number(n, LONG_BITS) for n in parts[:3])
+        revive_qid = java_number(parts[3], INT_BITS)
         return ReceiptHandle(
             ck_queue_offset,
             pop_time,

@@ -88,9 +88,9 @@ class ConsumerGroupInfo:
 
     channel_info_table: Mapping[Channel, ClientChannelInfo]
     subscription_table: Mapping[Topic, SubscriptionData]
-    consume_type: ConsumeType
-    message_model: MessageModel
-    consume_from_where: ConsumeFromWhere
+    consume_type: ConsumeType | None
+    message_model: MessageModel | None
+    consume_from_where: ConsumeFromWhere | None
 
 
 @dataclass(slots=True)
@@ -99,6 +99,7 @@ class GroupState:
 
     consumer_table: dict[Group, ConsumerGroupInfo] = field(default_factory=dict)
     producer_table: dict[Group, Mapping[Channel, ClientChannelInfo]] = field(default_factory=dict)
+    heartbeat_table: dict[Group, int] = field(default_factory=dict)  # the last fingerprint
 
 
 # Events
@@ -112,9 +113,9 @@ class RegisterConsumer:
     channel: Channel
     info: ClientChannelInfo
     subscriptions: tuple[SubscriptionData, ...] | None  # None: a heartbeat withoutSub
-    consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
-    message_model: MessageModel = MessageModel.CLUSTERING
-    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    consume_type: ConsumeType | None = ConsumeType.CONSUME_PASSIVELY
+    message_model: MessageModel | None = MessageModel.CLUSTERING  # None: as good as that
+    consume_from_where: ConsumeFromWhere | None = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,16 @@ def register_consumer(state: GroupState, event: RegisterConsumer) -> Step:
     )
     notices = _notices(event.group, info) if changed else ()
     return Step((Change("consumer_table", event.group, info),), notices, changed)
+
+
+def note_heartbeat(state: GroupState, group: Group, fingerprint: int) -> Step:
+    """A heartbeat names a group, which need not come to be. Its fingerprint, 0 before version 2,
+    stands for all that its client subscribes. Result: whether the last one of the group had
+    another: the client of version 2 that hears so sends its subscriptions again (GROUP-059)."""
+    last = state.heartbeat_table.get(group)
+    if last == fingerprint:
+        return Step(result=False)
+    return Step((Change("heartbeat_table", group, fingerprint),), result=last is not None)
 
 
 def unregister_consumer(state: GroupState, group: Group, channel: Channel) -> Step:

@@ -1,4 +1,4 @@
-"""What Java reads as a number: Integer.parseInt and Long.parseLong."""
+"""What Java reads as a number, Integer.parseInt and Long.parseLong, and how it splits a text."""
 
 from __future__ import annotations
 
@@ -25,3 +25,12 @@ def java_number(text: str, bits: int) -> int:
     if not fits(number, bits):
         raise ValueError(f"is {text:.40}, which {bits} bits do not hold")
     return number
+
+
+def java_split(text: str, separator: str) -> list[str]:
+    """String.split: what is empty at the end is dropped; of nothing but separators nothing is
+    left."""
+    parts = text.split(separator)
+    while text and parts and not parts[-1]:
+        parts.pop()
+    return parts

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntFlag
+from enum import IntFlag, StrEnum
 from functools import lru_cache
 from typing import Final
 
@@ -40,6 +40,13 @@ class Perm(IntFlag):
     INHERIT = 1  # a topic may be made after this one
     WRITE = 2
     READ = 4
+
+
+class TopicSysFlag(IntFlag):
+    """Which topics are for clients in unit mode (TopicSysFlag.java)."""
+
+    UNIT = 1
+    UNIT_SUB = 2  # a retry topic
 
 
 TOPIC_FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
@@ -71,11 +78,50 @@ class TopicConfig:
         )
 
 
+class GroupRetryPolicyType(StrEnum):
+    """Which of the two policies counts."""
+
+    EXPONENTIAL = "EXPONENTIAL"
+    CUSTOMIZED = "CUSTOMIZED"
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialRetryPolicy:
+    """Each delay is a multiple of the one before (ExponentialRetryPolicy.java), in ms."""
+
+    initial: int = 5_000
+    max: int = 7_200_000
+    multiplier: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CustomizedRetryPolicy:
+    """One delay after the other (CustomizedRetryPolicy.java), in ms."""
+
+    next: tuple[int, ...] = (
+        *(1_000, 5_000, 10_000, 30_000, 60_000, 120_000, 180_000, 240_000, 300_000, 360_000),
+        *(420_000, 480_000, 540_000, 600_000, 1_200_000, 1_800_000, 3_600_000, 7_200_000),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRetryPolicy:
-    """How failed messages of a group are delayed; only the customary way is known here."""
+    """How failed messages of a group are to be delayed: kept for the proxy that asks for it, a
+    broker does it the customary way."""
 
-    type: str = "CUSTOMIZED"
+    type: GroupRetryPolicyType = GroupRetryPolicyType.CUSTOMIZED
+    exponential_retry_policy: ExponentialRetryPolicy | None = None
+    customized_retry_policy: CustomizedRetryPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleSubscriptionData:
+    """What a group is said to want of a topic, kept for who asks (SimpleSubscriptionData.java)."""
+
+    topic: Topic | None = None
+    expression_type: str | None = None
+    expression: str | None = None
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +135,13 @@ class SubscriptionGroupConfig:
     consume_message_orderly: bool = False
     retry_queue_nums: int = 1
     retry_max_times: int = 16
-    group_retry_policy: GroupRetryPolicy = GroupRetryPolicy()
+    group_retry_policy: GroupRetryPolicy = field(default_factory=GroupRetryPolicy)
     broker_id: int = 0
     which_broker_when_consume_slowly: int = 1
     notify_consumer_ids_changed_enable: bool = True
     group_sys_flag: int = 0
     consume_timeout_minute: int = 15
+    subscription_data_set: tuple[SimpleSubscriptionData, ...] | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -121,6 +168,7 @@ class BrokerConfig:
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
     default_topic_queue_nums: int = 8  # of TBW102
+    enable_mixed_message_type: bool = False  # of topics' attribute message.type
     broker_permission: int = 6  # bits of Perm
     enable_shutdown_gracefully: bool = False  # a stop sends clients away, and waits for that
     shutdown_wait_time_seconds: float = 30.0
@@ -150,7 +198,10 @@ class BrokerConfig:
 
 
 def registered_topics(topics: Iterable[TopicConfig], config: BrokerConfig) -> Iterator[TopicConfig]:
-    """The topics as a broker registers them: with no more permissions than it has itself."""
+    """The topics as a broker registers them: where it may not be both read and written, with no
+    more permissions than it has itself (BrokerController.registerBrokerAll, 5.3.3)."""
+    if config.broker_permission & (Perm.READ | Perm.WRITE) == Perm.READ | Perm.WRITE:
+        return iter(topics)
     return (replace(topic, perm=topic.perm & config.broker_permission) for topic in topics)
 
 
@@ -264,6 +315,10 @@ def update_topic(
     refusal = check_topic_name(topic.topic_name) or _check_not_system(config, topic.topic_name)
     if refusal:
         return Step(result=refusal)
+    is_mixed = alterations is not None and alterations.get("+message.type") == "MIXED"
+    if is_mixed and not config.enable_mixed_message_type:
+        remark = "MIXED message type is not supported."
+        return Step(result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
     old = state.topic_config_table.get(topic.topic_name)
     attributes = alter(TOPIC_ATTRIBUTES, old.attributes if old else None, alterations or {})
     if isinstance(attributes, Refusal):
@@ -288,39 +343,79 @@ def delete_topic(state: MetadataState, config: BrokerConfig, topic: Topic, now_m
 
 
 def create_topic_in_send(
-    state: MetadataState, topic: Topic, default_topic: Topic, queue_nums: int, now_ms: int
+    state: MetadataState,
+    topic: Topic,
+    default_topic: Topic,
+    queue_nums: int,
+    now_ms: int,
+    *,
+    unit_mode: bool = False,
 ) -> Step:
     """A send finds no topic. Result: the TopicConfig that it gets, or None.
 
     It is made after its template, with no more queues than that and than the producer asks
     for. A retry topic needs no template.
     """
+    is_retry = topic.startswith(RETRY_TOPIC_PREFIX)
+    flag = _sys_flag(unit_mode, is_retry)
     template = state.topic_config_table.get(default_topic)
     if template and template.perm & Perm.INHERIT:
         queues = max(0, min(queue_nums, template.write_queue_nums))
-        made = TopicConfig(topic, queues, queues, template.perm & ~Perm.INHERIT)
-    elif topic.startswith(RETRY_TOPIC_PREFIX):
-        made = TopicConfig(topic, 1, 1)
+        perm, filter_type = template.perm & ~Perm.INHERIT, template.topic_filter_type
+        made = TopicConfig(topic, queues, queues, perm, filter_type, flag)
+    elif is_retry:
+        made = TopicConfig(topic, 1, 1, topic_sys_flag=flag)
     else:
         return Step()
     return Step(_put_topic(state, made, now_ms), result=made)
 
 
-def create_retry_topic(state: MetadataState, group: SubscriptionGroupConfig, now_ms: int) -> Step:
-    """A consumer's heartbeat makes its group's retry topic, if it is not there."""
-    topic = RETRY_TOPIC_PREFIX + group.group_name
-    return create_topic_in_send_message_back(state, topic, group.retry_queue_nums, now_ms)
+def create_retry_topic(
+    state: MetadataState,
+    group: SubscriptionGroupConfig,
+    now_ms: int,
+    *,
+    subscribed: Iterable[Topic] = (),
+    unit_mode: bool = False,
+) -> Step:
+    """A consumer's heartbeat makes its group's retry topic, if it is not there. The topic is
+    ordered where one is that the heartbeat subscribes (ADMIN-031)."""
+    known = state.topic_config_table
+    return create_topic_in_send_message_back(
+        state,
+        RETRY_TOPIC_PREFIX + group.group_name,
+        group.retry_queue_nums,
+        now_ms,
+        is_order=any(topic in known and known[topic].order for topic in subscribed),
+        unit_mode=unit_mode,
+    )
 
 
 def create_topic_in_send_message_back(
-    state: MetadataState, topic: Topic, queue_nums: int, now_ms: int
+    state: MetadataState,
+    topic: Topic,
+    queue_nums: int,
+    now_ms: int,
+    *,
+    is_order: bool = False,
+    unit_mode: bool = False,
 ) -> Step:
     """A topic for what is tried again or given up is needed. Result: its TopicConfig, made if it
-    was not there."""
+    was not there, and ordered or not as who needs it now says."""
     if found := state.topic_config_table.get(topic):
-        return Step(result=found)
-    made = TopicConfig(topic, queue_nums, queue_nums)
+        if found.order == is_order:
+            return Step(result=found)
+        made = replace(found, order=is_order)
+    else:
+        flag = _sys_flag(unit_mode, is_retry=True)
+        made = TopicConfig(topic, queue_nums, queue_nums, topic_sys_flag=flag, order=is_order)
     return Step(_put_topic(state, made, now_ms), result=made)
+
+
+def _sys_flag(unit_mode: bool, is_retry: bool) -> int:
+    if not unit_mode:
+        return 0
+    return int(TopicSysFlag.UNIT_SUB if is_retry else TopicSysFlag.UNIT)
 
 
 def find_subscription_group(

@@ -132,9 +132,8 @@ def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: in
     if now_ms - event.born_time - event.poll_time > LATE_MS:
         remark = f"the broker[{config.host}] pop message is timeout too much"
         return Step(result=Refusal(ResponseCode.POLLING_TIMEOUT, remark))
-    if not config.broker_permission & Perm.READ:
-        remark = f"the broker[{config.host}] pop message is forbidden"
-        return Step(result=Refusal(ResponseCode.NO_PERMISSION, remark))
+    if refusal := check_broker(config, "pop"):
+        return Step(result=refusal)
     if event.max_msg_nums > MAX_MSG_NUMS:
         remark = f"the broker[{config.host}] pop message's num is greater than {MAX_MSG_NUMS}"
         return Step(result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
@@ -144,14 +143,38 @@ def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: in
     if step.result:
         return step
     try:
-        wanted = build_subscription_data(event.topic, event.exp, expression_type=event.exp_type)
-        if event.exp_type != TAG:
+        exp_type = event.exp_type if event.exp else TAG  # all, whatever is said to be missing
+        wanted = build_subscription_data(event.topic, event.exp, expression_type=exp_type)
+        if wanted.expression_type != TAG:
             condition_of(wanted)
     except SubscriptionError:
         remark = "parse the consumer's subscription failed"
         refusal = Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
         return Step(step.changes, result=refusal)
     return Step(step.changes, result=wanted)
+
+
+def check_broker(config: BrokerConfig, what: str = "peeking") -> Refusal | None:
+    """Whether messages may be read here at all."""
+    if config.broker_permission & Perm.READ:
+        return None
+    remark = f"the broker[{config.host}] {what} message is forbidden"
+    return Refusal(ResponseCode.NO_PERMISSION, remark)
+
+
+def check_peek(
+    state: MetadataState,
+    config: BrokerConfig,
+    topic_name: Topic,
+    queue_id: int,
+    group: Group,
+    consumer: str,
+    now_ms: int,
+) -> Step:
+    """Whether a notification or a polling info is answered. Result: a Refusal or None."""
+    if refusal := check_broker(config):
+        return Step(result=refusal)
+    return check_topic_and_group(state, config, topic_name, queue_id, group, consumer, now_ms)
 
 
 def check_topic_and_group(

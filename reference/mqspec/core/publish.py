@@ -109,6 +109,7 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     body_bytes: int = 0  # of a batch: of all its messages, with their properties
     random: int = 0  # not negative: picks the queue where the producer leaves it open
     is_plain: bool = False  # what `is_plain` says of it
+    unit_mode: bool = False
 
 
 def is_plain(properties: str) -> bool:
@@ -137,7 +138,12 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     changes: tuple[Change, ...] = ()
     if topic is None:
         made = create_topic_in_send(
-            state, event.topic, event.default_topic, event.default_topic_queue_nums, now_ms
+            state,
+            event.topic,
+            event.default_topic,
+            event.default_topic_queue_nums,
+            now_ms,
+            unit_mode=event.unit_mode,
         )
         topic, changes = made.result, made.changes
     if topic is None:

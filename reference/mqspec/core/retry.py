@@ -49,6 +49,7 @@ class SendBack:
     max_reconsume_times: int | None = None
     version: int = 0  # of the client
     random: int = 0  # not negative: picks the retry queue
+    unit_mode: bool = False
 
 
 class RetrySend(NamedTuple):
@@ -89,7 +90,9 @@ def check_send_back(
     if group.retry_queue_nums <= 0:
         return Step(found.changes)
     topic = retry_topic(event.group)
-    made = create_topic_in_send_message_back(state, topic, group.retry_queue_nums, now_ms)
+    made = create_topic_in_send_message_back(
+        state, topic, group.retry_queue_nums, now_ms, unit_mode=event.unit_mode
+    )
     changes = (*found.changes, *made.changes)
     if not made.result.perm & Perm.WRITE:
         remark = f"the topic[{topic}] sending message is forbidden"

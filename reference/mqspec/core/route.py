@@ -33,10 +33,10 @@ MASTER_ID: Final = 0
 class QueueData:
     """The queues of a topic on one broker (QueueData.java)."""
 
-    broker_name: BrokerName
-    read_queue_nums: int
-    write_queue_nums: int
-    perm: int  # 1 inherit, 2 write, 4 read
+    broker_name: BrokerName = ""
+    read_queue_nums: int = 0
+    write_queue_nums: int = 0
+    perm: int = 0  # 1 inherit, 2 write, 4 read
     topic_sys_flag: int = 0
 
 
@@ -55,8 +55,8 @@ class BrokerData:
 class BrokerMemberGroup:
     """A broker and its replicas, as these ask for each other: the answer to request 901."""
 
-    cluster: str
-    broker_name: BrokerName
+    cluster: str | None
+    broker_name: BrokerName | None
     broker_addrs: Mapping[int, str]
 
 
@@ -359,10 +359,10 @@ def cluster_info(state: RouteState) -> ClusterInfo:
 
 
 def broker_member_group(
-    state: RouteState, cluster: str, broker_name: BrokerName
+    state: RouteState, cluster: str | None, broker_name: BrokerName | None
 ) -> BrokerMemberGroup:
     """A broker's replicas; none where it is not known."""
-    broker = state.broker_addr_table.get(broker_name)
+    broker = state.broker_addr_table.get(broker_name) if broker_name is not None else None
     return BrokerMemberGroup(cluster, broker_name, broker.broker_addrs if broker else {})
 
 
@@ -375,13 +375,13 @@ def topics_of_cluster(state: RouteState, cluster: str) -> list[Topic]:
 def system_topics(state: RouteState) -> tuple[list[Topic], str | None]:
     """The names of clusters and brokers, which are topics too, and the address of any broker."""
     clusters = state.cluster_addr_table.items()
-    topics = [topic for cluster, names in clusters for topic in (cluster, *names)]
+    topics = dict.fromkeys(topic for cluster, names in clusters for topic in (cluster, *names))
     addresses = (
         address
         for broker in state.broker_addr_table.values()
         for address in broker.broker_addrs.values()
     )
-    return topics, next(addresses, None)
+    return list(topics), next(addresses, None)
 
 
 def topics_of_unit(state: RouteState, is_meant: Callable[[int], bool]) -> list[Topic]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mqspec.core.group import SubscriptionData
+from mqspec.core.java import java_split
 from mqspec.core.record import decode_properties, string_hash
 from mqspec.core.sql92 import Condition, ExpressionError, matches
 from mqspec.core.types import Group, Topic
@@ -35,7 +36,8 @@ def build_subscription_data(
 ) -> SubscriptionData:
     """The subscription that an expression means: by default one of tags, `A || B`.
 
-    Any other is taken as it is, unless there is none. Of tags, nothing and `*` mean all; `||`
+    Any other is taken as it is, unless there is none; of a type without a name nothing is read,
+    and what is not `*` means nothing. Of tags, nothing and `*` mean all; `||`
     alone is an error, whereas `|| ||` has tokens, all of them blank, and means nothing at all.
     Raises SubscriptionError.
     """
@@ -43,13 +45,11 @@ def build_subscription_data(
         if not sub_string:
             raise SubscriptionError("no expression")
         return SubscriptionData(
-            topic, sub_string, sub_version=sub_version, expression_type=expression_type
+            topic, sub_string, sub_version=sub_version, expression_type=expression_type or TAG
         )
     if sub_string in ("", ALL):
         return SubscriptionData(topic, ALL, sub_version=sub_version)
-    tokens = sub_string.split("||")
-    while tokens and not tokens[-1]:  # as Java's split, which drops empty ones at the end
-        tokens.pop()
+    tokens = java_split(sub_string, "||")
     if not tokens:
         raise SubscriptionError(sub_string)
     tags = frozenset(tag for token in tokens if (tag := token.strip()))

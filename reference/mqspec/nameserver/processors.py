@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from mqspec.core import flow_control, kv_config, route
 from mqspec.core.flow_control import Pool
 from mqspec.core.kv_config import ORDER_TOPIC_CONFIG
-from mqspec.core.metadata import DataVersion
+from mqspec.core.metadata import DataVersion, TopicSysFlag
 from mqspec.core.response import NOT_SET, SEE_FAQ, ResponseCode
 from mqspec.core.route import TopicRouteData
 from mqspec.nameserver.config import NEVER_UPDATED
@@ -150,7 +150,7 @@ def get_broker_member_group(
     """901."""
     fields = request.ext_fields
     group = route.broker_member_group(
-        server.state, fields.get("clusterName", ""), fields.get("brokerName", "")
+        server.state, fields.get("clusterName"), fields.get("brokerName")
     )
     return request.response(remark=NOT_SET, body=dumps({"brokerMemberGroup": to_plain(group)}))
 
@@ -305,8 +305,6 @@ def get_namesrv_config(
     return request.response(body=to_properties(server.config).encode())
 
 
-UNIT, UNIT_SUB = 1, 2  # bits of topicSysFlag (TopicSysFlag.java)
-
 PROCESSORS: Final[dict[int, Processor[NameServer]]] = {
     RequestCode.PUT_KV_CONFIG: put_kv_config,
     RequestCode.GET_KV_CONFIG: get_kv_config,
@@ -322,10 +320,12 @@ PROCESSORS: Final[dict[int, Processor[NameServer]]] = {
     RequestCode.GET_KVLIST_BY_NAMESPACE: get_kv_list_by_namespace,
     RequestCode.GET_TOPICS_BY_CLUSTER: get_topics_by_cluster,
     RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: get_system_topic_list,
-    RequestCode.GET_UNIT_TOPIC_LIST: _unit_topic_list(lambda flag: bool(flag & UNIT)),
-    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: _unit_topic_list(lambda flag: bool(flag & UNIT_SUB)),
+    RequestCode.GET_UNIT_TOPIC_LIST: _unit_topic_list(lambda flag: bool(flag & TopicSysFlag.UNIT)),
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: _unit_topic_list(
+        lambda flag: bool(flag & TopicSysFlag.UNIT_SUB)
+    ),
     RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _unit_topic_list(
-        lambda flag: flag & (UNIT | UNIT_SUB) == UNIT_SUB
+        lambda flag: flag & (TopicSysFlag.UNIT | TopicSysFlag.UNIT_SUB) == TopicSysFlag.UNIT_SUB
     ),
     RequestCode.UPDATE_NAMESRV_CONFIG: update_namesrv_config,
     RequestCode.GET_NAMESRV_CONFIG: get_namesrv_config,

@@ -151,7 +151,7 @@ class SubscriptionData:
     sub_string: str = "*"
     tags_set: tuple[str, ...] = ()
     code_set: tuple[int, ...] = ()  # Java hashes of the tags
-    sub_version: int = 0  # ms; of two for one topic, the broker keeps the larger
+    sub_version: int | None = None  # ms; of two for one topic, the broker keeps the larger
     expression_type: str = "TAG"
     class_filter_mode: bool = False
 
@@ -161,9 +161,9 @@ class ConsumerData:
     """One consumer group of a client (ConsumerData.java)."""
 
     group_name: str
-    consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
-    message_model: MessageModel = MessageModel.CLUSTERING
-    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
     subscription_data_set: tuple[SubscriptionData, ...] = ()
     unit_mode: bool = False
 
@@ -279,14 +279,16 @@ def _build(kind: Any, data: Any) -> Any:
         assert isinstance(kind, type)
         found = ((name, data.get(key)) for name, key in _keys(kind))
         hinted = ((name, _hints(kind)[name], item) for name, item in found if item is not None)
-        # An empty text in the place of anything but a list is null.
-        return kind(
-            **{
-                name: _build(hint, item)
-                for name, hint, item in hinted
-                if item != "" or hint in (str, str | None) or get_origin(hint) is tuple
-            }
+        # An empty text in the place of anything but a list is null, and so is what a Java
+        # enumeration does not have.
+        built = (
+            (name, _build(hint, item))
+            for name, hint, item in hinted
+            if item != "" or hint in (str, str | None) or get_origin(hint) is tuple
         )
+        return kind(**{name: item for name, item in built if item is not None})
+    if isinstance(data, str) and issubclass(kind, StrEnum):
+        return kind(data) if data in kind.__members__.values() else None
     if type(data) is int and issubclass(kind, StrEnum):
         # Java's ordinal, which clients in C++ write (GROUP-058): the members stand in its order.
         members = tuple(kind)
