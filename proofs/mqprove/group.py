@@ -36,6 +36,10 @@ from mqspec.core.types import MessageQueue
 GROUP_NAME = "group"
 
 
+class NoMemberError(Exception):
+    """A claim comes to a position at which nobody is."""
+
+
 class AllocateRaisedError(Exception):
     """`allocate` itself raised, on ordinary lists, where it must not."""
 
@@ -252,6 +256,7 @@ class AnyGroup:
     paths: int = 0  # of all runs together
     positions: list[Term] = field(default_factory=list)  # in the id list
     opaque: list[Opaque] = field(default_factory=list)
+    bounds: list[z3.BoolRef] = field(default_factory=list)  # of the numbers
     hypotheses: list[z3.BoolRef] = field(default_factory=list)
     obligations: list[Obligation] = field(default_factory=list)
 
@@ -262,7 +267,8 @@ class AnyGroup:
     def number(self, name: str, below: Term) -> Term:
         value = z3.Int(name)
         self.numbers[name] = value
-        self.hypotheses += [value >= 0, value < below]
+        self.bounds += [value >= 0, value < below]
+        self.hypotheses += self.bounds[-2:]
         return value
 
     def member(self, name: str) -> Member:
@@ -417,7 +423,11 @@ class GivenGroup:
         return self._run(self.numbers[name], f"{name}={self.numbers[name]}")
 
     def member_at(self, position: Term) -> Member:
-        return self._run(_int(position), str(_int(position)))
+        place = _int(position)
+        if not 0 <= place < len(self.ids):
+            self.story.append(f"nobody is at {place}")
+            raise NoMemberError
+        return self._run(place, str(place))
 
     def stranger(self) -> Member:
         return self._run(-1, "of no group", "stranger")

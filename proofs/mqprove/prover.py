@@ -15,7 +15,14 @@ from typing import TypeAlias
 
 import z3
 
-from mqprove.group import AllocateRaisedError, AnyGroup, GivenGroup, Group, Obligation
+from mqprove.group import (
+    AllocateRaisedError,
+    AnyGroup,
+    GivenGroup,
+    Group,
+    NoMemberError,
+    Obligation,
+)
 from mqprove.symbolic import Opaque
 
 PROOF_MS_MAX = 10_000  # for one goal
@@ -119,7 +126,8 @@ def refute(statement: Statement) -> str | None:
     for sizes in SIZES_MAX:
         solver = z3.Solver()
         solver.set("timeout", PROOF_MS_MAX)
-        solver.add(failure, *group.small(*sizes), *lessons)
+        # What fails on the way to a claim may come before its last numbers are named.
+        solver.add(failure, *group.bounds, *group.small(*sizes), *lessons)
         while len(lessons) < LESSONS_MAX and solver.check() == z3.sat:
             model = solver.model()
             given = group.given(model)
@@ -134,6 +142,8 @@ def refute(statement: Statement) -> str | None:
 def _fails(theorem: Theorem, given: GivenGroup) -> bool:
     try:
         return bool(z3.is_false(z3.simplify(theorem.claim(given))))
+    except NoMemberError:
+        return True
     except AllocateRaisedError:
         # A member that takes nothing at all, and `given` tells so. That is no failure that
         # anybody expects.

@@ -55,6 +55,16 @@ def test_code_that_raises_is_refuted_but_never_as_expected() -> None:
     assert prove(replace(stranger, holds=False), raising.module).counterexample is None
 
 
+def test_a_claim_about_nobody_is_refuted() -> None:
+    def the_next_takes_something(group: Group) -> z3.BoolRef:
+        return group.member_at(group.number("i", group.members) + 1).count >= 0
+
+    proof = prove(replace(DISJOINT, claim=the_next_takes_something), allocation)
+    assert not proof.proved
+    assert proof.counterexample is not None
+    assert "nobody is at 1" in proof.counterexample
+
+
 def test_a_claim_that_raises_is_no_refutation() -> None:
     def broken(group: Group) -> z3.BoolRef:
         if isinstance(group, GivenGroup):
