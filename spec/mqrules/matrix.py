@@ -21,10 +21,9 @@ _WORST_FIRST = (
     Verdict.HELD,
 )
 # What closes a need: that the rule held, or of an ideal that its counterexample was found. One
-# that held only is no ideal, or was not looked at where it fails.
+# that held only was not looked at where it fails, as by the quick tier of the models.
 _CLOSES = {Kind.IDEAL: {Verdict.REFUTED}}
 _CLOSES_PROMISE = {Verdict.HELD, Verdict.DEVIATES}
-_NEEDS_ALL = {Level.MUST: "a MUST", Level.NONE: "an ideal"}  # no target may leave these open
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +55,8 @@ class Row:
 
     @property
     def fails_build(self) -> bool:
-        """A MUST or an ideal with a gap; any rule whose evidence is not what it should be."""
-        return self.failed or (self.rule.level in _NEEDS_ALL and bool(self.gaps))
+        """A MUST with a gap or a failure; any rule whose evidence is not what it should be."""
+        return self.failed or (self.rule.level is Level.MUST and bool(self.gaps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Matrix:
         for row in self.rows:
             if row.fails_build and not row.failed:
                 missing = ", ".join(kind.value for kind in row.gaps)
-                yield f"{row.rule.id}: not {missing}, and {_NEEDS_ALL[row.rule.level]}"
+                yield f"{row.rule.id}: not {missing}, and a MUST"
 
 
 def matrix(rules: Mapping[str, Rule], records: Iterable[Evidence]) -> Matrix:

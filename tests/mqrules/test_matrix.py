@@ -53,12 +53,13 @@ def test_one_violation_outweighs_any_number_of_passes() -> None:
 
 
 def test_an_ideal_is_closed_by_its_counterexample() -> None:
-    assert failures(replace(HELD, verdict=Verdict.REFUTED), rule=IDEAL) == []
+    found = matrix({IDEAL.id: IDEAL}, [HELD, replace(HELD, verdict=Verdict.REFUTED)])
+    assert found.rows[0].gaps == ()
 
 
 @pytest.mark.parametrize("records", [[], [HELD]])
-def test_an_ideal_without_a_counterexample_fails(records: list[Evidence]) -> None:
-    assert failures(*records, rule=IDEAL) == ["ALLOC-001: not checked, and an ideal"]
+def test_an_ideal_without_a_counterexample_is_a_gap(records: list[Evidence]) -> None:
+    assert matrix({IDEAL.id: IDEAL}, records).rows[0].gaps == (CHECKED,)
 
 
 def test_a_seeded_defect_counts_for_no_rule_and_must_be_noticed() -> None:

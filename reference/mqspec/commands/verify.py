@@ -4,8 +4,8 @@
   mqspec verify --target 10.0.0.5:9876   any cluster, by its nameserver
   mqspec verify --target apache:5.3.3    the real one, started for the occasion
 
-Exit code 1 when a MUST rule or an ideal has a gap, or any rule a failure, each named in a line;
-2, before anything is run, when the target cannot be tested.
+Exit code 1 when a MUST rule has a gap, or any rule a failure, each named in a line; 2, before
+anything is run, when the target cannot be tested.
 """
 
 from __future__ import annotations
