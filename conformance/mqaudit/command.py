@@ -21,7 +21,7 @@ from rich.console import Console
 from mqaudit.audit import audit
 from mqaudit.report import AuditReport, Finding, Judgement, Place
 from mqaudit.session import LOCAL, session
-from mqrules import Level, rules, write_evidence
+from mqrules import Level, check_writable, rules, write_evidence
 from mqrules.schema import encode
 
 HELP = "find what went wrong in recorded histories and stores"
@@ -49,9 +49,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.evidence:  # not to learn at the end that it cannot be written
-        args.evidence.parent.mkdir(parents=True, exist_ok=True)
-        args.evidence.open("a").close()
+    if args.evidence:
+        check_writable(args.evidence)
     console = Console(highlight=False)
     with Console(stderr=True, highlight=False).status("starting Spark") as status:
         spark = session(args.master, little=_is_little(args.paths))

@@ -28,7 +28,7 @@ from mqconform.progress import progress
 from mqconform.reference import Reference
 from mqconform.target import Target, parse_address, read_target
 from mqconform.transcript import SHOWN
-from mqrules import Deviation, UserError, rules, write_evidence
+from mqrules import Deviation, UserError, check_writable, rules, write_evidence
 from mqrules.deviation import read_deviations
 
 HELP = "test any broker and nameserver for conformance"
@@ -105,8 +105,7 @@ def _make_outputs(directory: Path, *files: Path | None) -> None:
     if not os.access(directory, os.W_OK):
         raise UserError(str(directory), "cannot be written to", "choose --history")
     for file in filter(None, files):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.open("a").close()
+        check_writable(file)
 
 
 def _is_ours(args: argparse.Namespace) -> bool:

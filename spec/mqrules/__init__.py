@@ -7,7 +7,14 @@ environment, can read a rule or write a piece of evidence.
 from mqrules.defect import Defect, defects
 from mqrules.deviation import Deviation
 from mqrules.errors import UserError
-from mqrules.evidence import Evidence, EvidenceKind, Verdict, read_evidence, write_evidence
+from mqrules.evidence import (
+    Evidence,
+    EvidenceKind,
+    Verdict,
+    check_writable,
+    read_evidence,
+    write_evidence,
+)
 from mqrules.history import Event, EventKind, Outcome
 from mqrules.rule import Kind, Level, Party, Rule, rules
 from mqrules.scenario import Scenario, Step
@@ -28,6 +35,7 @@ __all__ = [
     "Step",
     "UserError",
     "Verdict",
+    "check_writable",
     "defects",
     "read_evidence",
     "rules",

@@ -49,6 +49,13 @@ class Evidence:
     detail: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
+def check_writable(path: Path) -> None:
+    """Make a file that is to be written at the end of a run, if it is not there: not to learn
+    then that it cannot be. Raises an OSError that names it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.open("a").close()
+
+
 def write_evidence(path: Path, records: Iterable[Evidence]) -> None:
     """Write records as JSON lines."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -158,8 +158,10 @@ def test_producers_come_and_go_without_notice() -> None:
 
 def test_the_last_fingerprint_of_a_group_is_kept() -> None:
     state = GroupState()
-    for fingerprint, is_sub_change in ((7, False), (7, False), (8, True), (0, True), (0, False)):
-        step = note_heartbeat(state, GROUP, fingerprint)
+    for fingerprint, is_sub_change in ((7, False), (7, False), (8, True), (0, True), (0, True)):
+        step = note_heartbeat(state, [GROUP, GROUP], fingerprint)
         apply(state, step.changes)
         assert step.result is is_sub_change
         assert state.heartbeat_table == {GROUP: fingerprint}
+    assert note_heartbeat(state, ["other"], 9).result is False
+    assert note_heartbeat(state, ["other", GROUP], 9).result is True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,14 +37,12 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
     now_ms = clock_ms()
     language = request.language or Language.OTHER
     info = group.ClientChannelInfo(heartbeat.client_id, language, request.version, now_ms)
-    is_v2 = heartbeat.heartbeat_fingerprint != 0
-    is_sub_change = not is_v2
+    named = (consumer.group_name for consumer in heartbeat.consumer_data_set)
+    heard = group.note_heartbeat(broker.groups, named, heartbeat.heartbeat_fingerprint)
+    is_sub_change = broker.carry_groups(heard).result
+    without_sub = heartbeat.without_sub and heartbeat.heartbeat_fingerprint != 0  # of version 2
     made: list[Change] = []
     for consumer in heartbeat.consumer_data_set:
-        heard = group.note_heartbeat(
-            broker.groups, consumer.group_name, heartbeat.heartbeat_fingerprint
-        )
-        is_sub_change |= broker.carry_groups(heard).result
         found = broker.carry_metadata(
             find_subscription_group(broker.metadata, broker.config, consumer.group_name, now_ms)
         ).result
@@ -59,7 +56,6 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
             unit_mode=consumer.unit_mode,
         )
         made += broker.carry_metadata(retry).changes
-        without_sub = is_v2 and heartbeat.without_sub
         event = _register_consumer(consumer, connection, info, without_sub)
         broker.carry_groups(group.register_consumer(broker.groups, event))
         if event.subscriptions is not None:
@@ -89,7 +85,9 @@ def _register_consumer(
         data.group_name,
         connection,
         info,
-        None if without_sub else tuple(_subscriptions(data, info.last_update_ms)),
+        None
+        if without_sub
+        else tuple(_subscription(each, info.last_update_ms) for each in data.subscription_data_set),
         data.consume_type,
         data.message_model,
         data.consume_from_where,
@@ -130,10 +128,6 @@ def check_client_config(broker: Broker, _: Connection, request: RemotingCommand)
     data = from_body(CheckedConfig, request.body).subscription_data if request.body else None
     refusal = data and pull.check_client_config(broker.config, _subscription(data, clock_ms()))
     return refused(request, refusal) if refusal else request.response()
-
-
-def _subscriptions(data: ConsumerData, now_ms: int) -> Iterator[SubscriptionData]:
-    return (_subscription(each, now_ms) for each in data.subscription_data_set)
 
 
 def _subscription(data: bodies.SubscriptionData, now_ms: int) -> SubscriptionData:

@@ -187,8 +187,8 @@ def _placed(broker: Broker, message: Record, is_batch: bool, now_ms: int) -> Rec
     if is_batch or not transaction.is_prepared(message):
         return broker.schedule(message, now_ms)
     half = transaction.prepare(message)
-    scheduled = broker.schedule(half, now_ms)
-    return scheduled if isinstance(scheduled, PutStatus) else half
+    timed = timer.schedule_timer(broker.config, half, now_ms)
+    return timed if isinstance(timed, PutStatus) else half
 
 
 def answer(broker: Broker, send: Checked, put: PutResult) -> Served:

@@ -15,7 +15,7 @@ DefaultConsumerIdsChangeListener}.java, 5.3.3; each seen on 5.3.3 over the wire.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -175,14 +175,19 @@ def register_consumer(state: GroupState, event: RegisterConsumer) -> Step:
     return Step((Change("consumer_table", event.group, info),), notices, changed)
 
 
-def note_heartbeat(state: GroupState, group: Group, fingerprint: int) -> Step:
-    """A heartbeat names a group, which need not come to be. Its fingerprint, 0 before version 2,
-    stands for all that its client subscribes. Result: whether the last one of the group had
-    another: the client of version 2 that hears so sends its subscriptions again (GROUP-059)."""
-    last = state.heartbeat_table.get(group)
-    if last == fingerprint:
-        return Step(result=False)
-    return Step((Change("heartbeat_table", group, fingerprint),), result=last is not None)
+def note_heartbeat(state: GroupState, groups: Iterable[Group], fingerprint: int) -> Step:
+    """A heartbeat names groups, which need not come to be. Its fingerprint, 0 before version 2,
+    stands for all that its client subscribes. Result: whether the last one of a group had
+    another, or it has none: the client of version 2 that hears so sends its subscriptions again
+    (GROUP-059)."""
+    last = {group: state.heartbeat_table.get(group) for group in groups}
+    changes = tuple(
+        Change("heartbeat_table", group, fingerprint)
+        for group, before in last.items()
+        if before != fingerprint
+    )
+    others = any(before not in (None, fingerprint) for before in last.values())
+    return Step(changes, result=not fingerprint or others)
 
 
 def unregister_consumer(state: GroupState, group: Group, channel: Channel) -> Step:

@@ -132,12 +132,12 @@ def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: in
     if now_ms - event.born_time - event.poll_time > LATE_MS:
         remark = f"the broker[{config.host}] pop message is timeout too much"
         return Step(result=Refusal(ResponseCode.POLLING_TIMEOUT, remark))
-    if refusal := check_broker(config, "pop"):
+    if refusal := _check_broker(config, "pop"):
         return Step(result=refusal)
     if event.max_msg_nums > MAX_MSG_NUMS:
         remark = f"the broker[{config.host}] pop message's num is greater than {MAX_MSG_NUMS}"
         return Step(result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
-    step = check_topic_and_group(
+    step = check_peek(
         state, config, event.topic, event.queue_id, event.group, event.consumer, now_ms
     )
     if step.result:
@@ -154,7 +154,7 @@ def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: in
     return Step(step.changes, result=wanted)
 
 
-def check_broker(config: BrokerConfig, what: str = "peeking") -> Refusal | None:
+def _check_broker(config: BrokerConfig, what: str = "peeking") -> Refusal | None:
     """Whether messages may be read here at all."""
     if config.broker_permission & Perm.READ:
         return None
@@ -171,22 +171,9 @@ def check_peek(
     consumer: str,
     now_ms: int,
 ) -> Step:
-    """Whether a notification or a polling info is answered. Result: a Refusal or None."""
-    if refusal := check_broker(config):
-        return Step(result=refusal)
-    return check_topic_and_group(state, config, topic_name, queue_id, group, consumer, now_ms)
-
-
-def check_topic_and_group(
-    state: MetadataState,
-    config: BrokerConfig,
-    topic_name: Topic,
-    queue_id: int,
-    group: Group,
-    consumer: str,
-    now_ms: int,
-) -> Step:
     """What pops, notifications and polling infos have in common. Result: a Refusal or None."""
+    if refusal := _check_broker(config):
+        return Step(result=refusal)
     topic = state.topic_config_table.get(topic_name)
     refusal = check_topic(topic, topic_name)
     if refusal or topic is None:
