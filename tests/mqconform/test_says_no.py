@@ -167,6 +167,14 @@ def noted(state: Any, config: Any, event: Any, half: Any, now_ms: int) -> Step:
     return step
 
 
+def noted_for_the_next(state: Any, config: Any, event: Any, half: Any, now_ms: int) -> Step:
+    """A broker that notes the end of a half with a delay as that of another one, as Apache may
+    (the defect EndsAnother)."""
+    if half and "DELAY" in decode_properties(half.properties):
+        state.op_batch = (*state.op_batch, half.queue_offset + 1)
+    return END(state, config, event, half, now_ms)
+
+
 def guessing() -> Callable[..., Step]:
     """A broker that asks any producer of a group."""
     guess = random.Random(1)
@@ -224,7 +232,7 @@ WRONG = {
     "commits_forget_the_delay": Wrong(
         END,
         ends(undelayed),
-        "half_with_a_delay or committed_message_is",
+        "half_with_a_delay_is or committed_message_is",
         {"a_half_with_a_delay_is_delivered"},
     ),
     "check_backs_are_about_queue_0": Wrong(
@@ -238,6 +246,12 @@ WRONG = {
         noted,
         "end_that_fits or ended_halves",
         {"an_end_that_fits_no_half_is_refused"},
+    ),
+    "ends_of_delayed_halves_are_noted_for_others": Wrong(
+        END,
+        noted_for_the_next,
+        "ends_no_other or half_without_an_end",
+        {"the_end_of_a_half_with_a_delay_ends_no_other"},
     ),
     "producers_are_asked_at_random": Wrong(
         transaction.next_producer,
@@ -296,7 +310,7 @@ WRONG = {
     "halves_wait_for_their_delay": Wrong(
         PREPARE,
         delayed_half,
-        "half_with_a_delay or committed_message_is",
+        "half_with_a_delay_is or committed_message_is",
         {"a_half_with_a_delay_is_delivered"},
     ),
     "halves_lose_their_flag": Wrong(

@@ -32,6 +32,7 @@ NEXT_CHECK_S = 75.0  # a look each 30 s, behind a half that is younger than 6 s
 LONG_AGO_MS = 60_000
 DELAY_S = 15.0
 OP_BATCH_S = 3.0  # transactionOpBatchInterval
+SENDS_MOST = 500  # to bring two queues to one offset
 IN_TURN = 8  # producers: few brokers that ask at random ask each of them once
 
 
@@ -78,6 +79,13 @@ def is_published(scene: Scene, half: Half) -> bool:
     """Whether the message of a half comes to be in its queue, once, and in no other."""
     expected = [0] * half.queue_id + [1]
     return eventually(lambda: any(ends(scene, half))) and ends(scene, half) == expected
+
+
+def lies_in_half_topic(scene: Scene, half: Half) -> bool:
+    """Whether the broker stored a half where it says; one with a delay may lie elsewhere."""
+    if scene.max_offset(HALF_TOPIC) <= half.queue_offset:
+        return False
+    return stored_half(scene, half).physical_offset == half.position
 
 
 def stored_half(scene: Scene, half: Half) -> Record:
@@ -146,7 +154,9 @@ def test_a_committed_message_is_delivered(scene: Scene) -> None:
 
 @case("TX-004", party="broker", after=COMMITTED)
 def test_a_half_with_a_delay_is_delivered(scene: Scene) -> None:
-    half = send_half(scene, {"DELAY": "1"}, queue_id=1)
+    # Level 2: where it is kept with the delayed messages, and its end is noted in the op queue of
+    # its queue there, nobody reads that one, and no half of another case is harmed.
+    half = send_half(scene, {"DELAY": "2"}, queue_id=1)
     scene.send(before := scene.topic())  # stored just before the commit
     assert scene.broker.call(half.end(COMMIT)).code == 0
     assert eventually(lambda: scene.max_offset(half.topic, half.queue_id) == 1, DELAY_S)
@@ -154,7 +164,7 @@ def test_a_half_with_a_delay_is_delivered(scene: Scene) -> None:
     (mark,), (record,) = (
         scene.read_all(*queue) for queue in ((before, group), (half.topic, group, half.queue_id))
     )
-    assert record.store_timestamp >= mark.store_timestamp + 1000
+    assert record.store_timestamp >= mark.store_timestamp + 5000
 
 
 @case("TX-005", party="broker", after=COMMITTED)
@@ -198,6 +208,32 @@ def test_a_half_that_was_checked_back_is_delivered_as_it_was_sent(scene: Scene) 
     assert is_published(scene, half)
     (record,) = scene.read_all(half.topic, scene.group())
     assert (record.body, record.properties["KEYS"], record.flag) == (b"half", "k", 7)
+
+
+@case("TX-006", party="broker", after=CHECKED)
+def test_the_end_of_a_half_with_a_delay_ends_no_other(scene: Scene) -> None:
+    delayed, half = one_place(scene)
+    assert scene.broker.call(delayed.end(COMMIT)).code == 0
+    behind = send_half(scene, group=half.group, age_ms=LONG_AGO_MS)
+    assert behind.queue_offset > half.queue_offset
+    producer = scene.connect()
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), half.group)))
+    asked_about = [check_back(producer)[1].topic for _ in range(2)]  # in either order
+    assert half.topic in asked_about, "it is not checked back, and the one behind it is"
+
+
+def one_place(scene: Scene) -> tuple[Half, Half]:
+    """A half with a delay and a young one without, of one queue offset, where the broker keeps
+    them in two topics; if these are very far apart, then of any."""
+    delayed = send_half(scene, {"DELAY": "1"})
+    for _ in range(SENDS_MOST):
+        if lies_in_half_topic(scene, delayed):
+            break
+        if delayed.queue_offset < scene.max_offset(HALF_TOPIC):
+            delayed = send_half(scene, {"DELAY": "1"})
+        elif (half := send_half(scene)).queue_offset == delayed.queue_offset:
+            return delayed, half
+    return delayed, send_half(scene)
 
 
 @case("TX-005", party="broker", after=CHECKED)

@@ -8,7 +8,8 @@ asked. Whoever is asked ends it as if it had sent it.
 
 Promised, and kept by Apache 5.3.3: nothing is seen before its commit (TX-001), a half without
 an end is checked back (TX-006) and, after the last check, parked where operators find it
-(TX-008). Broken there: a half with a delay is accepted, committed, and lost (TX-004).
+(TX-008). Broken there: a half with a delay is accepted, committed, and lost (TX-004), and its
+end may be noted as that of another half, which nobody is asked about then (TX-006).
 
 Never promised: that a commit counts once. Each COMMIT publishes, also one after a rollback, and
 one for an older copy of the half (TX-005); and notes for the op queue wait in memory for up to

@@ -59,6 +59,22 @@ PassesUnstored ==
         /\ WF_transactionVars(Check)
 
 (***************************************************************************)
+(* A half that is stored elsewhere is ended, and its queue offset there is *)
+(* noted as that of a half.                                                *)
+(***************************************************************************)
+EndElsewhere ==
+    \E o \in Halves :
+        /\ failures < MaxFailures
+        /\ failures' = failures + 1
+        /\ opBatch' = opBatch \cup {o}
+        /\ UNCHANGED <<halfQueue, opQueue, halfOffset, opOffset, disk, topic, parked, asked,
+                       outcome, sentEnds, accepted, crashes>>
+
+EndsAnother ==
+    TransactionInit /\ [][TransactionNext \/ EndElsewhere]_transactionVars
+        /\ WF_transactionVars(Check)
+
+(***************************************************************************)
 (* A round ends in an exception at one half, and its offsets are not       *)
 (* moved: the next round comes to the same half.                           *)
 (***************************************************************************)
