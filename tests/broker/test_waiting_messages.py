@@ -519,13 +519,20 @@ def test_a_half_without_room_for_its_count_is_parked(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_half_with_a_delay_waits_after_its_commit(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("delay", "waits_in"),
+    [("DELAY\x011\x02", "SCHEDULE_TOPIC_XXXX"), ("TIMER_DELAY_MS\x011000\x02", TIMER_TOPIC)],
+)
+def test_a_half_with_a_delay_waits_after_its_commit(
+    tmp_path: Path, delay: str, waits_in: str
+) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as cluster:
             peer = await producer(cluster)
-            half = await send_half(peer, "T", i=f"{HALF}DELAY\x011\x02")
+            half = await send_half(peer, "T", i=f"{HALF}{delay}")
+            assert stored(cluster, waits_in) == 0
             assert (await end(peer, half, COMMIT)).code == ResponseCode.SUCCESS
-            await until(lambda: stored(cluster, "SCHEDULE_TOPIC_XXXX") == 1)
+            await until(lambda: stored(cluster, waits_in) == 1)
             assert stored(cluster, "T") == 0
             await until(lambda: stored(cluster, "T") == 1)
 
