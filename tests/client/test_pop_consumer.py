@@ -30,6 +30,13 @@ def consumer(cluster: Cluster, config: PopConfig, expression: str = "*") -> PopC
     return PopConsumer(cluster.nameserver.address, GROUP, TOPIC, expression, config)
 
 
+async def in_group(cluster: Cluster) -> bytes:
+    """What the broker says of the members of the group; nothing where it has none."""
+    code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+    answer = await ask(cluster, code, consumerGroup=GROUP)
+    return answer.body if answer.code == ResponseCode.SUCCESS else b""
+
+
 async def pop_until(one: PopConsumer, count: int) -> list[PopMessage]:
     """So many messages."""
     found: list[PopMessage] = []
@@ -58,6 +65,51 @@ def test_messages_of_all_brokers_are_popped_and_acknowledged(tmp_path: Path) -> 
             assert await one.pop() == ()
 
     run(tmp_path / "store", scene, brokers=2)
+
+
+def test_it_is_a_member_of_its_group_until_it_leaves(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        async with consumer(cluster, QUICK) as one:
+            async with consumer(cluster, QUICK) as other:  # whose coming the first one is told
+                assert one.client_id.encode() in await in_group(cluster)
+                assert other.client_id.encode() in await in_group(cluster)
+            assert other.client_id.encode() not in await in_group(cluster)
+            code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+            said = (await ask(cluster, code, consumerGroup=GROUP)).body
+            assert b"CONSUME_PASSIVELY" in said
+            assert f'"{TOPIC}"'.encode() in said
+            assert f'"%RETRY%{GROUP}"'.encode() in said
+            await send(cluster, "a")
+            assert keys_of(await pop_until(one, 1)) == ["a"]  # notices have broken nothing
+        assert await in_group(cluster) == b""
+
+    run(tmp_path / "store", scene)
+
+
+def test_one_that_is_killed_does_not_take_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes: list[int] = []
+    leave = PROCESSORS[RequestCode.UNREGISTER_CLIENT]
+
+    def note(broker: Broker, connection: Connection, request: RemotingCommand) -> object:
+        codes.append(request.code)
+        return leave(broker, connection, request)
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.UNREGISTER_CLIENT, note)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        killed = consumer(cluster, QUICK)
+        await killed.__aenter__()
+        await killed.kill()
+        assert codes == []
+        async with consumer(cluster, QUICK):
+            pass
+        assert codes == [RequestCode.UNREGISTER_CLIENT]
+
+    run(tmp_path / "store", scene)
 
 
 def test_what_is_not_acknowledged_comes_again_and_can_be_acknowledged(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from mqspec.client.offset_store import (
     RemoteBrokerOffsetStore,
     ask_offset,
 )
+from mqspec.client.presence import Presence
 from mqspec.client.recorder import Recorder, nowhere
 from mqspec.client.subscription import Subscriptions, build_subscriptions, subscription_body
 from mqspec.client.tasks import Tasks, first
@@ -139,13 +140,19 @@ class GroupMember:
             instance_name=name,
             ssl=config.ssl,
             credentials=config.credentials,
-            on_connect=self._connected,
+            on_connect=lambda connection: self._presence.connected(connection),
+        )
+        self._presence = Presence(
+            self.instance,
+            self.tasks,
+            lambda: self._heartbeat_data(self.version_ms),
+            lambda: self.topics,
+            greeted=self.rebalance_immediately,
         )
         self._common = config
         self._rebalance = RebalanceState()
         self._wake = asyncio.Event()
         self._paused = False
-        self._may_greet = False  # not before it has joined, and not once it leaves
 
     @property
     def client_id(self) -> ClientId:
@@ -197,16 +204,14 @@ class GroupMember:
         if not self.tasks:
             return
         await self.tasks.cancel()
-        self._may_greet = False
+        self._presence.hush()
         await self._end_work()
         await self.persist()
         self._note_end()
         for mq in self.queues:
             self.record(EventKind.REVOKE, **self.at(mq))
-        fields = {"clientID": self.client_id, "consumerGroup": self.group}
-        leave = RemotingCommand(RequestCode.UNREGISTER_CLIENT, fields)
         self.record(EventKind.LEAVE, **self._who)
-        await self._to_all_brokers(leave)
+        await self._presence.leave(consumerGroup=self.group)
         await self.instance.close()
 
     async def kill(self) -> None:
@@ -284,29 +289,9 @@ class GroupMember:
 
     async def heartbeat(self) -> None:
         """Tell all brokers of the member."""
-        await self._announce(self.version_ms)
+        await self._presence.announce()
 
-    async def _announce(self, version_ms: int) -> None:
-        self._may_greet = False
-        await self._to_all_brokers(self._heartbeat_request(version_ms))
-        self._may_greet = True
-
-    def _connected(self, connection: Connection) -> None:
-        """A broker is reached for the first time, or again, and may have forgotten the member. It
-        is told at once, where not all are being told (MQClientInstance.onChannelActive)."""
-        if self._may_greet:
-            self.tasks.spawn(self._greet(connection))
-
-    async def _greet(self, connection: Connection) -> None:
-        request = self._heartbeat_request(self.version_ms)
-        try:
-            succeeded(await connection.request(request, self.instance.timeout_ms))
-        except NOT_ANSWERED as error:
-            log.warning("%s: %s is not told: %s", self.group, connection.peer, error)
-            return
-        self.rebalance_immediately()
-
-    def _heartbeat_request(self, version_ms: int) -> RemotingCommand:
+    def _heartbeat_data(self, version_ms: int) -> bodies.HeartbeatData:
         config = self._common
         consumer = bodies.ConsumerData(
             self.group,
@@ -317,8 +302,7 @@ class GroupMember:
                 subscription_body(data, version_ms) for data in self.subscriptions.values()
             ),
         )
-        heartbeat = bodies.HeartbeatData(self.client_id, (consumer,))
-        return RemotingCommand(RequestCode.HEART_BEAT, body=bodies.to_body(heartbeat))
+        return bodies.HeartbeatData(self.client_id, (consumer,))
 
     @property
     def topics(self) -> Collection[Topic]:
@@ -328,9 +312,6 @@ class GroupMember:
     async def update_routes(self) -> None:
         """Ask again where the topics are."""
         await self.instance.update_routes(tuple(self.topics))
-
-    async def _to_all_brokers(self, request: RemotingCommand) -> None:
-        await self.instance.to_all_brokers(request, self.topics)
 
     # Rebalance
 
@@ -376,7 +357,7 @@ class GroupMember:
         if outcome.removed or any(started):
             # Pulls take the new version after brokers know it: before, they are answered 25.
             version_ms = wall_ms()
-            await self._announce(version_ms)
+            await self._presence.announce(self._heartbeat_data(version_ms))
             self.version_ms = version_ms
         return outcome.balanced and all(started)
 

@@ -2,10 +2,12 @@
 
 It holds no queue and needs no rebalance: any number of them share each queue. Every message is
 the consumer's for a while, its invisible time; what is not acknowledged by then goes to whoever
-pops next.
+pops next. It is a member of its group all the same, as the real client is that pops: those that
+manage a group see it, and whoever is in the group and allocates queues by itself counts it.
 
 Facts: client/impl/MQClientAPIImpl.java (popMessageAsync, ackMessageAsync,
-changeInvisibleTimeAsync), client/impl/consumer/DefaultMQPushConsumerImpl.java, 5.3.3.
+changeInvisibleTimeAsync), client/impl/consumer/DefaultMQPushConsumerImpl.java (start,
+copySubscription), 5.3.3.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ from mqspec.client.instance import (
     int_field,
     succeeded,
 )
-from mqspec.client.message import MessageExt
+from mqspec.client.message import RETRY_TOPIC_PREFIX, MessageExt
+from mqspec.client.presence import Presence
+from mqspec.client.subscription import build_subscriptions, subscription_body
 from mqspec.client.tasks import Tasks
 from mqspec.core.extra_info import (
     NORMAL_TOPIC,
@@ -45,13 +49,20 @@ from mqspec.core.extra_info import (
     parse_start_offset_info,
     real_topic,
 )
+from mqspec.core.group import (
+    HEARTBEAT_INTERVAL_MS,
+    ConsumeFromWhere,
+    ConsumeType,
+    MessageModel,
+)
 from mqspec.core.pop import INIT_MIN, MAX_MSG_NUMS, POP_CK
 from mqspec.core.push_consumer import MAX_RECONSUME_TIMES, is_wanted
 from mqspec.core.record import Record
 from mqspec.core.response import ResponseCode
-from mqspec.core.subscription import ALL, SubscriptionError, build_subscription_data
-from mqspec.core.types import BrokerName, Group, MessageQueue, Topic
-from mqspec.wire.bodies import decode_messages
+from mqspec.core.subscription import ALL
+from mqspec.core.types import BrokerName, ClientId, Group, MessageQueue, Topic
+from mqspec.transport import Connection, refuse
+from mqspec.wire.bodies import ConsumerData, HeartbeatData, decode_messages
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
@@ -70,10 +81,18 @@ class PopConfig:
     max_msg_nums: int = MAX_MSG_NUMS
     order: bool = False  # a queue gives nothing more while a message of it is out
     init_mode: int = INIT_MIN  # of a group that has no progress; 1: it begins at the end
+    heartbeat_broker_interval_ms: int = HEARTBEAT_INTERVAL_MS
     poll_name_server_interval_ms: int = POLL_NAME_SERVER_INTERVAL_MS
     max_reconsume_times: int = MAX_RECONSUME_TIMES  # what came again more often is given up
     ssl: SSLContext | None = None  # mqspec.tls.client_context
     credentials: SessionCredentials | None = None
+
+
+def _hear(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+    """That others joined or left changes nothing for a consumer that holds no queue."""
+    if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+        return None
+    return refuse(connection, request)
 
 
 @dataclass(frozen=True)
@@ -86,8 +105,10 @@ class PopMessage(MessageExt):
 class PopConsumer:
     """A consumer of one topic; an async context manager.
 
-    `async with PopConsumer(nameserver, "G", "T") as consumer: await consumer.pop()`. Raises
-    UserError where the nameserver does not answer, knows no such topic, or the expression
+    `async with PopConsumer(nameserver, "G", "T") as consumer: await consumer.pop()`. On leaving
+    the context it leaves the group; `kill` does not.
+
+    Raises UserError where the nameserver does not answer, knows no such topic, or the expression
     subscribes to nothing.
     """
 
@@ -98,29 +119,43 @@ class PopConsumer:
         topic: Topic,
         expression: str = ALL,
         config: PopConfig | None = None,
+        client_id: ClientId | None = None,
     ) -> None:
         check_group(group)
         self.group, self.topic, self.config = group, topic, config or PopConfig()
-        try:
-            self._wanted = build_subscription_data(topic, expression)
-        except SubscriptionError as error:
-            raise UserError(
-                group, f"{str(error)!r} subscribes to nothing", "write A || B"
-            ) from None
+        subscriptions = {topic: expression, RETRY_TOPIC_PREFIX + group: ALL}
+        self._subscriptions = build_subscriptions(group, subscriptions)
+        self._wanted = self._subscriptions[topic]
         self._instance = ClientInstance(
-            nameserver, ssl=self.config.ssl, credentials=self.config.credentials
+            nameserver,
+            _hear,
+            client_id,
+            ssl=self.config.ssl,
+            credentials=self.config.credentials,
+            on_connect=lambda connection: self._presence.connected(connection),
         )
         self._tasks = Tasks()
+        self._presence = Presence(
+            self._instance, self._tasks, self._heartbeat, lambda: (self.topic,)
+        )
         self._turns = itertools.count()
         # Of pops that were not answered: asked again by the same id, they give the same batch.
         self._attempt_ids: dict[BrokerName, str] = {}
 
+    @property
+    def client_id(self) -> ClientId:
+        """The consumer's id, once it is started."""
+        return self._instance.client_id
+
     async def __aenter__(self) -> Self:
         await self._instance.start()
+        self._version_ms = wall_ms()
         if await self._instance.update_route(self.topic) is None:
             await self._instance.close()
             raise UserError(self.topic, "the nameserver knows no such topic", "create it")
+        await self._presence.announce()
         self._tasks.every(self.config.poll_name_server_interval_ms, self._update_route)
+        self._tasks.every(self.config.heartbeat_broker_interval_ms, self._presence.announce)
         return self
 
     async def __aexit__(
@@ -131,6 +166,7 @@ class PopConsumer:
     ) -> None:
         """What is out stays out until its time is up."""
         await self._tasks.cancel()
+        await self._presence.leave(consumerGroup=self.group)
         await self._instance.close()
 
     async def kill(self) -> None:
@@ -140,6 +176,23 @@ class PopConsumer:
 
     async def _update_route(self) -> None:
         await self._instance.update_routes([self.topic])
+
+    def _heartbeat(self) -> HeartbeatData:
+        first = self.config.init_mode == INIT_MIN
+        consumer = ConsumerData(
+            self.group,
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            message_model=MessageModel.CLUSTERING,
+            consume_from_where=(
+                ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+                if first
+                else ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+            ),
+            subscription_data_set=tuple(
+                subscription_body(data, self._version_ms) for data in self._subscriptions.values()
+            ),
+        )
+        return HeartbeatData(self.client_id, (consumer,))
 
     async def pop(self) -> Sequence[PopMessage]:
         """Messages of one broker, each of the topic's in its turn; none where none came in time.

@@ -17,9 +17,9 @@ from mqspec.client.instance import (
     ClientError,
     ClientInstance,
     check_group,
-    succeeded,
 )
 from mqspec.client.message import Message
+from mqspec.client.presence import Presence
 from mqspec.client.publish import Outgoing, PublishConfig, Publisher, SendResult
 from mqspec.client.recorder import Recorder, nowhere
 from mqspec.client.tasks import Tasks
@@ -30,9 +30,8 @@ from mqspec.core.producer import (
 )
 from mqspec.core.types import ClientId, Group, MessageQueue, Topic
 from mqspec.transport import Connection, refuse
-from mqspec.wire.bodies import HeartbeatData, ProducerData, to_body
+from mqspec.wire.bodies import HeartbeatData, ProducerData
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.codes import RequestCode
 
 log = logging.getLogger(__name__)
 
@@ -77,12 +76,18 @@ class Producer:
             client_id,
             ssl=self.config.ssl,
             credentials=self.config.credentials,
-            on_connect=self._connected,
+            on_connect=lambda connection: self._presence.connected(connection),
         )
         self._publisher = Publisher(self._instance, group, self.config.publish)
         self._record = recorder or nowhere()
         self._tasks = Tasks()
-        self._may_greet = False  # not before it has joined, and not once it leaves
+        self._presence = Presence(
+            self._instance,
+            self._tasks,
+            self._heartbeat,
+            lambda: self._instance.routes,
+            replicas=False,
+        )
         self._in_flight: set[asyncio.Task[SendResult]] = set()
         self._room = _Room(
             self.config.back_pressure_for_async_send_num,
@@ -98,9 +103,9 @@ class Producer:
         await self._instance.start()
         # As long as it knows no other topic, the template's brokers learn of the producer.
         await self._instance.update_routes([self.config.publish.create_topic_key])
-        await self._heartbeat()
+        await self._presence.announce()
         self._tasks.every(self.config.poll_name_server_interval_ms, self._update_routes)
-        self._tasks.every(self.config.heartbeat_broker_interval_ms, self._heartbeat)
+        self._tasks.every(self.config.heartbeat_broker_interval_ms, self._presence.announce)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -112,10 +117,7 @@ class Producer:
             return
         await asyncio.gather(*self._in_flight, return_exceptions=True)
         await self._tasks.cancel()
-        self._may_greet = False
-        fields = {"clientID": self.client_id, "producerGroup": self.group}
-        leave = RemotingCommand(RequestCode.UNREGISTER_CLIENT, fields)
-        await self._instance.to_all_brokers(leave, self._instance.routes)
+        await self._presence.leave(producerGroup=self.group)
         await self._instance.close()
 
     async def kill(self) -> None:
@@ -254,29 +256,8 @@ class Producer:
         topics = dict.fromkeys((*self._instance.routes, *self._publisher.topics))
         await self._instance.update_routes(topics)
 
-    async def _heartbeat(self) -> None:
-        self._may_greet = False
-        request, routes = self._heartbeat_request(), self._instance.routes
-        await self._instance.to_all_brokers(request, routes, replicas=False)
-        self._may_greet = True
-
-    def _connected(self, connection: Connection) -> None:
-        """A broker is reached for the first time, or again, and may have forgotten the producer.
-        It is told at once, where not all are being told (MQClientInstance.onChannelActive)."""
-        if self._may_greet:
-            self._tasks.spawn(self._greet(connection))
-
-    async def _greet(self, connection: Connection) -> None:
-        try:
-            succeeded(
-                await connection.request(self._heartbeat_request(), self._instance.timeout_ms)
-            )
-        except NOT_ANSWERED as error:
-            log.warning("%s: %s is not told: %s", self.group, connection.peer, error)
-
-    def _heartbeat_request(self) -> RemotingCommand:
-        heartbeat = HeartbeatData(self.client_id, producer_data_set=(ProducerData(self.group),))
-        return RemotingCommand(RequestCode.HEART_BEAT, body=to_body(heartbeat))
+    def _heartbeat(self) -> HeartbeatData:
+        return HeartbeatData(self.client_id, producer_data_set=(ProducerData(self.group),))
 
 
 class _Room:
