@@ -61,7 +61,6 @@ from mqspec.core.record import Record
 from mqspec.core.response import ResponseCode
 from mqspec.core.subscription import ALL
 from mqspec.core.types import BrokerName, ClientId, Group, MessageQueue, Topic
-from mqspec.transport import Connection, refuse
 from mqspec.wire.bodies import ConsumerData, HeartbeatData, decode_messages
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -86,13 +85,6 @@ class PopConfig:
     max_reconsume_times: int = MAX_RECONSUME_TIMES  # what came again more often is given up
     ssl: SSLContext | None = None  # mqspec.tls.client_context
     credentials: SessionCredentials | None = None
-
-
-def _hear(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """That others joined or left changes nothing for a consumer that holds no queue."""
-    if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-        return None
-    return refuse(connection, request)
 
 
 @dataclass(frozen=True)
@@ -128,8 +120,7 @@ class PopConsumer:
         self._wanted = self._subscriptions[topic]
         self._instance = ClientInstance(
             nameserver,
-            _hear,
-            client_id,
+            client_id=client_id,
             ssl=self.config.ssl,
             credentials=self.config.credentials,
             on_connect=lambda connection: self._presence.connected(connection),
@@ -178,16 +169,16 @@ class PopConsumer:
         await self._instance.update_routes([self.topic])
 
     def _heartbeat(self) -> HeartbeatData:
-        first = self.config.init_mode == INIT_MIN
+        from_where = (
+            ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+            if self.config.init_mode == INIT_MIN
+            else ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+        )
         consumer = ConsumerData(
             self.group,
             consume_type=ConsumeType.CONSUME_PASSIVELY,
             message_model=MessageModel.CLUSTERING,
-            consume_from_where=(
-                ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-                if first
-                else ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
-            ),
+            consume_from_where=from_where,
             subscription_data_set=tuple(
                 subscription_body(data, self._version_ms) for data in self._subscriptions.values()
             ),
