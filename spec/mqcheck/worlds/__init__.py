@@ -37,6 +37,9 @@ _WORLDS: Mapping[str, str] = {
     "HoldsAtOnce": "PopPolling",
     "Remedies": "System",
 }
+# Ends of the names of modules with steps that the core of theirs does not have: those of defects,
+# and of a group beside a store.
+_MORE_STEPS = ("Seeded", "RetentionUnread", "RetentionReadInTime")
 # A model of a protocol that Apache might have had is not one of the reference, nor is one
 # whose actions are called otherwise.
 _OTHER_PROTOCOLS = {
@@ -76,8 +79,8 @@ _CONSTANT = re.compile(r'(\w+)\s*(?:=|<-)\s*(\{[^}]*\}|"[^"]*"|\w+)')
 
 def world_of(model: Model) -> World | None:
     """The reference at the beginning of a model; None where it does not have that protocol."""
-    if model.module.stem.endswith("Seeded"):
-        return None  # it has steps that the reference does not
+    if model.module.stem.endswith(_MORE_STEPS):
+        return None
     given = {name: parse_value(value) for name, value in _CONSTANT.findall(model.config.rest)}
     if given.get("Defect", "none") != "none":
         return None
