@@ -1,8 +1,7 @@
 """A client's presence on its brokers: how they learn of it, and that it leaves.
 
-Facts: client/impl/factory/MQClientInstance.java (sendHeartbeatToAllBroker,
-ClientRemotingProcessor's onChannelActive), client/impl/MQClientAPIImpl.java (unregisterClient),
-5.3.3.
+Facts: client/impl/factory/MQClientInstance.java (sendHeartbeatToAllBroker, onChannelActive,
+unregisterClient), 5.3.3.
 """
 
 from __future__ import annotations
