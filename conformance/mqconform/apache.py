@@ -69,12 +69,19 @@ class Apache:
     """A nameserver and brokers, two at most, in a directory of their own.
 
     The first broker is the one that `stop`, `kill` and `start` mean. Leaving the context ends
-    every process. `jvm` are the options of each JVM.
+    every process. `jvm` are the options of each JVM; with `own_sessions` each process has a
+    session of its own, as a service has.
     """
 
-    def __init__(self, home: Path, brokers: int = 2, jvm: Sequence[str] = _JVM) -> None:
+    def __init__(
+        self,
+        home: Path,
+        brokers: int = 2,
+        jvm: Sequence[str] = _JVM,
+        own_sessions: bool = False,
+    ) -> None:
         self.home = home
-        self._jvm, self._processes = jvm, Processes()
+        self._jvm, self._processes = jvm, Processes(start_new_session=own_sessions)
         nameserver_port, ha_a, ha_b = free_ports(3)
         broker_a, broker_b = free_ports(2, below=_VIP_OFFSET)
         self.nameserver = Address("127.0.0.1", nameserver_port)

@@ -14,9 +14,10 @@ Popen: TypeAlias = Callable[..., subprocess.Popen[Any]]  # `subprocess.Popen`, o
 
 class Processes:
     """They end with `close`, and from then on none begins: a case that is cut off, in a thread of
-    its own, may be about to start one."""
+    its own, may be about to start one. Each gets the `options` of `subprocess.Popen`."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
+        self._options = options
         self._lock = threading.Lock()
         self._begun: list[subprocess.Popen[Any]] = []
         self._is_closed = False
@@ -26,7 +27,7 @@ class Processes:
         with self._lock:
             if self._is_closed:
                 raise UserError(command[0], "is not started", "the run is over")
-            process = subprocess.Popen(command, **options)
+            process = subprocess.Popen(command, **self._options, **options)
             self._begun.append(process)
             return process
 

@@ -1,6 +1,7 @@
 """The benchmark: figures of the reference and of `mqspec check`, each with its bound.
 
     python3 run.py bench [--only PART ...] [--rounds 5] [--messages 100000] [--repeats 1]
+                          [--own-sessions]
 
 Parts: `speed` beside Apache RocketMQ 5.3.3; `flat`, the cost of a message in stores of all
 sizes; `recover`, an abnormal recovery; `check`, the quick tier, and the runner beside TLC.
@@ -25,7 +26,9 @@ from speed import speed
 
 RESULT: Final = Path("build/bench.json")
 PARTS: Final[dict[str, Callable[[Path, argparse.Namespace], Part]]] = {
-    "speed": lambda home, args: speed(home, args.rounds, args.messages, args.repeats),
+    "speed": lambda home, args: speed(
+        home, args.rounds, args.messages, args.repeats, args.own_sessions
+    ),
     "flat": lambda home, args: flat(home, args.rounds),
     "recover": lambda home, args: recover(home, args.rounds),
     "check": lambda home, args: check(home, args.rounds),
@@ -65,6 +68,11 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--repeats", type=int, default=1, help="how often a client of speed sends; the last counts"
+    )
+    parser.add_argument(
+        "--own-sessions",
+        action="store_true",
+        help="each server of speed has a session, as a service has; else they are in the client's",
     )
     return parser.parse_args()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -70,10 +71,10 @@ class Contestant(NamedTuple):
 
 
 @contextlib.contextmanager
-def apache(home: Path) -> Iterator[Contestant]:
-    """The real one."""
+def apache(home: Path, own_sessions: bool = False) -> Iterator[Contestant]:
+    """The real one. Its processes have sessions of their own, as services have, or the caller's."""
     begin = time.monotonic()
-    with Apache(home, brokers=1, jvm=_SERVER_JVM) as running:
+    with Apache(home, 1, _SERVER_JVM, own_sessions) as running:
         cluster = Cluster(running.nameserver)
         cluster.wait(1)
         try:
@@ -86,12 +87,13 @@ def apache(home: Path) -> Iterator[Contestant]:
 
 
 @contextlib.contextmanager
-def reference(home: Path) -> Iterator[Contestant]:
-    """`mqspec serve`, on a store that is there or not."""
+def reference(home: Path, own_session: bool = False) -> Iterator[Contestant]:
+    """`mqspec serve`, on a store that is there or not, in a session of its own or the caller's."""
     options = ["--store", str(home), "--nameserver-port", "0", "--broker-port", "0"]
     options += ["--log-level", "error"]  # a part of it that was paused warns of the other
     begin = time.monotonic()
-    process, listening = serve(home.with_name(f"{home.name}.log"), *options)
+    popen = partial(subprocess.Popen, start_new_session=own_session)
+    process, listening = serve(home.with_name(f"{home.name}.log"), *options, popen=popen)
     with process:
         try:
             took = time.monotonic() - begin

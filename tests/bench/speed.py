@@ -4,6 +4,10 @@ A figure alone says more about the machine than about the broker, and the machin
 quarter of a minute later. So each work is done to both, one right after the other and each first in
 turn, and what counts is the median of the rounds' ratios. While one of the two is measured, the
 other is stopped (SIGSTOP), since an idle Apache broker takes a third of a core.
+
+Linux shares processors between sessions, and within one between threads (sched(7), autogroup): a
+server that a script starts beside its client is so many more of the client's threads, a service,
+with a session of its own, is not.
 """
 
 from __future__ import annotations
@@ -37,14 +41,16 @@ CLIENTS: Final[Sequence[Mapping[str, float]]] = (
 START_S_MOST: Final = 1.0
 
 
-def speed(home: Path, rounds: int, messages: int, repeats: int = 1) -> Part:
+def speed(
+    home: Path, rounds: int, messages: int, repeats: int = 1, own_sessions: bool = False
+) -> Part:
     """Both are started, and measured after one round to warm up. Of the `repeats` times that a
     client sends, the last one counts."""
     with contextlib.ExitStack() as stack:
         client = _client(home)
         contestants, idle_mib = [], {}
         for starts in (apache, reference):
-            contestant = stack.enter_context(starts(home / starts.__name__))
+            contestant = stack.enter_context(starts(home / starts.__name__, own_sessions))
             idle_mib[contestant.name] = memory = contestant.resident_mib
             contestant.pause()
             print(f"{contestant.name}: up in {contestant.started_s:.2f} s, {memory:.0f} MiB idle")

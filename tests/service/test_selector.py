@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import selectors
 import socket
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -69,6 +71,14 @@ def test_who_does_not_want_to_wait_does_not(monkeypatch: pytest.MonkeyPatch) -> 
         assert look(looking, 0) == ["a"]
         assert look(looking, 0) == []
     assert (script.timeouts, script.yields) == ([0, 0], 0)
+
+
+@pytest.mark.parametrize(("leads_a_session", "looks"), [(False, True), (True, False)])
+def test_who_leads_a_session_does_not_look_again(leads_a_session: bool, looks: bool) -> None:
+    code = "from mqspec import selector as s; print(isinstance(s.selector(), s.LookingSelector))"
+    command = [sys.executable, "-c", code]
+    said = subprocess.check_output(command, text=True, start_new_session=leads_a_session)
+    assert said == f"{looks}\n"
 
 
 def test_it_finds_what_any_selector_finds() -> None:

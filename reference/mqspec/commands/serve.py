@@ -39,7 +39,7 @@ from mqspec.core.metadata import BrokerConfig
 from mqspec.logs import LogFormat, LogLevel, start_logging
 from mqspec.nameserver.config import NamesrvConfig
 from mqspec.options import Option, Value, build, options
-from mqspec.selector import LookingSelector
+from mqspec.selector import selector
 from mqspec.store.message_store import StoreConfig
 from mqspec.tls import Tls, TlsMode, server_context
 from mqspec.trace import Trace
@@ -189,7 +189,7 @@ def _take_descriptors() -> None:
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    return asyncio.SelectorEventLoop(LookingSelector())
+    return asyncio.SelectorEventLoop(selector())
 
 
 class _Settings:
