@@ -23,12 +23,14 @@ def scenario_of(model: Model, name: str, found: Counterexample) -> Scenario:
     """The counterexample to property `name` of a model, as the reference replays it.
 
     A step's parameters have the names that the replay gives them, and its state is what the
-    reference's state changed to. Raises UserError for a model that cannot be replayed.
+    reference's state changed to. Of a model that the reference cannot follow it is what TLC
+    tells: a first step, `Init`, with the whole state, then steps without parameters.
     """
-    world = begin(model)
+    world = world_of(model)
     title = f"{model.about.rstrip('.')}: a counterexample to {name}"
-    steps = _replayed(world, found.steps)
-    return Scenario(model.name, title, world.module, model.breaks[name].rules, steps)
+    module = world.module if world else model.module.stem
+    steps = _replayed(world, found.steps) if world else _told(found.steps)
+    return Scenario(model.name, title, module, model.breaks[name].rules, steps)
 
 
 def behaviours_of(model: Model, count: int, seed: int) -> list[Scenario]:
@@ -74,6 +76,18 @@ def _replayed(world: World, steps: Sequence[Step]) -> tuple[Step, ...]:
         )
         for step in replay(world, steps)
     )
+
+
+def _told(steps: Sequence[Step]) -> tuple[Step, ...]:
+    told = []
+    before: Mapping[str, object] = {}
+    for step in steps:
+        changed = {
+            name: plain(value) for name, value in step.state.items() if before.get(name) != value
+        }
+        told.append(Step(step.action, state=changed))
+        before = step.state
+    return tuple(told)
 
 
 def write_scenario(path: Path, scenario: Scenario) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqcheck.manifest import models
-from mqcheck.scenario import plain, scenario_of, write_scenario
+from mqcheck.scenario import behaviours_of, plain, scenario_of, write_scenario
 from mqcheck.tlc import Counterexample
 from mqcheck.values import FrozenDict, ModelValue
 from mqcheck.worlds import world_of
@@ -38,10 +38,20 @@ def test_a_scenario_names_parameters_and_what_changed(tmp_path: Path) -> None:
     assert "crashed" not in step.state
 
 
-def test_a_model_of_another_protocol_is_refused() -> None:
-    other = models()["MC_CleanHandover"]
+def test_of_a_model_of_another_protocol_it_is_what_tlc_tells() -> None:
+    other = models()["MC_ReplicationFailOver"]
+    names = FrozenDict({ModelValue("b1"): (), ModelValue("b2"): ()})
+    states: list[dict[str, object]] = [{"log": names, "crashes": 0}, {"log": names, "crashes": 1}]
+    found = Counterexample((Step("Init", state=states[0]), Step("Crash", state=states[1])))
+    assert scenario_of(other, "ProgressIsKept", found).steps == (
+        Step("Init", state={"log": {"b1": [], "b2": []}, "crashes": 0}),
+        Step("Crash", state={"crashes": 1}),
+    )
+
+
+def test_the_reference_has_no_behaviours_of_another_protocol() -> None:
     with pytest.raises(UserError, match="MC_CleanHandover: cannot be replayed"):
-        scenario_of(other, "NoRepeat", FOUND)
+        behaviours_of(models()["MC_CleanHandover"], 1, 0)
 
 
 def test_values_become_what_json_has() -> None:

@@ -87,8 +87,9 @@ def diagram_of(picture: Picture, scenario: Scenario) -> Diagram:
     """Draw each step. Raises ValueError for one that the picture cannot draw."""
     rows: list[Row] = []
     on_their_way: dict[str, int] = {}  # what was sent, to the row that sent it
-    state: dict[str, Any] = {}
-    for number, step in enumerate(scenario.steps):
+    initial = [step for step in scenario.steps if step.action == "Init"]
+    state: dict[str, Any] = dict(initial[0].state) if initial else {}
+    for number, step in enumerate(scenario.steps[len(initial) :]):
         drawn = picture.actions.get(step.action)
         if drawn is None:
             raise ValueError(f"step {number + 1}: how is {step.action} drawn?")
