@@ -63,6 +63,32 @@ def test_every_member_gets_every_message_and_remembers_where_it_was(tmp_path: Pa
     assert files == names
 
 
+def test_processes_of_one_host_share_the_file(tmp_path: Path) -> None:
+    """One that has consumed nothing goes on where another one is (BCAST-002)."""
+    config = replace(
+        QUICK, message_model=MessageModel.BROADCASTING, local_offset_store_dir=tmp_path / "offsets"
+    )
+
+    async def scene(cluster: Cluster) -> None:
+        def process(got: list[MessageExt]) -> PushConsumer:
+            return PushConsumer(
+                cluster.nameserver.address, GROUP, {TOPIC: "*"}, taking(got), config
+            )
+
+        first: list[MessageExt] = []
+        second: list[MessageExt] = []
+        await create_topic(cluster, 1)
+        await send(cluster, *"abcd")
+        async with process(first):
+            await until(lambda: len(first) == 4)
+        await send(cluster, "e")
+        async with process(second):
+            await until(lambda: len(second) == 1)
+        assert (keys_of(first), keys_of(second)) == (list("abcd"), ["e"])
+
+    run(tmp_path / "store", scene)
+
+
 def test_what_a_broadcasting_member_fails_on_is_given_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -75,6 +76,15 @@ def test_what_cannot_be_drawn_is_refused(step: Step, complaint: str) -> None:
 def test_the_initial_state_is_known_and_not_drawn() -> None:
     steps = Step("Init", {}, {"received": {"b": [1]}}), Step("Receive", {"who": "b"})
     assert diagram_of(PICTURE, scenario(*steps)).rows == (Row("b", "has 1"),)
+
+
+def test_who_changed_is_who_acts_where_steps_have_no_parameters() -> None:
+    drawn = Drawn("{process}", "is at {at}", changes="place", values={"at": "place[process]"})
+    picture = replace(PICTURE, actions={"Move": drawn})
+    places = {"place": {"a": 0, "b": 0}}
+    moves = (Step("Move", state={"place": {"a": 0, "b": at}}) for at in (1, 2))
+    rows = diagram_of(picture, scenario(Step("Init", state=places), *moves)).rows
+    assert rows == (Row("b", "is at 1"), Row("b", "is at 2", bad=True))
 
 
 def test_a_diagram_is_checked() -> None:

@@ -312,6 +312,15 @@ def test_broadcasting_members_of_both_get_everything(
     java.tell("stop", "Readers-Broadcast")
     assert sorted(each.keys or "" for each in by_reference) == list("abc")
     assert sorted(each.key for each in by_java) == list("abc")
+    # Who comes next on a host goes on where the file is.
+    send(nameserver, message("Broadcast", "d"))
+    java.tell("push", "Readers-Broadcast", "Broadcast", "broadcasting")
+    java.got("Readers-Broadcast", 4)
+    java.tell("stop", "Readers-Broadcast")
+    by_java = java.got("Readers-Broadcast", 4)
+    by_reference = read(nameserver, "Broadcast", 1, config)
+    assert sorted(each.key for each in by_java) == list("abcd")
+    assert [each.keys for each in by_reference] == ["d"]
 
 
 def test_either_lite_pull_consumer_goes_on_where_the_other_one_committed(

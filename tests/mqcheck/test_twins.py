@@ -39,7 +39,7 @@ def test_a_module_may_be_the_twin_of_two() -> None:
 
 def test_what_stands_alone_has_no_core_module() -> None:
     alone = {twin.name for twin in twins() if not twin.cores}
-    assert alone <= {"ConfigFile", "Delivery", "RaftLog", "Replication"}
+    assert alone <= {"Broadcasting", "ConfigFile", "Delivery", "RaftLog", "Replication"}
     assert not [name for name in alone if find_spec(f"mqspec.core.{snake_case(name)}")]
 
 

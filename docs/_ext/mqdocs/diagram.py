@@ -20,7 +20,6 @@ from sphinx.util.docutils import SphinxDirective
 
 from mqdocs.sequence import Diagram, Row, draw
 from mqrules import Scenario, UserError
-from mqrules.scenario import Step
 from mqrules.schema import decode
 
 _KEY = re.compile(r"\w+")
@@ -31,8 +30,10 @@ class Drawn:
     """How an action is drawn.
 
     `values` names values of the state after it, by path: `offsetTable[queue]`, where a key
-    that is a parameter's name stands for the parameter. What `sends` is drawn to the row at
-    which it leaves the channel, and what an action `loses` never arrives.
+    that is a parameter's name stands for the parameter. Where steps have no parameters, `changes`
+    is a variable by process, and whose part of it changed has the name `process` in words. What
+    `sends` is drawn to the row at which it leaves the channel, and what an action `loses` never
+    arrives.
     """
 
     lane: str
@@ -40,6 +41,7 @@ class Drawn:
     to: str | None = None
     sends: bool = False
     loses: bool = False
+    changes: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -93,10 +95,13 @@ def diagram_of(picture: Picture, scenario: Scenario) -> Diagram:
         drawn = picture.actions.get(step.action)
         if drawn is None:
             raise ValueError(f"step {number + 1}: how is {step.action} drawn?")
-        state |= step.state
+        before, state = state, {**state, **step.state}
         channel = {json.dumps(item, sort_keys=True) for item in state.get(picture.channel, ())}
         sent = channel - on_their_way.keys()
-        row = _row(drawn, step, state, number, bad=number + 1 in picture.bad)
+        words = dict(step.parameters)
+        if drawn.changes:
+            words["process"] = _changed(drawn.changes, before, state)
+        row = _row(drawn, step.action, words, state, number, bad=number + 1 in picture.bad)
         rows.append(row if sent or not drawn.sends else replace(row, to=None))
         for item in on_their_way.keys() - channel:
             sender = on_their_way.pop(item)
@@ -106,8 +111,21 @@ def diagram_of(picture: Picture, scenario: Scenario) -> Diagram:
     return Diagram(picture.title, dict(picture.lanes), tuple(rows))
 
 
-def _row(drawn: Drawn, step: Step, state: Mapping[str, Any], number: int, *, bad: bool) -> Row:
-    words = dict(step.parameters)
+def _changed(variable: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    was, now = before[variable], after[variable]
+    process: str = next(each for each in now if now[each] != was[each])
+    return process
+
+
+def _row(
+    drawn: Drawn,
+    action: str,
+    words: dict[str, object],
+    state: Mapping[str, Any],
+    number: int,
+    *,
+    bad: bool,
+) -> Row:
     try:
         for name, path in drawn.values.items():
             words[name] = _value(path, state, words)
@@ -115,7 +133,7 @@ def _row(drawn: Drawn, step: Step, state: Mapping[str, Any], number: int, *, bad
             text.format_map(words) for text in (drawn.lane, drawn.says, drawn.to or "")
         )
     except (LookupError, TypeError) as error:
-        raise ValueError(f"step {number + 1}, {step.action}: there is no {error}") from None
+        raise ValueError(f"step {number + 1}, {action}: there is no {error}") from None
     arrives = number if to and not drawn.sends else None
     return Row(lane, says, to or None, arrives, bad)
 
