@@ -63,6 +63,7 @@ MAKE = metadata.create_topic_in_send_message_back
 QUERY = offset_commit.query_consumer_offset
 CHANGE = pop.change_invisible_time
 GET = MessageStore.get
+REGISTERED = metadata.registered_topics
 ON_CHANNEL = route.brokers_of_channel
 PROCESS = Dispatcher._process
 
@@ -100,6 +101,12 @@ def first_on_channel(state: Any, channel: Any) -> Any:
     """A nameserver that looks for one broker of a connection that ends, as Apache's does
     (the defect OneBrokerOfAConnection)."""
     return itertools.islice(ON_CHANNEL(state, channel), 1)
+
+
+def not_to_inherit(topics: Any, config: Any) -> Any:
+    """A broker that registers topics without the permission to inherit them."""
+    kept = ~int(metadata.Perm.INHERIT)
+    return (replace(topic, perm=topic.perm & kept) for topic in REGISTERED(topics, config))
 
 
 def unwiped(state: Any, broker_name: str) -> Step:
@@ -376,6 +383,12 @@ WRONG = {
             "a_member_that_changes_what_it_wants_misses_nothing",
             "the_newest_subscription_of_a_group_wins",
         },
+    ),
+    "routes_are_not_to_inherit": Wrong(
+        REGISTERED,
+        not_to_inherit,
+        "route_has_the_permission or finds_its_route",
+        {"a_route_has_the_permission_of_its_topic"},
     ),
     "arrivals_wake_nobody": Wrong(
         long_polling.notify_message_arriving,
