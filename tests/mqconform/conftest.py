@@ -10,7 +10,6 @@ import pytest
 from patched import run_patched
 
 from mqconform import connection
-from mqconform.cases import test_admin
 from mqconform.plugin import Suite
 
 DEADLINE_S = 6.0  # longer than the broker's own tick of 5 s, as cases of holds need it
@@ -20,5 +19,5 @@ DEADLINE_S = 6.0  # longer than the broker's own tick of 5 s, as cases of holds 
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Suite]:
     """Run the cases that a keyword chooses; what fails by silence does so soon."""
     monkeypatch.setattr(connection, "DEADLINE_S", DEADLINE_S)
-    monkeypatch.setattr(test_admin, "REGISTERED_S", DEADLINE_S)
+    monkeypatch.setattr(connection, "REGISTERED_S", DEADLINE_S)
     return partial(run_patched, tmp_path / "store")

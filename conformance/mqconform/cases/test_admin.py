@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mqconform import requests
+from mqconform import connection, requests
 from mqconform.case import case
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame, frame, json_header
@@ -25,7 +25,6 @@ NOTHING = 210  # a pop's answer where nothing is left
 RETRY = "%RETRY%"  # and a group: its retry topic
 BUSY = 2
 AT_ONCE = 20  # topics
-REGISTERED_S = 40.0  # for a registration of all topics, each 30 s
 SPANS = "consumeTimeSpanSet"
 
 
@@ -112,7 +111,7 @@ def test_a_route_has_the_permission_of_its_topic(scene: Scene) -> None:
         done(scene.broker.call(requests.create_topic(topic, 1, 1, perm)))
         # A nameserver takes no change of a topic that it has with a version that it has, as when
         # another topic was changed meanwhile; all topics are registered again, with a later one.
-        assert eventually(partial(has, perm), REGISTERED_S)
+        assert eventually(partial(has, perm), connection.REGISTERED_S)
     assert permission(requests.DEFAULT_TOPIC) == 7
 
 
