@@ -85,6 +85,9 @@ def test_who_changed_is_who_acts_where_steps_have_no_parameters() -> None:
     moves = (Step("Move", state={"place": {"a": 0, "b": at}}) for at in (1, 2))
     rows = diagram_of(picture, scenario(Step("Init", state=places), *moves)).rows
     assert rows == (Row("b", "is at 1"), Row("b", "is at 2", bad=True))
+    for state in ({}, places):
+        with pytest.raises(ValueError, match="step 1, Move: it changes nobody's place"):
+            diagram_of(picture, scenario(Step("Init", state=places), Step("Move", state=state)))
 
 
 def test_a_diagram_is_checked() -> None:

@@ -20,6 +20,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from mqdocs.sequence import Diagram, Row, draw
 from mqrules import Scenario, UserError
+from mqrules.scenario import Step
 from mqrules.schema import decode
 
 _KEY = re.compile(r"\w+")
@@ -89,19 +90,21 @@ def diagram_of(picture: Picture, scenario: Scenario) -> Diagram:
     """Draw each step. Raises ValueError for one that the picture cannot draw."""
     rows: list[Row] = []
     on_their_way: dict[str, int] = {}  # what was sent, to the row that sent it
-    initial = [step for step in scenario.steps if step.action == "Init"]
-    state: dict[str, Any] = dict(initial[0].state) if initial else {}
-    for number, step in enumerate(scenario.steps[len(initial) :]):
+    state: dict[str, Any] = {}
+    steps = scenario.steps
+    if steps and steps[0].action == "Init":
+        state, steps = dict(steps[0].state), steps[1:]
+    for number, step in enumerate(steps):
         drawn = picture.actions.get(step.action)
         if drawn is None:
             raise ValueError(f"step {number + 1}: how is {step.action} drawn?")
-        before, state = state, {**state, **step.state}
+        if drawn.changes:
+            process = _process(drawn.changes, state, step, number)
+            step = replace(step, parameters={**step.parameters, "process": process})
+        state |= step.state
         channel = {json.dumps(item, sort_keys=True) for item in state.get(picture.channel, ())}
         sent = channel - on_their_way.keys()
-        words = dict(step.parameters)
-        if drawn.changes:
-            words["process"] = _changed(drawn.changes, before, state)
-        row = _row(drawn, step.action, words, state, number, bad=number + 1 in picture.bad)
+        row = _row(drawn, step, state, number, bad=number + 1 in picture.bad)
         rows.append(row if sent or not drawn.sends else replace(row, to=None))
         for item in on_their_way.keys() - channel:
             sender = on_their_way.pop(item)
@@ -111,21 +114,17 @@ def diagram_of(picture: Picture, scenario: Scenario) -> Diagram:
     return Diagram(picture.title, dict(picture.lanes), tuple(rows))
 
 
-def _changed(variable: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    was, now = before[variable], after[variable]
-    process: str = next(each for each in now if now[each] != was[each])
-    return process
+def _process(variable: str, state: Mapping[str, Any], step: Step, number: int) -> str:
+    was, now = state.get(variable, {}), step.state.get(variable)
+    if isinstance(now, Mapping):
+        for process, part in now.items():
+            if part != was.get(process):
+                return str(process)
+    raise ValueError(f"step {number + 1}, {step.action}: it changes nobody's {variable}")
 
 
-def _row(
-    drawn: Drawn,
-    action: str,
-    words: dict[str, object],
-    state: Mapping[str, Any],
-    number: int,
-    *,
-    bad: bool,
-) -> Row:
+def _row(drawn: Drawn, step: Step, state: Mapping[str, Any], number: int, *, bad: bool) -> Row:
+    words = dict(step.parameters)
     try:
         for name, path in drawn.values.items():
             words[name] = _value(path, state, words)
@@ -133,7 +132,7 @@ def _row(
             text.format_map(words) for text in (drawn.lane, drawn.says, drawn.to or "")
         )
     except (LookupError, TypeError) as error:
-        raise ValueError(f"step {number + 1}, {action}: there is no {error}") from None
+        raise ValueError(f"step {number + 1}, {step.action}: there is no {error}") from None
     arrives = number if to and not drawn.sends else None
     return Row(lane, says, to or None, arrives, bad)
 

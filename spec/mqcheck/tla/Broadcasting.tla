@@ -9,12 +9,14 @@
 (* kills, after which a process starts again.                              *)
 (*                                                                         *)
 (* Left out: what a file goes through while it is written (ConfigFile);    *)
-(* messages that expire unread (Retention).                                *)
+(* messages that expire unread (Retention); listeners at work on several   *)
+(* messages at once, before the first of which progress stays              *)
+(* (OffsetCommit).                                                         *)
 (*                                                                         *)
 (* No twin in the core: what it models is a file,                          *)
 (* mqspec/client/offset_store, and where a member begins that has none.    *)
 (***************************************************************************)
-EXTENDS Naturals, FiniteSets
+EXTENDS Naturals
 
 CONSTANTS
     Processes,
