@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass, replace
 from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
+from javaproperties import loads
+
 C = TypeVar("C")
 Value: TypeAlias = bool | int | float | str
 
@@ -66,11 +68,10 @@ def to_properties(*configs: Any) -> str:
     return "".join(sorted(lines))
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """The names and values of `name=value` lines; empty lines and comments say nothing."""
-    lines = (line.strip() for line in text.splitlines())
-    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    return {name.strip(): value.strip() for name, _, value in pairs}
+def parse_properties(data: bytes) -> dict[str, str]:
+    """The names and values of a file of properties, as java.util.Properties reads it: a byte a
+    character. Raises ValueError."""
+    return {name: value.strip() for name, value in loads(data.decode("latin-1")).items()}
 
 
 def updated(config: C, properties: Mapping[str, str]) -> C:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
 from mqspec.core.authentication import User
 from mqspec.core.metadata import BrokerConfig
 from mqspec.options import build, options, parse_properties, to_properties, updated, values
@@ -40,10 +42,12 @@ def test_a_configuration_inside_another_has_no_name_of_its_own() -> None:
 def test_properties_are_read_and_written() -> None:
     text = to_properties(Outer(is_on=False))
     assert text == "count=3\nisOn=false\nratio=0.5\nwhen=04\n"
-    assert parse_properties("# a comment\n\n count = 7 \nwhen=a=b\n") == {
-        "count": "7",
-        "when": "a=b",
-    }
+    read = parse_properties(
+        b"# a comment\n\n count = 7 \nwhen=a=b\nisOn:fal\\\n  se\nr\\u0061tio 0.5\n"
+    )
+    assert read == {"count": "7", "when": "a=b", "isOn": "false", "ratio": "0.5"}
+    with pytest.raises(ValueError, match="escape"):
+        parse_properties(b"count=\\u12")
 
 
 def test_what_is_no_option_or_no_value_changes_nothing() -> None:

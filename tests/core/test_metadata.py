@@ -68,7 +68,7 @@ def test_a_topic_made_by_a_send_has_what_is_asked_for_and_its_template_allows(
     asked: int, queues: int
 ) -> None:
     state = broker_state()
-    made = carry(state, create_topic_in_send(state, "T", "TBW102", asked, NOW_MS)).result
+    made = carry(state, create_topic_in_send(state, CONFIG, "T", "TBW102", asked, NOW_MS)).result
     assert made == TopicConfig("T", queues, queues, Perm.READ | Perm.WRITE)
     assert state.topic_config_table["T"] == made
     assert (state.topic_data_version.counter, state.topic_data_version.timestamp) == (1, NOW_MS)
@@ -76,17 +76,39 @@ def test_a_topic_made_by_a_send_has_what_is_asked_for_and_its_template_allows(
 
 @pytest.mark.parametrize("template", ["BenchmarkTest", "nosuch"])
 def test_no_topic_is_made_after_one_that_does_not_inherit(template: str) -> None:
-    assert create_topic_in_send(broker_state(), "T", template, 4, NOW_MS) == Step()
+    assert create_topic_in_send(broker_state(), CONFIG, "T", template, 4, NOW_MS) == Step()
+
+
+NO_AUTO_CREATE = BrokerConfig(auto_create_topic_enable=False)
 
 
 def test_no_template_without_auto_create() -> None:
-    state = broker_state(BrokerConfig(auto_create_topic_enable=False))
-    assert create_topic_in_send(state, "T", "TBW102", 4, NOW_MS) == Step()
+    state = broker_state(NO_AUTO_CREATE)
+    assert create_topic_in_send(state, NO_AUTO_CREATE, "T", "TBW102", 4, NOW_MS) == Step()
+
+
+def test_the_template_is_none_any_more_once_topics_may_not_come_to_be_by_use() -> None:
+    state = broker_state()  # with its template
+    version = state.topic_data_version
+    refused = carry(state, create_topic_in_send(state, NO_AUTO_CREATE, "T", "TBW102", 4, NOW_MS))
+    assert refused.result is None
+    assert "T" not in state.topic_config_table
+    assert state.topic_config_table["TBW102"].perm == Perm.READ | Perm.WRITE
+    assert state.topic_data_version == version
+    for config in (NO_AUTO_CREATE, CONFIG):
+        assert create_topic_in_send(state, config, "T", "TBW102", 4, NOW_MS) == Step()
+
+
+def test_a_template_of_ones_own_is_one_all_the_same() -> None:
+    state = broker_state()
+    carry(state, update_topic(state, CONFIG, TopicConfig("M", 4, 4, 7), NOW_MS))
+    made = create_topic_in_send(state, NO_AUTO_CREATE, "T", "M", 4, NOW_MS).result
+    assert made == TopicConfig("T", 4, 4, Perm.READ | Perm.WRITE)
 
 
 def test_a_retry_topic_needs_no_template() -> None:
-    state = broker_state(BrokerConfig(auto_create_topic_enable=False))
-    made = create_topic_in_send(state, "%RETRY%g", "TBW102", 4, NOW_MS).result
+    state = broker_state(NO_AUTO_CREATE)
+    made = create_topic_in_send(state, NO_AUTO_CREATE, "%RETRY%g", "TBW102", 4, NOW_MS).result
     assert made == TopicConfig("%RETRY%g", 1, 1)
 
 
@@ -94,7 +116,10 @@ def test_a_topic_made_by_a_send_filters_as_its_template() -> None:
     state = broker_state()
     template = TopicConfig("M", 4, 4, 7, topic_filter_type="MULTI_TAG")
     carry(state, update_topic(state, CONFIG, template, NOW_MS))
-    assert create_topic_in_send(state, "T", "M", 4, NOW_MS).result.topic_filter_type == "MULTI_TAG"
+    assert (
+        create_topic_in_send(state, CONFIG, "T", "M", 4, NOW_MS).result.topic_filter_type
+        == "MULTI_TAG"
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,10 +128,12 @@ def test_a_topic_made_by_a_send_filters_as_its_template() -> None:
 )
 def test_what_a_client_in_unit_mode_makes_is_marked(topic: str, template: str, flag: int) -> None:
     state = broker_state()
-    made = create_topic_in_send(state, topic, template, 4, NOW_MS, unit_mode=True).result
+    made = create_topic_in_send(state, CONFIG, topic, template, 4, NOW_MS, unit_mode=True).result
     assert made.topic_sys_flag == flag
     state = broker_state()
-    assert create_topic_in_send(state, topic, template, 4, NOW_MS).result.topic_sys_flag == 0
+    assert (
+        create_topic_in_send(state, CONFIG, topic, template, 4, NOW_MS).result.topic_sys_flag == 0
+    )
 
 
 def test_a_retry_topic_is_ordered_as_the_last_heartbeat_says() -> None:
@@ -182,10 +209,16 @@ def test_a_group_does_not_come_to_be(name: str, config: BrokerConfig) -> None:
     assert find_subscription_group(MetadataState(), config, name, NOW_MS) == Step()
 
 
-def test_a_group_of_an_illegal_name_is_dropped_silently() -> None:
-    assert (
-        update_subscription_group(MetadataState(), SubscriptionGroupConfig("b d"), NOW_MS) == Step()
-    )
+def test_a_group_of_the_system_comes_to_be_all_the_same() -> None:
+    config = BrokerConfig(auto_create_subscription_group=False)
+    made = find_subscription_group(MetadataState(), config, "CID_RMQ_SYS_X", NOW_MS).result
+    assert made == SubscriptionGroupConfig("CID_RMQ_SYS_X")
+
+
+def test_an_administrator_may_name_a_group_as_it_likes() -> None:
+    state = MetadataState()
+    carry(state, update_subscription_group(state, SubscriptionGroupConfig("b d"), NOW_MS))
+    assert find_subscription_group(state, CONFIG, "b d", NOW_MS).result.group_name == "b d"
 
 
 def test_a_topic_is_quoted_as_java_quotes_it() -> None:

@@ -353,5 +353,5 @@ def test_options_as_text() -> None:
     config = updated(NamesrvConfig(), changed)
     assert config == NamesrvConfig(order_message_enable=True, wait_seconds_for_service=7)
     assert updated(config, {"waitSecondsForService": "soon"}) == config
-    assert updated(NamesrvConfig(), parse_properties(to_properties(config))) == config
-    assert parse_properties("# a=1\n\n b = 2=3 \n! c\n") == {"b": "2=3"}
+    assert updated(NamesrvConfig(), parse_properties(to_properties(config).encode())) == config
+    assert parse_properties(b"# a=1\n\n b = 2=3 \n! c\n") == {"b": "2=3"}

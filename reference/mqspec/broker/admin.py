@@ -153,6 +153,7 @@ def delete_subscription_group_in_broker(
     broker.carry_metadata(delete_subscription_group(broker.metadata, group, clock_ms()))
     if boolean(request, "cleanOffset"):
         broker.carry_offsets(clean_offset(broker.offsets, group))
+    broker.stats.forget_group(group)
     return request.response()
 
 

@@ -302,8 +302,9 @@ class Broker:
         self._registrar.when_caught_up(lambda: connection.answer(request, answer))
         return None
 
-    def carry_groups(self, step: Step) -> Step:
-        """Apply changes of the members, tell the members, and close whom the core closes."""
+    def carry_groups(self, step: Step, is_asked: bool = True) -> Step:
+        """Apply changes of the members, tell the members, and close whom the core closes. What a
+        group says of notices counts where a member asked for the change (GROUP-062)."""
         events.membership(self, step)
         self._note("Group", step)
         apply(self.groups, step.changes)
@@ -311,16 +312,16 @@ class Broker:
             assert isinstance(send.channel, Connection)
             if isinstance(send, group.Close):
                 send.channel.close()
-            elif self._may_notify(send.group):
+            elif self._may_notify(send.group, is_asked):
                 fields = {"consumerGroup": send.group}
                 send.channel.oneway(
                     RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields)
                 )
         return step
 
-    def carry_departure(self, step: Step) -> None:
-        """Apply changes of members of whom one has left, or lost its connection."""
-        self.carry_groups(step)
+    def carry_departure(self, step: Step, is_asked: bool = True) -> None:
+        """Apply changes of members of whom one has left, or, not asked, lost its connection."""
+        self.carry_groups(step, is_asked)
         for change in step.changes:
             if change.variable == "consumer_table" and change.value is REMOVED:
                 self.carry_filters(
@@ -535,9 +536,11 @@ class Broker:
             )
             self._files.persist_topics(self.metadata)
 
-    def _may_notify(self, name: str) -> bool:
+    def _may_notify(self, name: str, is_asked: bool) -> bool:
         config = self.metadata.subscription_group_table.get(name)
-        return config is None or config.notify_consumer_ids_changed_enable
+        if is_asked and config and not config.notify_consumer_ids_changed_enable:
+            return False
+        return self.config.notify_consumer_ids_changed_enable
 
     def _arrived(self, visible: Mapping[TopicQueue, Sequence[Dispatch]]) -> None:
         if not self._is_any_held():
@@ -570,7 +573,7 @@ class Broker:
         def is_gone(token: Hashable) -> bool:
             return isinstance(token, HeldPull) and token.connection is connection
 
-        self.carry_departure(group.close_channel(self.groups, connection))
+        self.carry_departure(group.close_channel(self.groups, connection), is_asked=False)
         self.pops.closed(connection)
         self.notifications.closed(connection)
         step = long_polling.forget_pull_requests(self.long_polling, is_gone)

@@ -99,13 +99,13 @@ def unregister_client(
 ) -> RemotingCommand:
     """35. Who leaves is decided by the connection, not by the id (GROUP-007). A group that is not
     known comes to be thereby (ADMIN-022)."""
-    if consumer_group := request.ext_fields.get("consumerGroup"):
+    if (consumer_group := request.ext_fields.get("consumerGroup")) is not None:
         now_ms = clock_ms()
         broker.carry_metadata(
             find_subscription_group(broker.metadata, broker.config, consumer_group, now_ms)
         )
         broker.carry_departure(group.unregister_consumer(broker.groups, consumer_group, connection))
-    if producer_group := request.ext_fields.get("producerGroup"):
+    if (producer_group := request.ext_fields.get("producerGroup")) is not None:
         broker.carry_groups(group.unregister_producer(broker.groups, producer_group, connection))
     return request.response()
 

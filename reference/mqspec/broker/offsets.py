@@ -15,7 +15,7 @@ from mqspec.service import refused
 from mqspec.store.message_store import Boundary
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps
-from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codec import Language, RemotingCommand
 from mqspec.wire.codes import RequestCode
 from mqspec.wire.headers import boolean, integer, long, text
 
@@ -131,12 +131,19 @@ def _reset_offset_of_members(broker: Broker, request: RemotingCommand) -> Remoti
         )
         return request.response(ResponseCode.CONSUMER_NOT_ONLINE, remark)
     body = _reset_body(broker, topic, told)
-    fields = {"topic": topic, "group": group, "timestamp": time_ms}
-    notice = RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body)
+    fields = {
+        "topic": topic,
+        "group": group,
+        "timestamp": time_ms,
+        "isForce": "false",  # whether it was or not: it is in the offsets
+        "queueId": "-1",
+    }
+    of_language = _reset_list(broker, topic, told) if request.language is Language.CPP else body
+    notice = RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, of_language)
     for channel in members.channel_info_table:
         assert isinstance(channel, Connection)
         channel.oneway(notice)
-    return request.response(body=body)
+    return request.response(remark="not set any response code", body=body)
 
 
 def _spans(
@@ -150,6 +157,14 @@ def _reset_body(broker: Broker, topic: str, offsets: Mapping[int, int]) -> bytes
     name = broker.config.broker_name
     table = {MessageQueue(topic, name, each): offset for each, offset in offsets.items()}
     return dumps({"offsetTable": table})
+
+
+def _reset_list(broker: Broker, topic: str, offsets: Mapping[int, int]) -> bytes:
+    """As the clients in C++ read it."""
+    name = broker.config.broker_name
+    queue = {"topic": topic, "brokerName": name}
+    listed = [queue | {"queueId": each, "offset": offset} for each, offset in offsets.items()]
+    return dumps({"offsetTable": listed})
 
 
 def _span(broker: Broker, key: OffsetKey, time_ms: int) -> QueueSpan:

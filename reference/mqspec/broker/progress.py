@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from mqspec.core import delay, offset_commit
@@ -86,10 +87,12 @@ def get_topic_stats_info(
 ) -> RemotingCommand:
     """202."""
     topic = text(request, "topic")
-    if topic not in broker.metadata.topic_config_table:
+    config = broker.metadata.topic_config_table.get(topic)
+    if config is None:
         return request.response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
     table = {}
-    for queue in _queues(broker, topic):
+    queues = max(config.read_queue_nums, config.write_queue_nums)
+    for queue in _first_queues(broker, topic, queues):
         first = broker.store.min_offset(topic, queue.queue_id)
         end = broker.store.max_offset(topic, queue.queue_id)
         table[queue] = TopicOffset(first, end, _stored_at(broker, queue, end - 1))
@@ -98,25 +101,46 @@ def get_topic_stats_info(
 
 
 def get_consume_stats(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
-    """208. Of a queue on which the group never was its offset is 0 (ADMIN-006)."""
+    """208. Of a queue on which the group never was its offset is 0 (ADMIN-006). Topics of a list
+    count whether they are subscribed or not (ADMIN-034)."""
     group, topic = text(request, "consumerGroup"), request.ext_fields.get("topic", "")
-    return request.response(body=to_body(_consume_stats(broker, group, [topic] if topic else None)))
+    listed = request.ext_fields.get("topicList", "")
+    if listed.strip():
+        topics = list(dict.fromkeys(each for each in listed.split(";") if each))
+    else:
+        of_group = offset_commit.which_topic_by_consumer(broker.offsets, group)
+        topics = _subscribed(broker, group, [topic] if topic.strip() else of_group)
+    queues = {each: _queues(broker, each) for each in topics}
+    table = dict(chain.from_iterable(_progress(broker, group, each) for each in queues.values()))
+    of_last_pull = {
+        queue: replace(offset, pull_offset=max(offset.consumer_offset, pulled))  # ADMIN-023
+        for queue, offset in table.items()
+        for pulled in [broker.offsets.pull_offset_table.get(_key(group, queue), 0)]
+    }
+    tps = sum(_group_tps(broker, group, each) for each in queues)
+    return request.response(body=to_body(ConsumeStats(of_last_pull, tps)))
 
 
 def get_broker_consume_stats(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
-    """317. Of all groups, or of those that consume in order."""
+    """317. Of all groups, with all topics, or with those in order. Here the write queues count,
+    and no pull does (ADMIN-035)."""
     is_order = boolean(request, "isOrder")
+    table = broker.metadata.topic_config_table
     found: list[dict[Group, list[ConsumeStats]]] = []
     for group in broker.metadata.subscription_group_table:
-        topics = [
-            topic
-            for topic in offset_commit.which_topic_by_consumer(broker.offsets, group)
-            if not is_order or _is_order(broker, topic)
+        topics = offset_commit.which_topic_by_consumer(broker.offsets, group)
+        configs = (table.get(topic) for topic in _subscribed(broker, group, topics))
+        each = [
+            ConsumeStats(
+                dict(_progress(broker, group, queues)), _group_tps(broker, group, one.topic_name)
+            )
+            for one in configs
+            if one and (one.order or not is_order)
+            for queues in [_first_queues(broker, one.topic_name, one.write_queue_nums)]
         ]
-        each = [_consume_stats(broker, group, [topic]) for topic in topics]
-        found.append({group: [stats for stats in each if stats.offset_table]})
+        found.append({group: each})
     queues = [
         queue
         for of_group in found
@@ -182,41 +206,36 @@ def query_correction_offset(
     return request.response(body=dumps({"correctionOffsets": least}))
 
 
-def _consume_stats(broker: Broker, group: Group, topics: Iterable[Topic] | None) -> ConsumeStats:
-    if topics is None:
-        topics = offset_commit.which_topic_by_consumer(broker.offsets, group)
-    table: dict[MessageQueue, OffsetWrapper] = {}
-    consume_tps = 0.0
+def _subscribed(broker: Broker, group: Group, topics: Iterable[Topic]) -> list[Topic]:
+    """Without those that the members of the group subscribed once and do not any more."""
     members = broker.groups.consumer_table.get(group)
     subscribed = members.subscription_table if members else {}
-    for topic in topics:
-        if subscribed and topic not in subscribed and not broker.brought.has(group, topic):
-            continue  # it subscribed once and does not any more
-        table |= dict(_progress(broker, group, topic))
-        consume_tps += broker.stats.tps(StatsName.GROUP_GET_NUMS, f"{topic}@{group}").minute
-    return ConsumeStats(table, consume_tps)
+    return [
+        topic
+        for topic in topics
+        if not subscribed or topic in subscribed or broker.brought.has(group, topic)
+    ]
 
 
 def _progress(
-    broker: Broker, group: Group, topic: Topic
+    broker: Broker, group: Group, queues: Iterable[MessageQueue]
 ) -> Iterator[tuple[MessageQueue, OffsetWrapper]]:
-    for queue in _queues(broker, topic):
-        key = OffsetKey(topic, group, queue.queue_id)
-        consumed = max(0, offset_commit.query_offset(broker.offsets, key))
-        yield (
-            queue,
-            OffsetWrapper(
-                broker.store.max_offset(topic, queue.queue_id),
-                consumed,
-                max(consumed, broker.offsets.pull_offset_table.get(key, 0)),  # ADMIN-023
-                _stored_at(broker, queue, consumed - 1),
-            ),
-        )
+    for queue in queues:
+        end = broker.store.max_offset(queue.topic, queue.queue_id)
+        consumed = max(0, offset_commit.query_offset(broker.offsets, _key(group, queue)))
+        yield queue, OffsetWrapper(end, consumed, 0, _stored_at(broker, queue, consumed - 1))
+
+
+def _key(group: Group, queue: MessageQueue) -> OffsetKey:
+    return OffsetKey(queue.topic, group, queue.queue_id)
+
+
+def _group_tps(broker: Broker, group: Group, topic: Topic) -> float:
+    return broker.stats.tps(StatsName.GROUP_GET_NUMS, f"{topic}@{group}").minute
 
 
 def _time_span(broker: Broker, group: Group, queue: MessageQueue) -> QueueTimeSpan:
-    key = OffsetKey(queue.topic, group, queue.queue_id)
-    consumed = offset_commit.query_offset(broker.offsets, key)
+    consumed = offset_commit.query_offset(broker.offsets, _key(group, queue))
     end = broker.store.max_offset(queue.topic, queue.queue_id)
 
     def stored_at(offset: int) -> int:
@@ -244,11 +263,6 @@ def _queues(broker: Broker, topic: Topic) -> list[MessageQueue]:
 
 def _first_queues(broker: Broker, topic: Topic, count: int) -> list[MessageQueue]:
     return [MessageQueue(topic, broker.config.broker_name, i) for i in range(count)]
-
-
-def _is_order(broker: Broker, topic: Topic) -> bool:
-    config = broker.metadata.topic_config_table.get(topic)
-    return config is not None and config.order
 
 
 def _stored_at(broker: Broker, queue: MessageQueue, offset: int) -> int:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from mqspec.core.metadata import find_subscription_group
 from mqspec.core.record import position_of
 from mqspec.core.response import ResponseCode
-from mqspec.service import Served
+from mqspec.service import Served, clock_ms
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import HeaderError, text
@@ -27,15 +28,23 @@ def get_consumer_running_info(broker: Broker, _: Connection, request: RemotingCo
 
 
 def consume_message_directly(broker: Broker, _: Connection, request: RemotingCommand) -> Served:
-    """309. The broker adds the message that the request names by its id."""
+    """309. The broker adds the message that the request names by its id, and the flags of topic
+    and group; who names the group is a use of it."""
     try:
         position = position_of(text(request, "msgId"))
     except ValueError as error:
         raise HeaderError(str(error)) from None
+    record = broker.store.record_at(position)
     named = {**request.ext_fields, "brokerName": broker.config.broker_name}
-    return _call_consumer(
-        broker, replace(request, ext_fields=named), broker.store.record_at(position)
-    )
+    if topic := broker.metadata.topic_config_table.get(named.get("topic", "")):
+        named["topicSysFlag"] = str(topic.topic_sys_flag)
+    if name := text(request, "consumerGroup"):
+        step = find_subscription_group(broker.metadata, broker.config, name, clock_ms())
+        if group := broker.carry_metadata(step).result:
+            named["groupSysFlag"] = str(group.group_sys_flag)
+    if not record:
+        raise HeaderError("no message is where the msgId says")
+    return _call_consumer(broker, replace(request, ext_fields=named), record)
 
 
 def _call_consumer(broker: Broker, request: RemotingCommand, body: bytes) -> Served:

@@ -36,7 +36,10 @@ def update_broker_config(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> Served:
     """25. What is not an option is ignored (ADMIN-011)."""
-    properties = parse_properties(request.body.decode(errors="replace"))
+    try:
+        properties = parse_properties(request.body)
+    except ValueError:
+        return request.response(ResponseCode.SYSTEM_ERROR, "string2Properties error")
     if not NEVER_UPDATED.isdisjoint(properties):
         remark = "Can not update config in black list."
         return request.response(ResponseCode.NO_PERMISSION, remark)

@@ -92,6 +92,12 @@ class BrokerStats:
             for key in [key for key in table if key[0] == topic]:
                 del table[key]
 
+    def forget_group(self, group: Group) -> None:
+        """The group was deleted."""
+        for table in (self.got, self.sent_back):
+            for key in [key for key in table if key[1] == group]:
+                del table[key]
+
     def tps(self, name: StatsName, key: str) -> Tps:
         """The rates of a counter."""
         return stats.tps(self.state, ItemKey(name, key))

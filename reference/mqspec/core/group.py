@@ -158,8 +158,12 @@ def register_consumer(state: GroupState, event: RegisterConsumer) -> Step:
     old = state.consumer_table.get(event.group)
     channels = dict(old.channel_info_table) if old else {}
     subscriptions = dict(old.subscription_table) if old else {}
-    changed = event.channel not in channels
-    channels[event.channel] = event.info
+    known = channels.get(event.channel)
+    changed = known is None
+    if known and known.client_id == event.info.client_id:
+        channels[event.channel] = _heard_again(known, event.info)
+    else:
+        channels[event.channel] = event.info
     if event.subscriptions is not None:
         before, subscriptions = subscriptions, _merge(subscriptions, event.subscriptions)
         changed = changed or subscriptions.keys() != before.keys()
@@ -200,8 +204,11 @@ def unregister_consumer(state: GroupState, group: Group, channel: Channel) -> St
 
 
 def register_producer(state: GroupState, event: RegisterProducer) -> Step:
-    """A heartbeat enters or refreshes a producer; nobody is notified."""
-    channels = {**state.producer_table.get(event.group, {}), event.channel: event.info}
+    """A heartbeat enters or refreshes a producer, which stays who it was (GROUP-061); nobody is
+    notified."""
+    channels = dict(state.producer_table.get(event.group, {}))
+    known = channels.get(event.channel)
+    channels[event.channel] = _heard_again(known, event.info) if known else event.info
     return Step((Change("producer_table", event.group, channels),))
 
 
@@ -273,6 +280,10 @@ def _merge(
         old = merged.get(new.topic) or table.get(new.topic)
         merged[new.topic] = new if old is None or new.sub_version > old.sub_version else old
     return merged
+
+
+def _heard_again(known: ClientChannelInfo, now: ClientChannelInfo) -> ClientChannelInfo:
+    return replace(known, last_update_ms=now.last_update_ms)
 
 
 def _without(group: Group, info: ConsumerGroupInfo, channel: Channel) -> Step:

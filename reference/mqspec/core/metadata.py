@@ -167,6 +167,7 @@ class BrokerConfig:
     host: str = "127.0.0.1"
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
+    notify_consumer_ids_changed_enable: bool = True
     default_topic_queue_nums: int = 8  # of TBW102
     enable_mixed_message_type: bool = False  # of topics' attribute message.type
     broker_permission: int = 6  # bits of Perm
@@ -259,6 +260,8 @@ def system_topics(config: BrokerConfig) -> tuple[TopicConfig, ...]:
     )
 
 
+_SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
 SYSTEM_GROUPS: Final = (
     *("TOOLS_CONSUMER", "FILTERSRV_CONSUMER", "SELF_TEST_C_GROUP", "CID_ONS-HTTP-PROXY"),
     *("CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS"),
@@ -296,7 +299,7 @@ def contains_subscription_group(state: MetadataState, group: Group | None) -> bo
 
 
 def is_group_name(group: Group) -> bool:
-    """Whether a group may have this name: also none at all."""
+    """Whether a group of this name may come to be by use: also of none at all."""
     return len(group) <= GROUP_CHARS_MAX and not _NOT_IN_NAMES.search(group)
 
 
@@ -344,6 +347,7 @@ def delete_topic(state: MetadataState, config: BrokerConfig, topic: Topic, now_m
 
 def create_topic_in_send(
     state: MetadataState,
+    config: BrokerConfig,
     topic: Topic,
     default_topic: Topic,
     queue_nums: int,
@@ -354,11 +358,17 @@ def create_topic_in_send(
     """A send finds no topic. Result: the TopicConfig that it gets, or None.
 
     It is made after its template, with no more queues than that and than the producer asks
-    for. A retry topic needs no template.
+    for. A retry topic needs no template. Where topics may not come to be by use, TBW102 is no
+    template any more from the first send that names it (seen on 5.3.3).
     """
     is_retry = topic.startswith(RETRY_TOPIC_PREFIX)
     flag = _sys_flag(unit_mode, is_retry)
     template = state.topic_config_table.get(default_topic)
+    spoilt: tuple[Change, ...] = ()
+    if template and default_topic == AUTO_CREATE_TOPIC and not config.auto_create_topic_enable:
+        before, template = template, replace(template, perm=Perm.READ | Perm.WRITE)
+        if template != before:  # without a new version
+            spoilt = (Change("topic_config_table", default_topic, template),)
     if template and template.perm & Perm.INHERIT:
         queues = max(0, min(queue_nums, template.write_queue_nums))
         perm, filter_type = template.perm & ~Perm.INHERIT, template.topic_filter_type
@@ -366,8 +376,8 @@ def create_topic_in_send(
     elif is_retry:
         made = TopicConfig(topic, 1, 1, topic_sys_flag=flag)
     else:
-        return Step()
-    return Step(_put_topic(state, made, now_ms), result=made)
+        return Step(spoilt)
+    return Step((*spoilt, *_put_topic(state, made, now_ms)), result=made)
 
 
 def create_retry_topic(
@@ -424,7 +434,8 @@ def find_subscription_group(
     """Somebody uses a group. Result: its SubscriptionGroupConfig, made where that is allowed
     and there was none; or None."""
     found = state.subscription_group_table.get(group)
-    if found or not config.auto_create_subscription_group or not is_group_name(group):
+    may_be_made = config.auto_create_subscription_group or group.startswith(_SYSTEM_GROUP_PREFIX)
+    if found or not may_be_made or not is_group_name(group):
         return Step(result=found)
     made = SubscriptionGroupConfig(group)
     return Step(_put_group(state, made, now_ms), result=made)
@@ -433,10 +444,8 @@ def find_subscription_group(
 def update_subscription_group(
     state: MetadataState, group: SubscriptionGroupConfig, now_ms: int
 ) -> Step:
-    """An administrator creates a group, or changes it; its attributes say what to alter. An
-    illegal name is dropped silently. Result: a Refusal or None."""
-    if not is_group_name(group.group_name):
-        return Step()
+    """An administrator creates a group, or changes it; its attributes say what to alter. Any
+    name will do (ADMIN-033). Result: a Refusal or None."""
     old = state.subscription_group_table.get(group.group_name)
     attributes = alter(GROUP_ATTRIBUTES, old.attributes if old else None, group.attributes)
     if isinstance(attributes, Refusal):

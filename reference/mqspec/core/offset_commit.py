@@ -403,6 +403,8 @@ def reset_offset_inner(spans: Sequence[QueueSpan], offset: int | None) -> Step:
                 f"[{span.min_offset}-{span.max_offset}]"
             )
             return Step(result=Refusal(ResponseCode.SYSTEM_ERROR, remark))
+    if not spans:
+        return Step(result=Refusal(ResponseCode.SYSTEM_ERROR, "No queues to reset."))
     reset = {span.key: span.offset_by_time if offset is None else offset for span in spans}
     changes = [
         Change(table, key, there)

@@ -137,6 +137,11 @@ def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: in
     if event.max_msg_nums > MAX_MSG_NUMS:
         remark = f"the broker[{config.host}] pop message's num is greater than {MAX_MSG_NUMS}"
         return Step(result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
+    if not config.timer_wheel_enable:
+        remark = (
+            f"the broker[{config.host}] pop message is forbidden because timerWheelEnable is false"
+        )
+        return Step(result=Refusal(ResponseCode.SYSTEM_ERROR, remark))
     step = check_peek(
         state, config, event.topic, event.queue_id, event.group, event.consumer, now_ms
     )

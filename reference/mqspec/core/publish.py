@@ -139,6 +139,7 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     if topic is None:
         made = create_topic_in_send(
             state,
+            config,
             event.topic,
             event.default_topic,
             event.default_topic_queue_nums,
@@ -148,7 +149,7 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
         topic, changes = made.result, made.changes
     if topic is None:
         remark = f"topic[{event.topic}] not exist, apply first please!{SEE_FAQ}"
-        return Step(result=Refusal(ResponseCode.TOPIC_NOT_EXIST, remark))
+        return Step(changes, result=Refusal(ResponseCode.TOPIC_NOT_EXIST, remark))
     queues = max(topic.read_queue_nums, topic.write_queue_nums)
     if event.queue_id >= queues:
         remark = f"request queueId[{event.queue_id}] is illegal, {topic} Producer: {event.producer}"

@@ -290,7 +290,10 @@ def update_namesrv_config(
     server: NameServer, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """318. What is not an option is ignored."""
-    properties = parse_properties(request.body.decode(errors="replace"))
+    try:
+        properties = parse_properties(request.body)
+    except ValueError:
+        return request.response(ResponseCode.SYSTEM_ERROR, "string2Properties error")
     if not NEVER_UPDATED.isdisjoint(properties):
         remark = "Can not update config in black list."
         return request.response(ResponseCode.NO_PERMISSION, remark)
