@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqspec.core.java import INT_BITS, LONG_BITS, java_number, java_split
+from mqspec.core.java import INT_BITS, LONG_BITS, java_number, java_split, wrapped
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,7 @@ from mqspec.core.java import INT_BITS, LONG_BITS, java_number, java_split
     [
         ("0", INT_BITS, 0),
         ("+007", INT_BITS, 7),
+        ("\uff13\u0663", INT_BITS, 33),
         ("2147483647", INT_BITS, 2**31 - 1),
         ("-2147483648", INT_BITS, -(2**31)),
         ("2147483648", LONG_BITS, 2**31),
@@ -55,3 +56,11 @@ def test_a_number_that_is_too_big(text: str, bits: int) -> None:
 )
 def test_a_text_is_split(text: str, parts: list[str]) -> None:
     assert java_split(text, ",") == parts
+
+
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [(0, 0), (-1, -1), (2**63 - 1, 2**63 - 1), (2**63, -(2**63)), (1000 * (2**63 - 1), -1000)],
+)
+def test_what_does_not_fit_wraps(value: int, left: int) -> None:
+    assert wrapped(value) == left

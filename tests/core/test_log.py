@@ -252,6 +252,8 @@ def test_which_records_enter_a_queue(sys_flag: int, indexed: bool) -> None:
         ("T", b"TAGS\x01\xff\x02", tags_code("\ufffd")),
         (SCHEDULE_TOPIC, b"DELAY\x013\x02TAGS\x01a\x02", 5_000 + 10_000),
         (SCHEDULE_TOPIC, b"DELAY\x010\x02TAGS\x01a\x02", tags_code("a")),
+        (SCHEDULE_TOPIC, "DELAY\x01\uff13\x02".encode(), 5_000 + 10_000),
+        (SCHEDULE_TOPIC, b"DELAY\x01no number\x02TAGS\x01a\x02", tags_code("a")),
         (SCHEDULE_TOPIC, b"DELAY\x0199\x02", 5_000 + DELAY_LEVELS_MS[-1]),
     ],
 )

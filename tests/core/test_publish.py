@@ -230,10 +230,63 @@ def test_what_is_no_property_is_not_stored(properties: str, kept: str) -> None:
 
 
 def test_the_messages_of_a_batch_are_stored_as_they_came() -> None:
-    own = [b"A\x01\xff\x02B\x012", b"POP_CK\x01x\x02A\x011", b"A\x02"]
+    own = [b"A\x01\xff\x02B\x012", b"POP_CK\x01x\x02A\x011"]
     messages = [BatchMessage(b"x", each, 7) for each in own]
     message = Record("T", b"".join(own), b"C\x013\x02")
     assert batched(message, messages) == Batch(message, messages, b"\x02C\x013\x02")
+
+
+def test_the_messages_of_a_batch_are_parted_where_they_must() -> None:
+    own = [b"A\x011", b"A\x011\x02", b""]
+    message = Record("T", b"xxx", b"C\x013\x02")
+    batch = batched(message, [BatchMessage(b"x", each, 7) for each in own])
+    whole = [one.properties + batch.beside for one in batch.messages]
+    assert whole == [b"A\x011\x02C\x013\x02", b"A\x011\x02C\x013\x02", b"C\x013\x02"]
+    assert [(one.body, one.flag) for one in batch.messages] == [(b"x", 7)] * 3
+
+
+REJECTING = BrokerConfig(reject_transaction_message=True)
+
+
+@pytest.mark.parametrize(
+    ("properties", "fields", "code"),
+    [
+        ("TRAN_MSG\x01TRUE\x02", {}, 16),
+        ("TRAN_MSG\x01true\x02INNER_NUM\x011\x02", {}, 16),
+        ("TRAN_MSG\x01true\x02DELAY\x01abc\x02", {}, 16),
+        ("TRAN_MSG\x01truex\x02", {}, 0),
+        ("TRAN_MSG\x01true\x02TRAN_MSG\x01false\x02", {}, 0),
+        ("TIMER_X\x01TRAN_MSG\x02a\x01xTRAN_MSG\x02", {}, 0),
+        ("TRAN_MSG\x01true\x02DELAY\x011\x02", {"reconsume_times": 1}, 0),
+        ("TRAN_MSG\x01true\x02DELAY\x01abc\x02", {"reconsume_times": 1}, 1),
+        ("TRAN_MSG\x01true\x02", {"is_reply": True}, 0),
+        ("DELAY\x01abc\x02", {"sys_flag": 4}, 0),
+        ("DELAY\x01abc\x02", {"sys_flag": 12}, 0),
+        ("DELAY\x01abc\x02", {"sys_flag": 8}, 1),
+        ("DELAY\x01abc\x02", {"sys_flag": 128}, 13),
+        ("DELAY\x01abc\x02INNER_NUM\x012\x02", {}, 13),
+        ("DELAY\x01abc\x02", {"sys_flag": 4, "is_batch": True}, 13),
+        ("DELAY\x01abc\x02", {"is_batch": True}, 1),
+    ],
+)
+def test_what_is_looked_at_first(properties: str, fields: dict[str, object], code: int) -> None:
+    state = state_with(TopicConfig("T", 4, 4))
+    send = structs.replace(SEND, properties=properties, **fields)
+    result = check_send(state, REJECTING, send, NOW_MS).result
+    assert (result.code if isinstance(result, Refusal) else 0) == code
+
+
+def test_a_compacted_topic_wants_keys() -> None:
+    state = state_with(TopicConfig("T", 4, 4, attributes={"cleanup.policy": "COMPACTION"}))
+    for properties, is_batch, is_fine in (
+        ("", False, False),
+        ("KEYS\x01 \x02", False, False),
+        ("KEYS\x01k\x02", False, True),
+        ("", True, True),
+    ):
+        send = structs.replace(SEND, properties=properties, is_plain=True, is_batch=is_batch)
+        found = check_send(state, CONFIG, send, NOW_MS).result
+        assert (found == 0) is is_fine, properties
 
 
 @pytest.mark.parametrize("properties", ["", "TAGS\x01A", "TAGS\x01A\x02"])

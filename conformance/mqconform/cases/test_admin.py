@@ -353,6 +353,14 @@ def test_what_a_broker_keeps_of_a_group_for_others(
     assert {name: shown.get(name) for name in kept} == kept
 
 
+@case("ADMIN-033", party="broker")
+def test_an_administrator_may_name_a_group_as_it_likes(scene: Scene) -> None:
+    group = f"{scene.name('G')} not by use!"
+    assert scene.broker.call(requests.group_config(group)).code == 26
+    done(scene.broker.call(requests.create_group(group)))
+    assert done(scene.broker.call(requests.group_config(group))).json()["groupName"] == group
+
+
 @case("ADMIN-009", party="broker")
 def test_a_deleted_group_keeps_members_and_offsets(scene: Scene) -> None:
     group, topic, member = scene.name("G"), scene.topic(), scene.connect()
@@ -432,6 +440,43 @@ def test_a_group_is_shown_on_what_it_subscribes_or_asks_for(
     assert shown() == {subscribed}
     done(scene.broker.call(brings(asked, group)), 0, NOTHING)
     assert shown() == {subscribed, asked} | ({retry} if retries else set())
+
+
+@case("ADMIN-034", party="broker")
+def test_a_group_is_shown_on_the_topics_of_a_list(scene: Scene) -> None:
+    subscribed, listed, third, group = scene.topic(), scene.topic(2), scene.topic(), scene.group()
+    for topic in (subscribed, listed, third):
+        done(scene.broker.call(requests.commit_offset(group, topic, 1)))
+    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(subscribed)])))
+    fields = {"consumerGroup": group, "topic": subscribed, "topicList": f"{listed};{third}"}
+    table = done(scene.broker.call(Request(requests.GET_CONSUME_STATS, fields))).json()
+    queues = [json.loads(queue) for queue in table["offsetTable"]]
+    shown = sorted((queue["topic"], queue["queueId"]) for queue in queues)
+    assert shown == sorted([(listed, 0), (listed, 1), (third, 0)])
+
+
+@case("ADMIN-035", party="broker")
+@pytest.mark.parametrize(("read", "write"), [(1, 3), (3, 1)])
+def test_which_queues_are_counted(scene: Scene, read: int, write: int) -> None:
+    topic, group = scene.topic(read, write=write), scene.group()
+    for _ in range(3):
+        scene.send(topic)
+    done(scene.broker.call(requests.pull(topic, group, count=2)))
+    done(scene.broker.call(requests.commit_offset(group, topic, 1)))
+    reach = scene.broker.call(Request(requests.GET_TOPIC_STATS_INFO, {"topic": topic}))
+    assert sorted(by_queue(reach)) == [0, 1, 2]
+    fields = {"consumerGroup": group, "topic": topic}
+    come = by_queue(scene.broker.call(Request(requests.GET_CONSUME_STATS, fields)))
+    assert sorted(come) == list(range(read))
+    every = Request(requests.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    groups = done(scene.broker.call(every)).json()["consumeStatsList"]
+    (of_group,) = (each[group] for each in groups if group in each)
+    (table,) = (each["offsetTable"] for each in of_group)
+    offsets = {json.loads(queue)["queueId"]: entry for queue, entry in table.items()}
+    assert sorted(offsets) == list(range(write))
+    names = "brokerOffset", "consumerOffset", "pullOffset"
+    assert [come[0][name] for name in names] == [3, 1, 2]
+    assert [offsets[0][name] for name in names] == [3, 1, 0]
 
 
 @case("ADMIN-024", party="broker")

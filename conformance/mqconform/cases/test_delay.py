@@ -127,6 +127,15 @@ def test_a_level_that_is_no_number_is_refused(scene: Scene, level: str) -> None:
     assert scene.max_offset(topic) == 1
 
 
+@case("DELAY-011", party="broker")
+@pytest.mark.parametrize("level", ["\uff11", "\u0661", "+1"])
+def test_a_level_in_other_digits(scene: Scene, level: str) -> None:
+    topic = scene.topic()
+    waits = scene.broker.call(requests.send(topic, properties={"DELAY": level}))
+    assert waits.code == 0
+    assert eventually(lambda: scene.max_offset(topic) == 1, DELAY_S)
+
+
 @case("DELAY-003", party="broker", claims="restart", after=DELIVERED)
 def test_delayed_messages_survive_a_kill(scene: Scene) -> None:
     topic, group = scene.topic(2), scene.group()

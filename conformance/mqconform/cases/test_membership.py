@@ -12,6 +12,7 @@ import pytest
 from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import Connection, eventually
+from mqconform.frame import frame, json_header
 from mqconform.requests import Request, Subscription
 from mqconform.scene import Scene
 
@@ -114,6 +115,43 @@ def test_a_member_whose_connection_closes_is_gone_and_the_rest_is_told(scene: Sc
     second.close()
     assert noticed(first, group)
     assert scene.members(group) == ["first"]
+
+
+@case("GROUP-062", party="broker", after=JOINED)
+def test_a_group_without_notices_is_told_of_a_lost_connection(scene: Scene) -> None:
+    group = scene.name("G")
+    silent = requests.create_group(group, notifyConsumerIdsChangedEnable=False)
+    assert scene.broker.call(silent).code == 0
+    first, second, third = (scene.connect() for _ in range(3))
+    for name, member in (("first", first), ("second", second), ("third", third)):
+        assert member.call(requests.heartbeat(name, group)).code == 0
+    assert third.call(requests.unregister("third", group)).code == 0
+    assert first.is_quiet()
+    second.close()
+    assert noticed(first, group)
+
+
+@case("GROUP-061", party="broker")
+def test_who_is_known_stays_who_it_was(scene: Scene) -> None:
+    group, member = scene.name("G"), scene.connect()
+
+    def heard(request: Request, version: int) -> None:
+        header = json_header(request.code, request.fields, version, version=version)
+        member.write(frame(header, request.body))
+        assert member.answer(version).code == 0
+
+    def shown(request: Request) -> list[tuple[str, int]]:
+        connections = scene.broker.call(request).json()["connectionSet"]
+        return [(each["clientId"], each["version"]) for each in connections]
+
+    topic = scene.topic()
+    for version, name in ((479, "one"), (400, "two")):
+        heard(requests.heartbeat("member", group), version)
+        heard(requests.producer_heartbeat(name, group), version + 1000)
+    consumers = Request(requests.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+    assert shown(consumers) == [("member", 479)]
+    fields = {"producerGroup": group, "topic": topic}
+    assert shown(Request(requests.GET_PRODUCER_CONNECTION_LIST, fields)) == [("one", 1479)]
 
 
 @case("GROUP-007", party="broker", after=JOINED)

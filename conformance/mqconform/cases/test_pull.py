@@ -243,3 +243,15 @@ def test_only_a_pull_at_the_end_is_held(
     scene.send(topic, tag="A")
     request = requests.pull(topic, group, offset, subscription=subscription, suspend_ms=LONG_MS)
     assert scene.broker.answer(scene.broker.ask(request)).code == code
+
+
+@case("PULL-017", party="broker", after=STORED)
+def test_an_answer_has_the_flags_of_topic_and_group(scene: Scene) -> None:
+    topic, group = scene.name("T"), scene.name("G")
+    created = requests.create_topic(topic, 1, 1).having(topicSysFlag=1)
+    for made in (created, requests.create_group(group, groupSysFlag=3)):
+        assert scene.broker.call(made).code == 0
+    scene.send(topic)
+    for offset in (0, 1):  # found, and not
+        answer = scene.broker.call(requests.pull(topic, group, offset))
+        assert [answer.fields[name] for name in ("topicSysFlag", "groupSysFlag")] == ["1", "3"]

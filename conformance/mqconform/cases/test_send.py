@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import threading
 from dataclasses import replace
 from functools import partial
@@ -205,6 +206,46 @@ def test_a_batch_is_stored_as_its_messages(scene: Scene) -> None:
     assert [r.body for r in records] == [b"before", b"one", b"two", b"three"]
     ids = [(r.store_host + r.physical_offset.to_bytes(8, "big")).hex().upper() for r in records]
     assert answer.fields["msgId"] == ",".join(ids[1:])
+
+
+@case("SEND-036", party="broker", after=STORED)
+@pytest.mark.parametrize(("filter_type", "flag"), [("SINGLE_TAG", 0), ("MULTI_TAG", 2)])
+def test_a_message_says_that_its_topic_is_of_several_tags(
+    scene: Scene, filter_type: str, flag: int
+) -> None:
+    topic = scene.name("T")
+    created = requests.create_topic(topic, 1, 1).having(topicFilterType=filter_type)
+    assert scene.broker.call(created).code == 0
+    scene.send(topic)
+    assert scene.broker.call(requests.send_batch(topic, [b"one", b"two"])).code == 0
+    records = scene.read_all(topic, scene.group())
+    assert [record.sys_flag for record in records] == [flag] * 3
+
+
+@case("SEND-037", party="broker", after=STORED)
+def test_a_compacted_topic_wants_keys(scene: Scene) -> None:
+    topic = scene.name("T")
+    compacted = requests.create_topic(topic, 1, 1).having(attributes="+cleanup.policy=COMPACTION")
+    assert scene.broker.call(compacted).code == 0
+    for properties in ({}, {"KEYS": " "}):
+        answer = scene.broker.call(requests.send(topic, properties=properties))
+        assert (answer.code, answer.remark) == (13, "Required message key is missing")
+    assert scene.broker.call(requests.send(topic, properties={"KEYS": "k"})).code == 0
+    assert scene.broker.call(requests.send_batch(topic, [b"one", b"two"])).code == 0
+
+
+@case("SEND-038", party="broker", after=STORED)
+def test_how_the_messages_of_a_batch_are_put_together(scene: Scene) -> None:
+    topic = scene.topic()
+    own = (b"", b"A\x01b", b"A\x01b\x02")
+    inner = b"".join(
+        struct.pack(">iiiii", total, 0, 0, 0, 1) + b"x" + struct.pack(">h", len(each)) + each
+        for total, each in zip((0, -5, 1000), own, strict=True)
+    )
+    batch = requests.send_batch(topic, [])
+    assert scene.broker.call(replace(batch, body=inner)).code == 0
+    first, second, third = (record.size for record in scene.read_all(topic, scene.group()))
+    assert (second - first, third - second) == (len(own[2]), 0)
 
 
 @case("SEND-014", party="broker", after=STORED)

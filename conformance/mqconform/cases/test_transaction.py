@@ -198,6 +198,16 @@ def test_a_half_without_an_end_is_checked_back(scene: Scene) -> None:
     assert is_published(scene, half)
 
 
+@case("TX-020", party="broker", after=CHECKED)
+def test_the_message_of_a_check_back_does_not_wait(scene: Scene) -> None:
+    producer, group = scene.connect(), scene.name("P")
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    half = send_half(scene, {"WAIT": "true"}, group=group, age_ms=LONG_AGO_MS)
+    notice, record = check_back(producer)
+    assert record.properties["WAIT"] == "false"
+    assert stored_half(scene, asked(scene, notice, half)).properties["WAIT"] == "true"
+
+
 @case("TX-018", party="broker", after=CHECKED)
 def test_a_half_that_was_checked_back_is_delivered_as_it_was_sent(scene: Scene) -> None:
     producer, group = scene.connect(), scene.name("P")

@@ -127,13 +127,15 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
         broker.stats.got[pull.topic, pull.group].add(len(found.records), len(body))
     else:
         broker.stats.missed.times += 1
+    topic = broker.metadata.topic_config_table.get(pull.topic)
+    group = broker.metadata.subscription_group_table.get(pull.group)
     fields = {
         "suggestWhichBrokerId": "0",
         "nextBeginOffset": str(found.next_begin_offset),
         "minOffset": str(found.min_offset),
         "maxOffset": str(found.max_offset),
-        "topicSysFlag": "0",
-        "groupSysFlag": "0",
+        "topicSysFlag": str(topic.topic_sys_flag if topic else 0),
+        "groupSysFlag": str(group.group_sys_flag if group else 0),
     }
     return request.response(code, found.status, fields, body)
 

@@ -42,7 +42,7 @@ def _reply(
 ) -> Served:
     send = to_send(connection, request, header)
     properties = reply.stamp_properties(send.properties)
-    send = structs.replace(send, properties=properties, is_batch=False)
+    send = structs.replace(send, properties=properties, is_batch=False, is_reply=True)
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):

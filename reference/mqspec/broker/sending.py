@@ -14,18 +14,18 @@ from mqspec.core.lock import is_lock_all_expired
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
 from mqspec.core.publish import (
     PUT_CODES,
-    PUT_REFUSALS,
     STAMP,
     Send,
     batched,
     check_send,
     is_plain,
+    put_refusal,
     refused_fields,
     stamp_of,
     stamped,
     with_unique_key,
 )
-from mqspec.core.record import Host, Record, alone, find_property
+from mqspec.core.record import Host, Record, SysFlag, alone, find_property
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.core.step import Step
@@ -119,6 +119,7 @@ def to_send(connection: Connection, request: RemotingCommand, header: SendHeader
         random=random.getrandbits(31) if header.queue_id < 0 else 0,
         is_plain=is_plain(header.properties),
         unit_mode=header.unit_mode.lower() == "true",
+        reconsume_times=header.reconsume_times,
     )
 
 
@@ -158,7 +159,7 @@ def _send(
         properties=properties.encode(errors="replace"),
         queue_id=queue_id,
         flag=header.flag,
-        sys_flag=send.sys_flag,
+        sys_flag=_sys_flag(broker, send),
         born_timestamp=header.born_timestamp,
         born_host=born_host(connection.peer),
         store_host=broker.store_host,
@@ -169,16 +170,19 @@ def _send(
         message, made = step.result, made + step.changes
     placed = message if send.is_plain else _placed(broker, message, send.is_batch, now_ms)
     if isinstance(placed, PutStatus):
-        return _refused(request, placed)
-    if batch is not None:
-        stored = batched(placed, batch)
-    else:
-        stored = alone(placed)
-        handle = not send.is_plain and timer.recall_handle(broker.config.broker_name, placed)
-        if handle and request.code != RequestCode.SEND_BATCH_MESSAGE:
+        return _refused(broker, request, placed)
+    stored = alone(placed) if batch is None else batched(placed, batch)
+    if not send.is_plain and request.code != RequestCode.SEND_BATCH_MESSAGE:
+        handle = timer.recall_handle(broker.config.broker_name, placed)
+        if handle:
             fields["recallHandle"] = handle
     broker.sends.add(Checked(connection, request, stored, fields, made))
     return None
+
+
+def _sys_flag(broker: Broker, send: Send) -> int:
+    filter_type = broker.metadata.topic_config_table[send.topic].topic_filter_type
+    return send.sys_flag if filter_type == "SINGLE_TAG" else send.sys_flag | SysFlag.MULTI_TAGS
 
 
 def _placed(broker: Broker, message: Record, is_batch: bool, now_ms: int) -> Record | PutStatus:
@@ -193,8 +197,8 @@ def _placed(broker: Broker, message: Record, is_batch: bool, now_ms: int) -> Rec
 
 def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
     """The answer to a send whose put is done."""
-    if put.status in PUT_REFUSALS:
-        return _refused(send.request, put.status)
+    if put.status not in PUT_CODES:
+        return _refused(broker, send.request, put.status)
     topic = send.batch.shared.topic  # where it is stored: it may be on its way to another
     broker.stats.put[topic].add(len(send.batch.messages), put.wrote_bytes)
     send.fields["msgId"] = put.message_ids
@@ -210,8 +214,8 @@ def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
     return broker.once_registered(send.made, send.connection, send.request, served)
 
 
-def _refused(request: RemotingCommand, status: PutStatus) -> RemotingCommand:
-    refusal = PUT_REFUSALS[status]
+def _refused(broker: Broker, request: RemotingCommand, status: PutStatus) -> RemotingCommand:
+    refusal = put_refusal(broker.config, status)
     return request.response(refusal.code, refusal.remark, STAMP)
 
 

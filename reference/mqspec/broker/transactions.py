@@ -14,7 +14,7 @@ from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import GetMessageStatus, Span
 from mqspec.core.metadata import create_topic_in_send_message_back
 from mqspec.core.offset_commit import OffsetKey, commit_offset
-from mqspec.core.publish import PUT_CODES, PUT_REFUSALS
+from mqspec.core.publish import PUT_CODES, put_refusal
 from mqspec.core.record import Record, SysFlag, encode_record, position_of
 from mqspec.core.response import NOT_SET, Refusal
 from mqspec.core.transaction import (
@@ -78,7 +78,7 @@ def end_transaction(broker: Broker, _: Connection, request: RemotingCommand) -> 
         assert isinstance(send, PutFinal)
         put = broker.put_message(send.message)
         if put.status not in PUT_CODES:
-            return refused(request, PUT_REFUSALS[put.status])
+            return refused(request, put_refusal(broker.config, put.status))
         # Also where it was not flushed in time the message is stored, and will be seen.
         answer = broker.when_stored(put, lambda _: request.response(), send.message.properties)
     broker.carry_transactions(step)

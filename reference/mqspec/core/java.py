@@ -8,12 +8,19 @@ from typing import Final
 INT_BITS: Final = 32
 LONG_BITS: Final = 64
 
-_NUMBER = re.compile(r"[+-]?\d{1,99}")
+# Digits of any script, of those that are one char of Java.
+_NUMBER = re.compile(r"[+-]?(?:(?![\U00010000-\U0010FFFF])\d){1,99}")
 
 
 def fits(value: int, bits: int) -> bool:
     """Whether a signed number of so many bits can be the value."""
     return value >> bits - 1 in (0, -1)
+
+
+def wrapped(value: int, bits: int = LONG_BITS) -> int:
+    """What becomes of a number that so many bits do not hold."""
+    half = 1 << bits - 1
+    return (value + half) % (2 * half) - half
 
 
 def java_number(text: str, bits: int) -> int:

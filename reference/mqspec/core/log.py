@@ -25,6 +25,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from mqspec.core.java import INT_BITS, java_number
 from mqspec.core.record import (
     BLANK_BYTES_MIN,
     PROPERTIES_BYTES_MAX,
@@ -353,10 +354,18 @@ def unit_tags_codes(
     codes = list(map(tags_code, find_values(own, beside, b"TAGS\x01")))
     if topic == SCHEDULE_TOPIC:
         for number, text in enumerate(find_values(own, beside, b"DELAY\x01")):
-            if (level := int(text or 0)) > 0:
+            if (level := _level(text)) > 0:
                 due_after = delay_levels[min(level, len(delay_levels)) - 1]
                 codes[number] = store_timestamp + due_after
     return codes
+
+
+def _level(text: bytes) -> int:
+    # Whatever lies in the log is dispatched: where it is no number, as without a level.
+    try:
+        return java_number(text.decode(errors="replace"), INT_BITS)
+    except ValueError:
+        return 0
 
 
 def queue_offsets(first: int, indexed: bool) -> Iterator[int]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import AnyStr, Final
 
 import msgspec
 
@@ -30,6 +30,7 @@ from mqspec.core.metadata import (
     BrokerConfig,
     MetadataState,
     Perm,
+    TopicConfig,
     check_topic_name,
     create_topic_in_send,
     find_subscription_group,
@@ -38,6 +39,7 @@ from mqspec.core.record import (
     Batch,
     BatchMessage,
     Record,
+    SysFlag,
     decode_properties,
     encode_properties,
     find_property,
@@ -51,6 +53,7 @@ STAMP: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
 """What is added to each message, and to the answer to each send, refused ones too (SEND-005)."""
 
 _STAMP: Final = encode_properties(STAMP)
+_END: Final = 2  # the byte behind a property
 _POP_CK: Final = "POP_CK\x01"
 _REGULAR: Final = "[^\x01\x02]++\x01[^\x02]++\x02"
 _ARE_REGULAR: Final = re.compile(f"(?:{_REGULAR})*+").fullmatch
@@ -58,13 +61,15 @@ _ARE_REGULAR: Final = re.compile(f"(?:{_REGULAR})*+").fullmatch
 _ASKING: Final = "|".join((LEVEL, "TIMER_", "TRAN_MSG", "POP_CK", "INNER_NUM"))
 _ARE_PLAIN: Final = re.compile(f"(?:(?!{_ASKING}){_REGULAR})*+").fullmatch
 
+_SCHEDULED = (0, int(SysFlag.COMMIT))  # the types of messages that may be delayed
+
 _ILLEGAL = Refusal(
     ResponseCode.MESSAGE_ILLEGAL,
     "the message is illegal, maybe msg body or properties length not matched. "
     "msg body length limit 4194304B, msg properties length limit 32KB.",
 )
 
-PUT_REFUSALS: Final = {
+_PUT_REFUSALS: Final = {
     PutStatus.MESSAGE_ILLEGAL: _ILLEGAL,
     PutStatus.PROPERTIES_SIZE_EXCEEDED: _ILLEGAL,
     PutStatus.CREATE_MAPPED_FILE_FAILED: Refusal(
@@ -76,17 +81,24 @@ PUT_REFUSALS: Final = {
         "broker's disk is full, messages are put to the slave, message store has been shut "
         "down, etc.",
     ),
-    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: Refusal(
-        ResponseCode.MESSAGE_ILLEGAL,
-        "timer message illegal, the delay time should not be bigger than the max delay "
-        "259200000ms; or if set del msg, the delay time should be bigger than the current time",
-    ),
     PutStatus.WHEEL_TIMER_NOT_ENABLE: Refusal(
         ResponseCode.SYSTEM_ERROR,
         "accurate timer message is not enabled, timerWheelEnable is false",
     ),
 }
-"""How a put that stored nothing is answered."""
+
+
+def put_refusal(config: BrokerConfig, status: PutStatus) -> Refusal:
+    """How a put that stored nothing is answered."""
+    if status is not PutStatus.WHEEL_TIMER_MSG_ILLEGAL:
+        return _PUT_REFUSALS[status]
+    remark = (
+        "timer message illegal, the delay time should not be bigger than the max delay "
+        f"{1000 * config.timer_max_delay_sec}ms; or if set del msg, the delay time should be "
+        "bigger than the current time"
+    )
+    return Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
+
 
 PUT_CODES: Final = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -110,6 +122,8 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     random: int = 0  # not negative: picks the queue where the producer leaves it open
     is_plain: bool = False  # what `is_plain` says of it
     unit_mode: bool = False
+    reconsume_times: int = 0
+    is_reply: bool = False  # of which only the topic and the queue are checked
 
 
 def is_plain(properties: str) -> bool:
@@ -154,10 +168,11 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     if event.queue_id >= queues:
         remark = f"request queueId[{event.queue_id}] is illegal, {topic} Producer: {event.producer}"
         return Step(changes, result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
-    if event.topic.startswith(RETRY_TOPIC_PREFIX):
-        retry = _check_retry(state, config, event, now_ms)
-        changes, refusal = (*changes, *retry.changes), retry.result
-    refusal = refusal or _check_properties(config, event)
+    if not event.is_reply:
+        if event.topic.startswith(RETRY_TOPIC_PREFIX):
+            retry = _check_retry(state, config, event, now_ms)
+            changes, refusal = (*changes, *retry.changes), retry.result
+        refusal = refusal or _check_key(topic, event) or _check_properties(config, event)
     if refusal or event.queue_id >= 0:
         return Step(changes, result=refusal or event.queue_id)
     if topic.write_queue_nums <= 0:
@@ -185,23 +200,42 @@ def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms
     return Step(result=Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark))
 
 
+def _check_key(topic: TopicConfig, event: Send) -> Refusal | None:
+    """A compacted topic keeps the last message of each key (SEND-037)."""
+    if event.is_batch or topic.attributes.get("cleanup.policy") != "COMPACTION":
+        return None
+    if (decode_properties(event.properties).get("KEYS") or "").strip():
+        return None
+    return Refusal(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
+
+
 def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
+    """In the order of 5.3.3: what is a half, what is several messages in one, and the delay level,
+    where it is looked at."""
     if event.is_plain and not event.is_batch:
         return None
-    try:
-        level = delay_level(decode_properties(event.properties)) if LEVEL in event.properties else 0
-    except ValueError:
-        return Refusal(ResponseCode.SYSTEM_ERROR, f"{LEVEL} is not a number")
     if event.is_batch and event.body_bytes > MAX_MESSAGE_SIZE:
         return Refusal(ResponseCode.SYSTEM_ERROR, "message body size exceeded")
-    if "INNER_NUM\x01" in event.properties and find_property(event.properties, "INNER_NUM"):
-        return _ILLEGAL
-    if event.is_batch:
+    properties = decode_properties(event.properties)
+    is_half = False
+    try:
         # What stands in the messages of a batch is not heeded, what stands beside them is.
+        if not event.is_batch and properties.get("TRAN_MSG", "").lower() == "true":
+            # Old clients send a message back so.
+            is_half = not (event.reconsume_times > 0 and delay_level(properties) > 0)
+            if is_half and config.reject_transaction_message:
+                remark = f"the broker[{config.host}] sending transaction message is forbidden"
+                return Refusal(ResponseCode.NO_PERMISSION, remark)
+        if "INNER_NUM" in properties or event.sys_flag & SysFlag.INNER_BATCH:
+            return _ILLEGAL
+        if event.sys_flag & TRANSACTION_TYPE in _SCHEDULED or is_half:
+            level = delay_level(properties)
+        else:
+            level = 0
+    except ValueError:
+        return Refusal(ResponseCode.SYSTEM_ERROR, f"{LEVEL} is not a number")
+    if event.is_batch:
         return _ILLEGAL if level > 0 or event.sys_flag & TRANSACTION_TYPE else None
-    if config.reject_transaction_message and "TRAN_MSG\x01true" in event.properties:
-        remark = f"the broker[{config.host}] sending transaction message is forbidden"
-        return Refusal(ResponseCode.NO_PERMISSION, remark)
     return None
 
 
@@ -228,8 +262,15 @@ def own_properties(properties: str) -> str:
 
 def batched(message: Record, messages: Sequence[BatchMessage]) -> Batch:
     """Messages that came in the body of one, as they are stored: behind the properties of each,
-    as they came, are those that came beside all."""
-    return Batch(message, messages, b"\x02" + message.properties)
+    as they came and ended, are those that came beside all."""
+    beside = message.properties
+    if all(one.properties and one.properties[-1] != _END for one in messages):
+        return Batch(message, messages, b"\x02" + beside)  # as those of Java's client
+    ended = (_ended(one.properties) + beside for one in messages)
+    whole = [
+        BatchMessage(one.body, own, one.flag) for one, own in zip(messages, ended, strict=True)
+    ]
+    return Batch(message, whole)
 
 
 def with_unique_key(properties: str, made: Callable[[], str]) -> tuple[str, str]:
@@ -240,5 +281,6 @@ def with_unique_key(properties: str, made: Callable[[], str]) -> tuple[str, str]
     return f"{_ended(properties)}UNIQ_KEY\x01{key}\x02", key
 
 
-def _ended(properties: str) -> str:
-    return properties if properties.endswith("\x02") or not properties else f"{properties}\x02"
+def _ended(properties: AnyStr) -> AnyStr:
+    end = b"\x02" if isinstance(properties, bytes) else "\x02"
+    return properties if properties.endswith(end) or not properties else properties + end

@@ -1,8 +1,8 @@
 """Retention: which segments of the log go, and when nothing is written any more.
 
 The twin of Retention.tla. A segment goes as a whole, the oldest first, and never the last one
-(CLEAN-001). It goes once it was not written for 72 hours, but only in the hour of the day that
-is set for it, or when the disk is used above 75 percent (CLEAN-002); above 85 percent it goes
+(CLEAN-001). Once it was not written for 72 hours it goes in the hour of the day that is set for
+it, and at any hour when the disk is used above 75 percent (CLEAN-002); above 85 percent it goes
 however young it is, and above 90 percent puts are refused until the disk is used to 85 percent
 or less again (CLEAN-005). What refers to records that are gone, in ConsumeQueues and the index,
 follows (CLEAN-003, CLEAN-004).

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from mqspec.core.delay import REAL_QUEUE_ID, REAL_TOPIC, TIMER_PROPERTIES, delay_level
-from mqspec.core.java import LONG_BITS, java_number
+from mqspec.core.java import LONG_BITS, java_number, wrapped
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus, is_indexed
 from mqspec.core.metadata import BrokerConfig, MetadataState
 from mqspec.core.record import (
@@ -118,14 +118,14 @@ def schedule_timer(config: BrokerConfig, message: Record, now_ms: int) -> Record
     properties = decode_properties(message.properties)
     if OUT_MS in properties or delay_level(properties) > 0:
         return message
+    if properties.keys().isdisjoint((DELAY_S, DELAY_MS, DELIVER_MS)):
+        return message
+    if not config.timer_wheel_enable:
+        return PutStatus.WHEEL_TIMER_NOT_ENABLE
     try:
         deliver_at = _deliver_at(properties, now_ms)
     except ValueError:
         return PutStatus.WHEEL_TIMER_MSG_ILLEGAL
-    if deliver_at is None:
-        return message
-    if not config.timer_wheel_enable:
-        return PutStatus.WHEEL_TIMER_NOT_ENABLE
     if deliver_at <= now_ms:
         is_delete = DELETE_KEY in properties
         return PutStatus.WHEEL_TIMER_MSG_ILLEGAL if is_delete else message
@@ -272,14 +272,16 @@ def delivered_copy(message: Record, deleted: Container[str], now_ms: int) -> Rec
     another message of the slot took it out, which names it by its topic, a plus and its UNIQ_KEY
     (TIMER-006)."""
     properties = decode_properties(message.properties)
-    topic = properties.get(REAL_TOPIC)
+    topic, queue_id = properties.get(REAL_TOPIC), properties.get(REAL_QUEUE_ID, "0")
     if topic is None or f"{topic}+{properties.get(_UNIQUE_KEY)}" in deleted:
         return None
+    if not queue_id.isdecimal():
+        return None  # somebody sent it here himself; it holds up no other
     properties |= {ENQUEUE_MS: str(message.store_timestamp), DEQUEUE_MS: str(now_ms)}
     return structs.replace(
         message,
         topic=topic,
-        queue_id=int(properties.get(REAL_QUEUE_ID, "0")),
+        queue_id=int(queue_id),
         properties=noted_properties(message, properties),
     )
 
@@ -317,14 +319,13 @@ def _handle_words(handle: str) -> tuple[str, str, str, str] | None:
     return topic, broker, time, key
 
 
-def _deliver_at(properties: Mapping[str, str], now_ms: int) -> int | None:
+def _deliver_at(properties: Mapping[str, str], now_ms: int) -> int:
     if DELAY_S in properties:
-        return now_ms + 1000 * java_number(properties[DELAY_S], LONG_BITS)
+        delay_ms = wrapped(1000 * java_number(properties[DELAY_S], LONG_BITS))
+        return wrapped(now_ms + delay_ms)
     if DELAY_MS in properties:
-        return now_ms + java_number(properties[DELAY_MS], LONG_BITS)
-    if DELIVER_MS in properties:
-        return java_number(properties[DELIVER_MS], LONG_BITS)
-    return None
+        return wrapped(now_ms + java_number(properties[DELAY_MS], LONG_BITS))
+    return java_number(properties[DELIVER_MS], LONG_BITS)
 
 
 def _added(before: Waiting | None, queue_offset: int, deletes: str) -> Waiting:

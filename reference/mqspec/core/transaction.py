@@ -31,6 +31,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from mqspec.core.delay import HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, delay_level
+from mqspec.core.java import LONG_BITS, java_number, wrapped
 from mqspec.core.log import TRANSACTION_TYPE, Span
 from mqspec.core.metadata import BrokerConfig
 from mqspec.core.record import (
@@ -190,18 +191,18 @@ def end_transaction(
     if half is None or half.topic != HALF_TOPIC:
         return _refused("Find prepared transaction message failed")
     properties = decode_properties(half.properties)
+    immunity_s = properties.get(_IMMUNITY_S)
+    if immunity_s and not event.from_transaction_check:
+        immunity_ms = max(_immunity_ms(config, immunity_s), config.transaction_time_out)
+        if now_ms - half.born_timestamp > immunity_ms:
+            remark = "not set any response code"
+            return Step(result=Refusal(ResponseCode.ILLEGAL_OPERATION, remark))
     if event.producer_group is None or event.producer_group != properties.get(_PRODUCER_GROUP):
         return _refused("The producer group wrong")
     if event.tran_state_table_offset != half.queue_offset:
         return _refused("The transaction state table offset wrong")
     if event.commit_log_offset != half.physical_offset:
         return _refused("The commit log offset wrong")
-    immunity_s = properties.get(_IMMUNITY_S)
-    if immunity_s and not event.from_transaction_check:
-        immunity_ms = max(_immunity_ms(config, immunity_s), config.transaction_time_out)
-        if now_ms - half.born_timestamp > immunity_ms:
-            remark = f"the time in which the producer may end it is over: {immunity_s} s"
-            return Step(result=Refusal(ResponseCode.ILLEGAL_OPERATION, remark))
     noted = Change("op_batch", None, (*state.op_batch, half.queue_offset))
     if not event.is_commit:
         return Step((noted,))
@@ -280,8 +281,10 @@ def message_key(half: Record) -> str:
 
 def as_producer_sees_it(half: Record) -> Record:
     """A half as the body of a check-back holds it: with its real topic and queue."""
-    queue_id = int(decode_properties(half.properties).get(REAL_QUEUE_ID, "0"))
-    return structs.replace(half, topic=real_topic(half), queue_id=queue_id)
+    properties = decode_properties(half.properties)
+    queue_id = int(properties.get(REAL_QUEUE_ID, "0"))
+    shown = _encoded(properties | {"WAIT": "false"})  # as 5.3.3 puts copies back
+    return structs.replace(half, topic=real_topic(half), queue_id=queue_id, properties=shown)
 
 
 def ended_halves(body: bytes) -> tuple[int, ...]:
@@ -337,12 +340,12 @@ def _parked(half: Record) -> Park:
 
 def _immunity_ms(config: BrokerConfig, seconds: str) -> int:
     number = _number(seconds, -1)
-    return config.transaction_time_out if number == -1 else 1000 * number
+    return config.transaction_time_out if number == -1 else wrapped(1000 * number)
 
 
 def _number(text: str | None, default: int) -> int:
     try:
-        return int(text or "")
+        return java_number(text or "", LONG_BITS)
     except ValueError:
         return default
 

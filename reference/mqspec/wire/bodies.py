@@ -335,7 +335,9 @@ def decode_messages(body: bytes) -> list[Record]:
     return records
 
 
-_BATCH_HEAD = struct.Struct(">i8xii")  # total, magic 0 and CRC 0, flag, body length
+_BATCH_HEAD = struct.Struct(
+    ">i8xii"
+)  # total, which nobody reads; magic 0 and CRC 0, flag, body length
 _I16 = struct.Struct(">h")
 
 
@@ -360,14 +362,14 @@ def decode_batch(body: bytes) -> list[BatchMessage]:
     head_bytes, length_bytes = _BATCH_HEAD.size, _I16.size
     try:
         while at < whole:
-            total, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
+            _, flag, body_bytes = _BATCH_HEAD.unpack_from(body, at)
             body_at = at + head_bytes
             body_end = body_at + body_bytes
             (properties_bytes,) = _I16.unpack_from(body, body_end)
             properties_at = body_end + length_bytes
             end = properties_at + properties_bytes
-            if body_bytes < 0 or properties_bytes < 0 or end != at + total or end > whole:
-                raise BodyError(f"a message of {total} bytes, its lengths add up to {end - at}")
+            if body_bytes < 0 or properties_bytes < 0 or end > whole:
+                raise BodyError(f"a message that ends at byte {end} of {whole}")
             messages.append(BatchMessage(body[body_at:body_end], body[properties_at:end], flag))
             at = end
     except struct.error:
