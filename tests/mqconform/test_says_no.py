@@ -20,7 +20,7 @@ from mqconform.case import Status
 from mqconform.plugin import Suite
 from mqconform.transcript import Transcript
 from mqrules import Deviation, Verdict
-from mqspec.broker import Broker
+from mqspec.broker import Broker, progress, sending
 from mqspec.broker.registrar import Registrar
 from mqspec.core import (
     delay,
@@ -30,6 +30,7 @@ from mqspec.core import (
     metadata,
     offset_commit,
     pop,
+    publish,
     retry,
     route,
     subscription,
@@ -37,7 +38,7 @@ from mqspec.core import (
     transaction,
 )
 from mqspec.core.log import DELAY_LEVELS_MS
-from mqspec.core.record import Record, decode_properties, encode_properties
+from mqspec.core.record import Batch, Record, decode_properties, encode_properties
 from mqspec.core.response import Refusal
 from mqspec.core.step import Step
 from mqspec.service import Dispatcher
@@ -49,6 +50,10 @@ Run = Callable[..., Suite]
 
 COMMIT = offset_commit.update_consumer_offset
 MEMBERS = group.consumer_id_list
+CLOSE = group.close_channel
+ADMINISTERED = metadata.update_subscription_group
+FIRST_QUEUES = progress._first_queues
+LEVEL_OF = delay.delay_level
 JOIN = group.register_consumer
 PREPARE = transaction.prepare
 CHECK = transaction.check
@@ -101,6 +106,18 @@ def first_on_channel(state: Any, channel: Any) -> Any:
     """A nameserver that looks for one broker of a connection that ends, as Apache's does
     (the defect OneBrokerOfAConnection)."""
     return itertools.islice(ON_CHANNEL(state, channel), 1)
+
+
+def of_good_name(state: Any, made: Any, now_ms: int) -> Step:
+    """A broker that drops a group of a name that no group gets by use."""
+    return ADMINISTERED(state, made, now_ms) if metadata.is_group_name(made.group_name) else Step()
+
+
+def in_ascii(properties: Any) -> int:
+    """A broker that knows one kind of digits."""
+    if not properties.get("DELAY", "").isascii():
+        raise ValueError
+    return LEVEL_OF(properties)
 
 
 def not_to_inherit(topics: Any, config: Any) -> Any:
@@ -390,6 +407,69 @@ WRONG = {
         "route_has_the_permission or finds_its_route",
         {"a_route_has_the_permission_of_its_topic"},
     ),
+    "lost_members_are_not_told_of": Wrong(
+        group.close_channel,
+        lambda state, channel: structs.replace(CLOSE(state, channel), sends=()),
+        "without_notices or connection_closes or heartbeat_makes",
+        {
+            "a_group_without_notices_is_told_of_a_lost_connection",
+            "a_member_whose_connection_closes_is_gone_and_the_rest_is_told",
+        },
+    ),
+    "each_heartbeat_says_who_it_is": Wrong(
+        group._heard_again,
+        lambda known, now: now,
+        "stays_who_it_was or heartbeat_makes",
+        {"who_is_known_stays_who_it_was"},
+    ),
+    "groups_of_some_names_only": Wrong(
+        ADMINISTERED,
+        of_good_name,
+        "may_name_a_group or group_is_shown_as",
+        {"an_administrator_may_name_a_group_as_it_likes"},
+    ),
+    "lists_of_topics_are_ignored": Wrong(
+        progress._listed,
+        lambda topics: [],
+        "topics_of_a_list or how_far_a_group",
+        {"a_group_is_shown_on_the_topics_of_a_list"},
+    ),
+    "one_queue_is_counted": Wrong(
+        FIRST_QUEUES,
+        lambda broker, topic, count: FIRST_QUEUES(broker, topic, 1),
+        "queues_are_counted or that_never_was",
+        {"which_queues_are_counted"},
+    ),
+    "no_message_is_of_several_tags": Wrong(
+        sending._sys_flag,
+        lambda broker, send: send.sys_flag,
+        "of_several_tags or stored_as_it",
+        {"a_message_says_that_its_topic_is_of_several_tags"},
+    ),
+    "compacted_topics_want_no_keys": Wrong(
+        publish._check_key,
+        lambda topic, event: None,
+        "compacted_topic or unknown_topic_is",
+        {"a_compacted_topic_wants_keys"},
+    ),
+    "messages_of_a_batch_are_always_parted": Wrong(
+        publish.batched,
+        lambda message, messages: Batch(message, messages, b"\x02" + message.properties),
+        "are_put_together or one_after_the_other or makes_a_batch",
+        {"how_the_messages_of_a_batch_are_put_together"},
+    ),
+    "levels_in_ascii_only": Wrong(
+        LEVEL_OF,
+        in_ascii,
+        "level_in_other or level_that_is",
+        {"a_level_in_other_digits"},
+    ),
+    "check_backs_wait": Wrong(
+        SEEN,
+        lambda half: structs.replace(SEEN(half), properties=half.properties),
+        "of_a_check_back or half_without_an_end",
+        {"the_message_of_a_check_back_does_not_wait"},
+    ),
     "arrivals_wake_nobody": Wrong(
         long_polling.notify_message_arriving,
         lambda *_: Step(result=()),
@@ -446,6 +526,22 @@ def test_a_request_that_is_refused_and_done_is_found(
     monkeypatch.setattr(Dispatcher, "_process", busy)
     suite = run("what_is_too_much or unknown_code_is_answered")
     assert named(suite, Status.FAILED) == {"what_is_too_much_is_refused_and_not_done"}
+    assert named(suite, Status.PASSED)
+
+
+def test_an_answer_without_the_flags_of_its_topic_is_found(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unflagged(dispatcher: Any, connection: Any, request: RemotingCommand) -> Any:
+        answer = PROCESS(dispatcher, connection, request)
+        if request.code == RequestCode.PULL_MESSAGE:
+            assert isinstance(answer, RemotingCommand)
+            answer = structs.replace(answer, ext_fields={**answer.ext_fields, "topicSysFlag": "0"})
+        return answer
+
+    monkeypatch.setattr(Dispatcher, "_process", unflagged)
+    suite = run("flags_of_topic_and_group or stored_as_it")
+    assert named(suite, Status.FAILED) == {"an_answer_has_the_flags_of_topic_and_group"}
     assert named(suite, Status.PASSED)
 
 

@@ -104,10 +104,8 @@ def get_consume_stats(broker: Broker, _: Connection, request: RemotingCommand) -
     """208. Of a queue on which the group never was its offset is 0 (ADMIN-006). Topics of a list
     count whether they are subscribed or not (ADMIN-034)."""
     group, topic = text(request, "consumerGroup"), request.ext_fields.get("topic", "")
-    listed = request.ext_fields.get("topicList", "")
-    if listed.strip():
-        topics = list(dict.fromkeys(each for each in listed.split(";") if each))
-    else:
+    topics = _listed(request.ext_fields.get("topicList", ""))
+    if not topics:
         of_group = offset_commit.which_topic_by_consumer(broker.offsets, group)
         topics = _subscribed(broker, group, [topic] if topic.strip() else of_group)
     queues = {each: _queues(broker, each) for each in topics}
@@ -204,6 +202,11 @@ def query_correction_offset(
         broker.offsets, text(request, "topic"), left_out
     )
     return request.response(body=dumps({"correctionOffsets": least}))
+
+
+def _listed(topics: str) -> list[Topic]:
+    """Each once, of a list with semicolons between; of one that is blank none."""
+    return list(dict.fromkeys(each for each in topics.split(";") if each and topics.strip()))
 
 
 def _subscribed(broker: Broker, group: Group, topics: Iterable[Topic]) -> list[Topic]:
