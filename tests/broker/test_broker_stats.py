@@ -55,6 +55,8 @@ def test_messages_are_counted_each_way(tmp_path: Path) -> None:
             assert broker.stats.missed.times == 1
             counts = broker.stats.counts()
             assert counts[ItemKey(StatsName.BROKER_PUT_NUMS, "DefaultCluster")] == Count(3, 3)
+            of_clients = ItemKey(StatsName.BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, "DefaultCluster")
+            assert counts[of_clients] == Count(2, 2)
             assert counts[ItemKey(StatsName.BROKER_GET_NUMS, "DefaultCluster")] == Count(4, 2)
             await peer.close()
 

@@ -54,15 +54,79 @@ def clean(r: Recorder) -> list[Expected]:
 
 def lost(r: Recorder) -> list[Expected]:
     sent = consumed(r, 0, 2)
-    r.commit("a", 3)
+    commit = r.commit("a", 3)
+    return [(LOST, "lost", sent[1]), (NEVER_DELIVERED, "skipped", commit)]
+
+
+def commit_past_a_gap(r: Recorder) -> list[Expected]:
+    """What it received is finished, and a message between was never received."""
+    sent = consumed(r, 0, 2)
+    for offset in (0, 2):
+        r.at("ack", "a", queue_offset=offset, message_key=f"0-{offset}")
+    r.commit("a", 1)
+    commit = r.commit("a", 3)
+    return [(LOST, "lost", sent[1]), (NEVER_DELIVERED, "skipped", commit)]
+
+
+def received_after_the_commit_past_it(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 2)
+    commit = r.commit("a", 3)
+    r.member("crash", "a")
+    r.own("b", 1)
+    r.receive("b", 1)
+    r.commit("b", 2)
+    back = r.events[-1]
+    return [(NEVER_DELIVERED, "skipped", commit), (WENT_BACK, "handed over", back)]
+
+
+def a_gap_of_another_owner(r: Recorder) -> list[Expected]:
+    """Who begins behind a gap, or is handed what another received, commits past none."""
+    sent = consumed(r, 0)
+    r.member("leave", "a")
+    r.own("b", 2)
+    r.receive("b", 2)
+    r.commit("b", 3)
     return [(LOST, "lost", sent[1])]
+
+
+def a_gap_where_a_beginning_is_not_told(r: Recorder) -> list[Expected]:
+    r.send(0)
+    r.send(1)
+    r.own("a", None)
+    r.receive("a", 0)
+    r.receive("a", 1)
+    r.member("leave", "a")
+    sent = r.send(2)
+    r.send(3)
+    r.own("b", None)
+    r.receive("b", 3)
+    commit = r.commit("b", 4)
+    return [(LOST, "lost", sent), (NEVER_DELIVERED, "doubtful", commit)]
+
+
+def given_back_and_gone(r: Recorder) -> list[Expected]:
+    """Its copy may wait still, or have gone to the dead letters: neither is recorded."""
+    sent = r.send(0)
+    r.own("a", 0)
+    r.receive("a", 0)
+    r.at("ack", "a", queue_offset=0, message_key="0-0", outcome="failed")
+    r.now_s += 100_000
+    r.commit("a", 1)
+    return [(LOST, "given back", sent)]
+
+
+def skipped_and_read_by_a_tool(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0, 2)
+    commit = r.commit("a", 3)
+    r.receive("tool", 1)
+    return [(LOST, "elsewhere", sent[1]), (NEVER_DELIVERED, "skipped", commit)]
 
 
 def lost_by_the_broker_s_word(r: Recorder) -> list[Expected]:
     sent = consumed(r, 0, 2)
     r.at("revoke", "a")
     r.own("a", 3)
-    return [(LOST, "lost", sent[1]), (NO_OWNER, "passing", r.events[-3])]
+    return [(LOST, "lost", sent[1]), (NO_OWNER, "unshared", r.events[-3])]
 
 
 def received_but_not_consumed(r: Recorder) -> list[Expected]:
@@ -89,14 +153,38 @@ def not_due_yet(r: Recorder) -> list[Expected]:
 
 def passed_by_a_commit_without_answer(r: Recorder) -> list[Expected]:
     sent = consumed(r, 0, 2)
-    r.commit("a", 3, outcome="unknown")
-    return [(LOST, "unconfirmed", sent[1])]
+    commit = r.commit("a", 3, outcome="unknown")
+    return [(LOST, "unconfirmed", sent[1]), (NEVER_DELIVERED, "skipped", commit)]
 
 
 def began_nobody_knows_where(r: Recorder) -> list[Expected]:
     sent = consumed(r, 1, 2, start=None)
-    r.commit("a", 3)
-    return [(LOST, "start", sent[0])]
+    commit = r.commit("a", 3)
+    return [(LOST, "start", sent[0]), (NEVER_DELIVERED, "doubtful", commit)]
+
+
+def sent_before_a_later_owner_began(r: Recorder) -> list[Expected]:
+    """With nothing stored each owner may begin at the end: what came between is missed."""
+    r.own("a", None)
+    missed = [r.send(offset) for offset in range(2)]
+    r.at("revoke", "a")
+    r.member("leave", "a")
+    r.at("query_offset", "b", value=2)
+    r.at("assign", "b")
+    r.send(2)
+    r.receive("b", 2)
+    r.commit("b", 3)
+    passing = (NO_OWNER, "unshared", r.events[6])
+    return [*((LOST, "start", event) for event in missed), passing]
+
+
+def sent_below_a_beginning_and_after_it(r: Recorder) -> list[Expected]:
+    """As in a topic that was made anew: where the group began says nothing of it."""
+    r.own("a", 3)
+    missed = r.send(0)
+    r.receive("a", 3, message_key="other")
+    r.commit("a", 4)
+    return [(LOST, "start", missed)]
 
 
 def began_later(r: Recorder) -> list[Expected]:
@@ -112,8 +200,8 @@ def tags(r: Recorder) -> list[Expected]:
     r.send(2, tag="A")
     r.own("a", 0)
     r.receive("a", 2)
-    r.commit("a", 3)
-    return [(LOST, "lost", missed)]
+    commit = r.commit("a", 3)
+    return [(LOST, "lost", missed), (NEVER_DELIVERED, "skipped", commit)]
 
 
 def left_out_by_a_filter(r: Recorder) -> list[Expected]:
@@ -135,6 +223,18 @@ def wanted_by_some_members_only(r: Recorder) -> list[Expected]:
     r.receive("a", 0)
     commit = r.commit("a", 2)
     return [(LOST, "mixed", missed), (NEVER_DELIVERED, "filtered", commit)]
+
+
+def wanted_by_another_member(r: Recorder) -> list[Expected]:
+    """The same, and a message behind it that its owner wants."""
+    r.at("subscribe", "a", tag="A")
+    r.at("subscribe", "b", tag="B")
+    missed = r.send(0, tag="B")
+    r.send(1, tag="A")
+    r.own("a", 0)
+    r.receive("a", 1)
+    commit = r.commit("a", 2)
+    return [(LOST, "mixed", missed), (NEVER_DELIVERED, "doubtful", commit)]
 
 
 def without_a_tag(r: Recorder) -> list[Expected]:
@@ -205,6 +305,30 @@ def offset_given_away_after_a_crash(r: Recorder) -> list[Expected]:
     return [(LOST, "replaced", gone)]
 
 
+def offset_given_away_to_one_that_was_missed(r: Recorder) -> list[Expected]:
+    """The group had come past the offset when the crash took its first message."""
+    r.send(0, key="old")
+    r.own("a", 0)
+    r.receive("a", 0, message_key="old")
+    r.commit("a", 1)
+    r.write("crash", peer="b")
+    r.write("restart", peer="b")
+    missed = r.send(0, key="new")
+    return [(LOST, "replaced", missed)]
+
+
+def offset_given_away_without_a_crash(r: Recorder) -> list[Expected]:
+    """A crash that comes later is no excuse."""
+    gone = r.send(0, key="gone")
+    r.send(0, key="new")
+    r.own("a", 0)
+    r.receive("a", 0, message_key="new")
+    r.commit("a", 1)
+    r.write("crash", peer="b")
+    r.write("restart", peer="b")
+    return [(LOST, "lost", gone)]
+
+
 def member_not_recorded(r: Recorder) -> list[Expected]:
     r.member("join", "ghost")
     sent = consumed(r, 0, 2)
@@ -219,9 +343,9 @@ def member_not_recorded(r: Recorder) -> list[Expected]:
 
 def row_missing(r: Recorder) -> list[Expected]:
     sent = consumed(r, 0, 2)
-    r.commit("a", 3)
+    commit = r.commit("a", 3)
     del r.events[0]
-    return [(LOST, "incomplete", sent[1])]
+    return [(LOST, "incomplete", sent[1]), (NEVER_DELIVERED, "incomplete", commit)]
 
 
 def asked_before_it_was_assigned(r: Recorder) -> list[Expected]:
@@ -231,8 +355,8 @@ def asked_before_it_was_assigned(r: Recorder) -> list[Expected]:
     r.at("assign", "a")
     r.receive("a", 2)
     r.receive("a", 3)
-    r.commit("a", 4)
-    return [(LOST, "lost", sent[1])]
+    commit = r.commit("a", 4)
+    return [(LOST, "lost", sent[1]), (NEVER_DELIVERED, "skipped", commit)]
 
 
 def began_at_the_end(r: Recorder) -> list[Expected]:
@@ -308,7 +432,7 @@ def owned_twice_by_one_that_asks_first(r: Recorder) -> list[Expected]:
     revoked = r.at("revoke", "b")
     r.at("query_offset", "b", value=3)
     r.at("assign", "b")
-    return [(REPEATED, "window", repeat), (NO_OWNER, "passing", revoked)]
+    return [(REPEATED, "window", repeat), (NO_OWNER, "unshared", revoked)]
 
 
 def repeated_as_the_broker_lost_its_progress(r: Recorder) -> list[Expected]:
@@ -395,7 +519,7 @@ def retried(r: Recorder) -> list[Expected]:
     r.at("receive", "a", attempt=1, **retry)
     r.at("ack", "a", **retry)
     # The retry queue is known from its first owner on, and the group is older.
-    return [(NO_OWNER, "passing", r.events[2])]
+    return [(NO_OWNER, "unshared", r.events[2])]
 
 
 def retried_in_place(r: Recorder) -> list[Expected]:
@@ -424,8 +548,13 @@ def given_back_by_two(r: Recorder) -> list[Expected]:
     r.at("receive", "b", queue_offset=0, **retry)
     second = r.at("receive", "b", queue_offset=1, **retry)
     # The retry queue is known from its first owner on, and the group is older.
-    gaps = [(NO_OWNER, "passing", r.events[number]) for number in (2, 7)]
-    return [(REPEATED, "window", repeat), (REPEATED, "given back again", second), *gaps]
+    gaps = [(NO_OWNER, "unshared", r.events[number]) for number in (2, 7)]
+    return [
+        (LOST, "given back", r.events[1]),
+        (REPEATED, "window", repeat),
+        (REPEATED, "given back again", second),
+        *gaps,
+    ]
 
 
 def out_of_order(r: Recorder) -> list[Expected]:
@@ -443,6 +572,8 @@ def two_owners(r: Recorder) -> list[Expected]:
 
 
 def two_owners_for_good(r: Recorder) -> list[Expected]:
+    r.at("subscribe", "a")
+    r.at("subscribe", "b")
     r.own("a", 0)
     second = r.at("assign", "b")
     r.now_s += SETTLED_S
@@ -450,20 +581,49 @@ def two_owners_for_good(r: Recorder) -> list[Expected]:
     return [(TWO_OWNERS, "settled", second)]
 
 
+def one_queue_assigned_to_two(r: Recorder) -> list[Expected]:
+    """Who subscribed to nothing may have been given the queue by its user."""
+    r.own("a", 0)
+    second = r.at("assign", "b")
+    r.now_s += SETTLED_S
+    r.at("query_offset", "b", value=0)
+    return [(TWO_OWNERS, "unshared", second)]
+
+
 def no_owner(r: Recorder) -> list[Expected]:
+    r.at("subscribe", "a")
     r.own("a", 0)
     revoked = r.at("revoke", "a")
     r.own("a", 0)
     return [(NO_OWNER, "passing", revoked)]
 
 
+def no_owner_of_a_retry_queue(r: Recorder) -> list[Expected]:
+    """Whoever subscribes to anything is to share the retry topic as well."""
+    r.at("subscribe", "a")
+    r.at("assign", "a", topic="%RETRY%G")
+    revoked = r.at("revoke", "a", topic="%RETRY%G")
+    r.at("assign", "a", topic="%RETRY%G")
+    return [(NO_OWNER, "passing", revoked)]
+
+
 def no_owner_for_good(r: Recorder) -> list[Expected]:
     """Incident A: the queue of the second position belongs to nobody."""
+    r.at("subscribe", "a")
     r.send(0, queue=1)
     r.own("a", 0)
     r.now_s += SETTLED_S
     r.at("query_offset", "a", value=0)
-    return [(NO_OWNER, "settled", r.events[2])]
+    return [(NO_OWNER, "settled", r.events[3])]
+
+
+def one_of_two_queues_assigned(r: Recorder) -> list[Expected]:
+    """A user that gives a member one queue has not promised an owner to the other."""
+    r.send(0, queue=1)
+    r.own("a", 0)
+    r.now_s += SETTLED_S
+    r.at("query_offset", "a", value=0)
+    return [(NO_OWNER, "unshared", r.events[2])]
 
 
 def nobody_there(r: Recorder) -> list[Expected]:
@@ -474,27 +634,117 @@ def nobody_there(r: Recorder) -> list[Expected]:
     return []
 
 
+def nobody_there_for_the_topic(r: Recorder) -> list[Expected]:
+    """The members that stay have subscribed to another topic."""
+    r.at("subscribe", "a")
+    r.own("a", 0)
+    r.at("revoke", "a")
+    r.member("leave", "a")
+    gap = (NO_OWNER, "passing", r.events[-2])
+    other = {"topic": "U"}
+    r.at("subscribe", "b", **other)
+    r.at("query_offset", "b", value=0, **other)
+    r.at("assign", "b", **other)
+    r.now_s += SETTLED_S
+    r.at("query_offset", "b", value=0, **other)
+    return [gap]
+
+
+def seek(r: Recorder, client: str, offset: int) -> Event:
+    """A user has it go on elsewhere: the member tells itself where."""
+    return r.at("query_offset", client, peer=client, value=offset)
+
+
+def sought(r: Recorder) -> list[Expected]:
+    """Forward, back, and forward again; nothing of it is amiss, though all of it came twice."""
+    for offset in range(4):
+        r.send(offset)
+    r.at("query_offset", "a", value=0)
+    r.at("assign", "a")
+    seek(r, "a", 2)
+    for offset in (2, 3):
+        r.receive("a", offset)
+    r.commit("a", 4)
+    seek(r, "a", 0)
+    r.commit("a", 4)  # what it reports every 5 s, until its user commits again
+    _, _, *repeats = [r.receive("a", offset) for offset in range(4)]
+    seek(r, "a", 1)
+    lower = [r.commit("a", 1)]
+    repeats.append(r.receive("a", 1))
+    lower.append(r.commit("a", 2))
+    return [
+        *((REPEATED, "sought", event) for event in repeats),
+        *((WENT_BACK, "handed over", event) for event in lower),
+    ]
+
+
+def sought_past_messages(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0)
+    seek(r, "a", 2)
+    r.receive("a", 2)
+    r.commit("a", 3)
+    return [(LOST, "passed", sent[1])]
+
+
+def sought_and_not_committed(r: Recorder) -> list[Expected]:
+    """What the member told itself the broker has not stored."""
+    sent = consumed(r, 0, 1)
+    r.commit("a", 1)
+    seek(r, "a", 3)
+    r.member("crash", "a")
+    r.own("b", 1)
+    return [(REPEATED, "window", r.receive("b", 1)), (LOST, "open", sent[2])]
+
+
+def went_back_after_a_seek(r: Recorder) -> list[Expected]:
+    """Once it has come so far again, it may not go back without another seek."""
+    consumed(r, 0, 1, 2)
+    r.commit("a", 3)
+    seek(r, "a", 0)
+    r.commit("a", 3)
+    repeats = [r.receive("a", offset) for offset in range(3)]
+    r.commit("a", 3)
+    back = r.commit("a", 2)
+    again = r.receive("a", 1)
+    return [
+        *((REPEATED, "sought", event) for event in repeats),
+        (WENT_BACK, "back", back),
+        (REPEATED, "again", again),
+    ]
+
+
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
         clean,
         lost,
+        commit_past_a_gap,
+        received_after_the_commit_past_it,
+        a_gap_of_another_owner,
+        a_gap_where_a_beginning_is_not_told,
+        given_back_and_gone,
+        skipped_and_read_by_a_tool,
         lost_by_the_broker_s_word,
         received_but_not_consumed,
         consumed_after_the_commit,
         not_due_yet,
         passed_by_a_commit_without_answer,
         began_nobody_knows_where,
+        sent_before_a_later_owner_began,
+        sent_below_a_beginning_and_after_it,
         began_later,
         tags,
         left_out_by_a_filter,
         wanted_by_some_members_only,
+        wanted_by_another_member,
         without_a_tag,
         received_by_one_that_says_no_more,
         passed_by_a_reset,
         topic_made_anew,
         without_keys,
         offset_given_away_after_a_crash,
+        offset_given_away_to_one_that_was_missed,
+        offset_given_away_without_a_crash,
         member_not_recorded,
         row_missing,
         asked_before_it_was_assigned,
@@ -521,9 +771,17 @@ CASES: dict[str, Case] = {
         out_of_order,
         two_owners,
         two_owners_for_good,
+        one_queue_assigned_to_two,
         no_owner,
+        no_owner_of_a_retry_queue,
         no_owner_for_good,
+        one_of_two_queues_assigned,
         nobody_there,
+        nobody_there_for_the_topic,
+        sought,
+        sought_past_messages,
+        sought_and_not_committed,
+        went_back_after_a_seek,
     )
 }
 
@@ -552,6 +810,53 @@ def together(a: Recorder, b: Recorder) -> list[Expected]:
     a.member("leave", "a")
     b.member("leave", "b")
     return [(TWO_OWNERS, "passing", held)]
+
+
+def together_for_hours(a: Recorder, b: Recorder) -> list[Expected]:
+    """Each hears of the other all the time; how long both owned the queue no clock tells."""
+    held = a.at("assign", "a")
+    last = b.at("assign", "b")
+    for _ in range(3):
+        a.now_s += SETTLED_S
+        b.now_s += SETTLED_S
+        heard = a.at("query_offset", "a", value=0, cause=f"{b.process}/{last.seq}")
+        last = b.at("query_offset", "b", value=0, cause=f"{a.process}/{heard.seq}")
+    return [(TWO_OWNERS, "lasting", held)]
+
+
+def went_back_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
+    a.own("a", 0)
+    for offset in range(5):
+        a.send(offset)
+        a.receive("a", offset)
+    a.commit("a", 5)
+    left = a.member("leave", "a")
+    b.at("query_offset", "b", value=3, cause=f"{a.process}/{left.seq}")
+    b.at("assign", "b")
+    return [(WENT_BACK, "unordered", b.commit("b", 3))]
+
+
+def given_away_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
+    """Whether the crash lies between the two is not told."""
+    gone = a.send(0, key="gone")
+    b.write("crash", peer="b")
+    b.write("restart", peer="b")
+    a.send(0, key="new")
+    a.own("a", 0)
+    a.receive("a", 0, message_key="new")
+    a.commit("a", 1)
+    return [(LOST, "given away", gone)]
+
+
+def received_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
+    """Whether it was received before the commit is not told."""
+    consumed(a, 0, 2)
+    commit = a.commit("a", 3)
+    left = a.member("leave", "a")
+    b.at("query_offset", "b", value=1, cause=f"{a.process}/{left.seq}")
+    b.at("assign", "b")
+    b.receive("b", 1)
+    return [(NEVER_DELIVERED, "doubtful", commit)]
 
 
 def repeated_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
@@ -583,6 +888,7 @@ def put_back_by_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     return [
         (REPEATED, "put back", repeat),
         (NEVER_DELIVERED, "unordered", late),
+        (WENT_BACK, "unordered", late),
         (NO_OWNER, "incomplete", left),
     ]
 
@@ -602,6 +908,10 @@ PAIRS = {
         apart,
         unordered,
         together,
+        together_for_hours,
+        went_back_at_another_recorder,
+        given_away_at_another_recorder,
+        received_at_another_recorder,
         repeated_at_another_recorder,
         put_back_by_another_recorder,
         committed_for_another_recorder,

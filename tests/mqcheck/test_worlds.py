@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
 
@@ -42,7 +42,7 @@ from mqspec.core import (
 from mqspec.core.offset_commit import ConsumerState
 from mqspec.core.pop_order import OrderKey, PopOrderState
 from mqspec.core.record import Record
-from mqspec.core.retention import Round
+from mqspec.core.retention import Round, StoredSegment
 from mqspec.core.revive_log import AckMsg, PopCheckPoint
 from mqspec.core.step import Change, Step
 from mqspec.core.types import MessageQueue
@@ -65,7 +65,6 @@ SMALLER: Mapping[str, Mapping[str, int]] = {
     "MC_RecoveryTwice": {"MaxMessages": 2, "SegmentSize": 2},
     "MC_PopProgress": {"Messages": 1},
     "MC_PopOrder": {"MaxAbandons": 0},
-    "MC_Retention": {"MaxRecords": 3},
     "MC_CleanExpiredCrashes": {"MaxMessages": 1, "MaxCrashes": 1},
 }
 
@@ -91,6 +90,7 @@ UNBOUNDED = {"MC_System", "MC_SystemAsyncFlush", "MC_Recovery", "MC_RecoveryTwic
         "MC_NoRetryQueues",
         "MC_TransactionEndsFirst",
         "MC_CleanExpired",
+        "MC_Retention",
         "MC_PopOnce",
         "MC_PopChange",
     ],
@@ -123,6 +123,13 @@ def _kept(state: ConsumerState, mq: MessageQueue, group: str) -> Step:
 def _as_apache(state: PopOrderState, key: OrderKey, offset: int, pop_time: int) -> Step:
     """What 5.3.3 does where it has lost the batch (AcksForgotten)."""
     return _ack(state, key, offset, pop_time) if state.order_info else Step(result=offset + 1)
+
+
+def _passes_young(
+    segments: Sequence[StoredSegment], _: int, before_ms: int, at_once: bool
+) -> Iterator[int]:
+    """A young segment stays, and an old one behind it goes."""
+    return (s.start for s in segments[:-1] if at_once or s.last_modified_ms <= before_ms)
 
 
 def _full_disk(*_: object) -> Round:
@@ -244,6 +251,7 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_PopOrder", pop_order, "load", lambda _: PopOrderState(), "Persist"),
         ("MC_CleanExpired", push_consumer, "first_expired", lambda *_: None, "FirstExpired"),
         ("MC_Retention", retention, "clean_commit_log", _full_disk, "CleanCommitLog"),
+        ("MC_Retention", retention, "_expired", _passes_young, "CleanCommitLog"),
         ("MC_Retention", retention, "delete_expired_file", _nothing, "DeleteExpiredFile"),
     ],
 )

@@ -36,6 +36,7 @@ from mqspec.core.metadata import (
     BrokerConfig,
     MetadataState,
     SubscriptionGroupConfig,
+    is_system_topic,
     system_topics,
 )
 from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
@@ -111,7 +112,7 @@ class Broker:
             partial(pop.notify_again, self), self.config.pop_polling_size
         )
         self._check_points = itertools.count()
-        self.stats = BrokerStats(self.config.cluster_name)
+        self.stats = BrokerStats(self.config.cluster_name, partial(is_system_topic, self.config))
         self.store_config = store_config or StoreConfig()
         self.store = MessageStore(root, self.store_config, clock_ms)
         self.store.on_arrival = self._arrived

@@ -117,25 +117,25 @@ def _bytes(size: float) -> str:
 
 def _traffic(broker: Broker) -> dict[str, str]:
     stats, cluster = broker.stats, broker.config.cluster_name
-    put_key = ItemKey(StatsName.BROKER_PUT_NUMS, cluster)
-    get_key = ItemKey(StatsName.BROKER_GET_NUMS, cluster)
+    put_key = ItemKey(StatsName.BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC, cluster)
+    get_key = ItemKey(StatsName.BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC, cluster)
     counts, state = stats.counts(), stats.state
     size = sum(traffic.size for traffic in stats.put.values())
-    messages, times = counts[put_key].value, counts[put_key].steps
+    all_put = counts[ItemKey(StatsName.BROKER_PUT_NUMS, cluster)]
     put_tps = _three(stats.tps(StatsName.BROKER_PUT_NUMS, cluster))
     get_tps = _three(stats.tps(StatsName.BROKER_GET_NUMS, cluster))
     return {
         "msgPutTotalYesterdayMorning": str(state.yesterday_morning.get(put_key, 0)),
         "msgPutTotalTodayMorning": str(state.today_morning.get(put_key, 0)),
-        "msgPutTotalTodayNow": str(messages),
+        "msgPutTotalTodayNow": str(counts[put_key].value),
         "msgGetTotalYesterdayMorning": str(state.yesterday_morning.get(get_key, 0)),
         "msgGetTotalTodayMorning": str(state.today_morning.get(get_key, 0)),
         "msgGetTotalTodayNow": str(counts[get_key].value),
         "putTps": put_tps,
         "getTransferredTps": get_tps,
-        "putMessageTimesTotal": str(times),
+        "putMessageTimesTotal": str(all_put.steps),
         "putMessageSizeTotal": str(size),
-        "putMessageAverageSize": str(size / messages if messages else 0.0),
+        "putMessageAverageSize": str(size / all_put.value if all_put.value else 0.0),
     }
 
 

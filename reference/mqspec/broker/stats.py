@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, TypeVar
@@ -57,6 +57,7 @@ class BrokerStats:
     """The counters of one broker; nothing of them survives its end."""
 
     cluster: str
+    is_system: Callable[[Topic], bool]
     boot_ms: int = field(default_factory=clock_ms)
     put: _Traffics[Topic] = field(default_factory=_Traffics)
     got: _Traffics[tuple[Topic, Group]] = field(default_factory=_Traffics)
@@ -66,10 +67,15 @@ class BrokerStats:
 
     def counts(self) -> Mapping[ItemKey, Count]:
         """All counters, by the real broker's names."""
-        named: dict[ItemKey, Count] = {
-            ItemKey(StatsName.BROKER_PUT_NUMS, self.cluster): _sum(self.put),
-            ItemKey(StatsName.BROKER_GET_NUMS, self.cluster): _sum(self.got),
+        put = [count for topic, count in self.put.items() if not self.is_system(topic)]
+        got = [count for (topic, _), count in self.got.items() if not self.is_system(topic)]
+        of_all = {
+            StatsName.BROKER_PUT_NUMS: self.put.values(),
+            StatsName.BROKER_GET_NUMS: self.got.values(),
+            StatsName.BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC: put,
+            StatsName.BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC: got,
         }
+        named = {ItemKey(name, self.cluster): _sum(each) for name, each in of_all.items()}
         for topic, traffic in self.put.items():
             named[ItemKey(StatsName.TOPIC_PUT_NUMS, topic)] = traffic.nums
             named[ItemKey(StatsName.TOPIC_PUT_SIZE, topic)] = traffic.bytes
@@ -103,11 +109,11 @@ class BrokerStats:
         return stats.tps(self.state, ItemKey(name, key))
 
 
-def _sum(traffics: Mapping[K, Traffic]) -> Count:
-    return Count(
-        sum(traffic.messages for traffic in traffics.values()),
-        sum(traffic.times for traffic in traffics.values()),
-    )
+def _sum(traffics: Iterable[Traffic]) -> Count:
+    messages = times = 0
+    for traffic in traffics:
+        messages, times = messages + traffic.messages, times + traffic.times
+    return Count(messages, times)
 
 
 def view_broker_stats_data(

@@ -27,6 +27,9 @@ class StatsName(StrEnum):
     SNDBCK_PUT_NUMS = "SNDBCK_PUT_NUMS"  # topic@group
     BROKER_PUT_NUMS = "BROKER_PUT_NUMS"  # cluster
     BROKER_GET_NUMS = "BROKER_GET_NUMS"  # cluster
+    # Of all topics but the system's; cluster.
+    BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
+    BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
 
 
 class Window(NamedTuple):

@@ -83,6 +83,8 @@ def unregister_broker(
     """104. Whoever it is, the answer is 0."""
     fields = request.ext_fields
     name = fields.get("brokerName", "")
+    if not {"clusterName", "brokerId"} <= fields.keys():
+        return request.response()  # 5.3.3 fails on it later, when nobody hears of it
     address = route.BrokerAddr(fields.get("clusterName", ""), fields.get("brokerAddr", ""))
     server.carry(route.unregister_broker(server.state, address, name))
     return request.response()
@@ -190,7 +192,7 @@ def register_topic_in_namesrv(
     server: NameServer, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """217. The body is a route, of which the queues count."""
-    if request.body:
+    if request.body and "topic" in request.ext_fields:
         queues = from_body(TopicRouteData, request.body).queue_datas
         topic = request.ext_fields.get("topic", "")
         server.carry(route.register_topic(server.state, topic, queues))
