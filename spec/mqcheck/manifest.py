@@ -169,6 +169,11 @@ def check_model(model: Model, config: Config, where: str) -> None:
 
 
 def _check_rules(model: Model, where: str) -> None:
+    broken = {name: entry.rules for name, entry in model.breaks.items()}
+    for name, group in (*model.holds.items(), *broken.items()):
+        if group and name.endswith("TypeOK"):
+            what = f"{model.name}: {name} says what variables may be, not {', '.join(group)}"
+            raise UserError(where, what, "book it on a property that says it")
     known = rules()
     for rule in sorted(model.kept | model.broken):
         if rule not in known:

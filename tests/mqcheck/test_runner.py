@@ -33,7 +33,7 @@ Init == count = 0 /\\ last \\in Names
 Increment(name) == count < Limit /\\ count' = count + 1 /\\ last' = name
 Next == \\E name \\in Names : Increment(name)
 Spec == Init /\\ [][Next]_<<count, last>> /\\ WF_<<count, last>>(Next)
-TypeOK == count \\in 0..Limit
+InRange == count \\in 0..Limit
 Below == count < 3
 Full == <>(count = Limit)
 Never == []<>(count = 0)
@@ -44,7 +44,7 @@ CONFIG = """
 CONSTANTS Limit = 4
   Names = {n1, n2}
 SPECIFICATION Spec
-INVARIANTS TypeOK Below
+INVARIANTS InRange Below
 PROPERTIES Full
   Never
 """
@@ -55,7 +55,7 @@ MODEL = Model(
     tier=Tier.QUICK,
     least={"Limit": 4, "Names": 2},
     counts=Counts(distinct=10, states=18, depth=5),
-    holds={"TypeOK": ("ALLOC-001",), "Full": ()},
+    holds={"InRange": ("ALLOC-001",), "Full": ()},
     breaks={"Below": Break((IDEAL,), depth=4), "Never": Break(())},
 )
 
@@ -77,7 +77,7 @@ def problems(model: Model) -> dict[str, str]:
 
 
 def test_a_model_that_is_as_the_manifest_says_passes_in_one_run_a_question() -> None:
-    assert problems(MODEL) == {"TypeOK": "", "Full": "", "Never": "", "Below": ""}
+    assert problems(MODEL) == {"InRange": "", "Full": "", "Never": "", "Below": ""}
 
 
 def many(model: Model, tmp_path: Path) -> Model:
@@ -86,8 +86,8 @@ def many(model: Model, tmp_path: Path) -> Model:
     text = "new == 1\nmqcheck == 2\nNotNone == count # 0\nNotTwo == count # 2\n"
     text += "NotTwoNorThree == count < 2\nFull =="
     (tmp_path / "Counter.tla").write_text(MODULE.replace("Full ==", text))
-    names = "TypeOK " + " ".join(breaks)
-    (tmp_path / "MC_Counter.cfg").write_text(CONFIG.replace("TypeOK", names))
+    names = "InRange " + " ".join(breaks)
+    (tmp_path / "MC_Counter.cfg").write_text(CONFIG.replace("InRange", names))
     return replace(model, breaks={**model.breaks, **breaks})
 
 
@@ -108,21 +108,21 @@ def test_what_one_run_finds_wrong_is_told_of_each_check_alone(tmp_path: Path) ->
     wrong = replace(
         model,
         holds={"NotTwo": (), "Full": (), "Never": ()},
-        breaks={"TypeOK": Break((), 1), "NotNone": Break((), 1), "Below": Break((), 3)},
+        breaks={"InRange": Break((), 1), "NotNone": Break((), 1), "Below": Break((), 3)},
     )
     (batch,) = batches(wrong)
     assert {r.check.properties: r.problem for r in run_batch(batch)} == {
         frozenset({"NotTwo"}): "NotTwo should hold, TLC says safety",
         frozenset({"Full"}): "",
         frozenset({"Never"}): "Never should hold, TLC says liveness",
-        frozenset({"TypeOK"}): "TypeOK should be violated, it holds",
+        frozenset({"InRange"}): "InRange should be violated, it holds",
         frozenset({"NotNone"}): "",
         frozenset({"Below"}): "Below: counterexample of 4 states, the manifest says 3",
     }
 
 
 def test_a_model_that_tlc_cannot_extend_is_asked_alone(tmp_path: Path) -> None:
-    text = MODULE.replace("TypeOK ==", "Print(x) == x\nTypeOK ==")  # a name of the module TLC
+    text = MODULE.replace("InRange ==", "Print(x) == x\nInRange ==")  # a name of the module TLC
     (tmp_path / "Counter.tla").write_text(text)
     (together, _) = batches(MODEL)
     assert [result.problem for result in run_batch(together)] == ["", "", ""]
@@ -141,12 +141,12 @@ def test_every_disagreement_is_noticed() -> None:
         MODEL,
         counts=Counts(distinct=10, states=18, depth=6),
         holds={"Below": ("ALLOC-001",), "Never": ()},
-        breaks={"TypeOK": Break((IDEAL,), depth=1), "Full": Break(())},
+        breaks={"InRange": Break((IDEAL,), depth=1), "Full": Break(())},
     )
     assert problems(wrong) == {
         "Below": "Below should hold, TLC says safety",
         "Never": "Never should hold, TLC says liveness",
-        "TypeOK": "TypeOK should be violated, it holds",
+        "InRange": "InRange should be violated, it holds",
         "Full": "Full should be violated, it holds",
     }
 
@@ -156,7 +156,7 @@ def test_other_counts_or_another_depth_are_noticed() -> None:
     counted, broken = run_check(first), run_check(last)
     other = replace(first, counts=Counts(distinct=11, states=18, depth=5))
     assert compare(other, counted.run) == (
-        "TypeOK: found 10 distinct of 18 states, depth 5, "
+        "InRange: found 10 distinct of 18 states, depth 5, "
         "the manifest says 11 distinct of 18 states, depth 5"
     )
     assert compare(replace(last, depth=5), broken.run) == (
@@ -216,9 +216,9 @@ def test_a_problem_makes_the_evidence_a_violation() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"holds": {"TypeOK": ()}}, "manifest and configuration differ on Full"),
+        ({"holds": {"InRange": ()}}, "manifest and configuration differ on Full"),
         ({"least": {"Names": 3}}, "Names is 2, at least 3"),
-        ({"holds": {"TypeOK": ("ALLOC-999",), "Full": ()}}, "no rule ALLOC-999"),
+        ({"holds": {"InRange": ("ALLOC-999",), "Full": ()}}, "no rule ALLOC-999"),
         (
             {"breaks": {"Below": Break(("ALLOC-001",), depth=4), "Never": Break(())}},
             "ALLOC-001 is no ideal",
@@ -233,6 +233,21 @@ def test_an_entry_that_disagrees_with_its_configuration_or_the_rules_is_refused(
     config = MODEL.config
     with pytest.raises(UserError, match=message):
         check_model(replace(MODEL, **change), config, "Counter.toml")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "booked"),
+    [
+        ({"holds": {"CounterTypeOK": ("ALLOC-001",)}, "breaks": {}}, "ALLOC-001"),
+        ({"holds": {}, "breaks": {"CounterTypeOK": Break((IDEAL,), depth=1)}}, "IDEAL-001"),
+    ],
+)
+def test_a_rule_that_is_booked_on_types_is_refused(change: dict[str, object], booked: str) -> None:
+    config = replace(MODEL.config, invariants=("CounterTypeOK",), temporal=())
+    says = f"CounterTypeOK says what variables may be, not {booked}"
+    with pytest.raises(UserError, match=says):
+        check_model(replace(MODEL, **change), config, "Counter.toml")  # type: ignore[arg-type]
+    check_model(replace(MODEL, holds={"CounterTypeOK": ()}, breaks={}), config, "Counter.toml")
 
 
 def test_symmetry_is_refused_beside_a_temporal_property(tmp_path: Path) -> None:

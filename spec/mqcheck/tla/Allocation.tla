@@ -285,7 +285,8 @@ ConfigIsVerbatim ==
     Settled => \A m \in Using("CONFIG") : owned[m] = config[cid[m]]
 
 \* The assumption under which ALLOC-013 holds: walks round the ring meet each member first of
-\* all equally often.
+\* all equally often.  That is all of it: what is checked is that the strategy gives a queue to
+\* whom its walk meets first.
 BalancedIfSpread ==
     LET First(q) == Head(SelectSeq(config[q], LAMBDA id : id \in {cid[m] : m \in Members}))
         Meets(m) == Cardinality({q \in Queues : First(q) = cid[m]})

@@ -155,7 +155,12 @@ Next ==
           \/ Shutdown(p)
           \/ Kill(p)
 
-Spec == Init /\ [][Next]_vars
+(***************************************************************************)
+(* A process that is down starts again, and one that runs goes on.         *)
+(***************************************************************************)
+Spec ==
+    /\ Init /\ [][Next]_vars
+    /\ \A p \in Processes : WF_vars(Start(p)) /\ WF_vars(Consume(p))
 
 -----------------------------------------------------------------------------
 Runs(p) == nextOffset[p] # Down
@@ -175,6 +180,14 @@ NothingSkipped ==
 (***************************************************************************)
 EachConsumesAll ==
     \A p \in Processes : Runs(p) => begun[p] .. nextOffset[p] - 1 \subseteq consumed[p]
+
+(***************************************************************************)
+(* That says nothing of a process that stays where it is.  Each comes to   *)
+(* run for good, and to the end: with EachConsumesAll it has consumed all  *)
+(* then (BCAST-002).                                                       *)
+(***************************************************************************)
+EachComesToTheEnd ==
+    \A p \in Processes : <>[](Runs(p) /\ nextOffset[p] = maxOffset)
 
 (***************************************************************************)
 (* Witness, to be violated: nothing is consumed again.                     *)

@@ -189,4 +189,13 @@ HolderBelieves ==
 (***************************************************************************)
 SilentHolderLosesIt ==
     \A m \in Members : (m \in crashed /\ Holds(m)) ~> ~Holds(m)
+
+(***************************************************************************)
+(* But nobody gets a lock that another holds before that one was silent    *)
+(* for longer than MaxLiveTime: a broker that granted it to whoever asks   *)
+(* would free every lock of those that are gone (LOCK-004).                *)
+(***************************************************************************)
+TakenFromTheSilentOnly ==
+    [][\A m \in Members : ~Holds(m) /\ Holds(m)' /\ mqLockTable # NoLock =>
+        mqLockTable.age > MaxLiveTime]_vars
 =============================================================================

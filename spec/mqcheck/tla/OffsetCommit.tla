@@ -14,9 +14,13 @@
 (* whatever rebalancing does; members and brokers that crash; all bounded. *)
 (*                                                                         *)
 (* Taken for granted, because Rebalance shows it: a queue without an owner *)
-(* gets one.  Left out: messages that fail (Retry), tags, flow control;    *)
-(* the time between asking for the stored offset and starting from it; the *)
-(* progress that rides on a pull, which is one more PersistAll.            *)
+(* gets one.  Left out: messages that fail (Retry), messages that expire   *)
+(* unread (Retention), tags, flow control; the time between asking for the *)
+(* stored offset and starting from it; the progress that rides on a pull,  *)
+(* which is one more PersistAll; a process queue that is set back in       *)
+(* place.  Without that, progress never falls, and that                    *)
+(* ProcessConsumeResult compares it with what the member has is needed     *)
+(* nowhere: no property fails where it does not.                           *)
 (*                                                                         *)
 (* Not in the core, being the environment: offsetFile, network, orphans,   *)
 (* crashed, moves, brokerCrashes, maxOffset; SendMessage, LoseCommit,      *)
@@ -345,12 +349,29 @@ RepeatsInWindow ==
     [][\A m \in Members, q \in Queues : BeginsAtStored(m, q) /\ GoesOn(m, q)]_vars
 
 (***************************************************************************)
+(* OFFSET-005.  That each message enters a process queue once needs this   *)
+(* as well: where its position went back, what enters it next would be as  *)
+(* GoesOn says, and would be there again.                                  *)
+(***************************************************************************)
+PositionNeverGoesBack ==
+    [][\A m \in Members, q \in Queues : Holds(m, q) /\ Holds(m, q)' =>
+        processQueueTable[m][q].nextOffset <= processQueueTable'[m][q].nextOffset]_vars
+
+(***************************************************************************)
 (* OFFSET-003.  While a member keeps a queue its progress never goes back. *)
 (***************************************************************************)
 OwnProgressNeverGoesBack ==
     [][\A m \in Members, q \in Queues :
         Holds(m, q) /\ Holds(m, q)' /\ offsetStore[m][q] # None =>
             offsetStore'[m][q] # None /\ offsetStore'[m][q] >= offsetStore[m][q]]_vars
+
+(***************************************************************************)
+(* OFFSET-003.  And that progress is what it commits: a table that never   *)
+(* goes back says nothing of commits that are made of something else.      *)
+(***************************************************************************)
+CommitsOwnProgress ==
+    [][\A commit \in network' \ network :
+        commit.offset = offsetStore[commit.member][commit.queue]]_vars
 
 (***************************************************************************)
 (* OFFSET-006.  A new commit comes from a member that held the queue.      *)
@@ -369,7 +390,7 @@ OnlyCommitsAreStored ==
             commit.queue = q /\ commit.offset = offsetTable'[q]]_vars
 
 (***************************************************************************)
-(* The four together, so that the graph is walked once.                    *)
+(* Four of these together, so that the graph is walked once.               *)
 (***************************************************************************)
 OwnersKeepOrder ==
     RepeatsInWindow /\ OwnProgressNeverGoesBack /\ DroppedNeverCommits /\ OnlyCommitsAreStored

@@ -223,6 +223,14 @@ OneBatchAtATime ==
         \A r1, r2 \in {r \in receipts : r.popTime \notin due} : r1.attempt = r2.attempt
 
 (***************************************************************************)
+(* POP-022. A batch that is asked for again comes whole again, but for     *)
+(* what the group has left behind meanwhile.                               *)
+(***************************************************************************)
+SameBatchAgain ==
+    [][\A attempt \in Attempts : Reenter(attempt) =>
+        orderInfo'.offsets = orderInfo.offsets \ (1 .. offsetTable)]_orderVars
+
+(***************************************************************************)
 (* POP-021. The group leaves no message behind that nobody acknowledged,   *)
 (* also in a crash.                                                        *)
 (***************************************************************************)

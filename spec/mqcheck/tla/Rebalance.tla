@@ -202,9 +202,10 @@ ExclusiveOwner == \A q \in Queues : Cardinality(Owners(q)) <= 1
 NeverUnowned == \A q \in Queues : Owners(q) # {}
 
 (***************************************************************************)
-(* Under their assumption they hold, also when changes went before: each   *)
-(* member has rebalanced since, and connections hold; then nothing moves   *)
-(* (REBAL-003, REBAL-010).                                                 *)
+(* Where each member holds what it computes from the right list, they      *)
+(* hold, also when changes went before, and nothing moves.  That members   *)
+(* come to hold it by rebalancing: MC_RebalancedSince (REBAL-003,          *)
+(* REBAL-010).                                                             *)
 (***************************************************************************)
 ListsAreRight ==
     /\ \A b \in Brokers : consumerTable[b] = Running

@@ -191,6 +191,15 @@ FullDiskIsLeftAlone ==
         /\ isDiskFull /\ ~isDiskFull' => ~IsAtOnce ]_retentionVars
 
 (***************************************************************************)
+(* And that they do turn, as FullDiskIsLeftAlone says only when they may:  *)
+(* where the disk stays used above diskSpaceWarningLevelRatio puts end,    *)
+(* and where it stays used to diskSpaceCleanForciblyRatio or less they go  *)
+(* on (CLEAN-005).                                                         *)
+(***************************************************************************)
+FullDiskEndsPuts == <>[](used = "warning level") => <>[]isDiskFull
+RoomLetsPutsGoOn == <>[](~IsAtOnce) => <>[]~isDiskFull
+
+(***************************************************************************)
 (* In the end no old segment is the first one, but for the last: where     *)
 (* hours of deleteWhen come, and where the disk stays used above           *)
 (* diskMaxUsedSpaceRatio (CLEAN-002).                                      *)

@@ -179,4 +179,24 @@ NoRepeat == Copies <= 1 /\ \A n \in Times : retryTopic[n] + Copies <= 1
 (***************************************************************************)
 Settled == held = Nothing /\ Waiting = {}
 SettlesDown == <>[]Settled
+
+(***************************************************************************)
+(* That would be so of a copy that vanished as well.  None does: there     *)
+(* come to be more of them, and never fewer (RETRY-012).                   *)
+(***************************************************************************)
+CopiesUpTo[n \in Times] == retryTopic[n] + (IF n = 0 THEN 0 ELSE CopiesUpTo[n - 1])
+Stored == CopiesUpTo[MaxReconsumeTimes] + deadLetters
+Total == Stored + consumed + (IF held = Nothing THEN 0 ELSE 1)
+
+NoCopyVanishes == [][Total' >= Total]_vars
+
+(***************************************************************************)
+(* The consumer is done with what it failed on when the broker has stored  *)
+(* a copy and the answer has come (RETRY-018).  That the message is        *)
+(* somewhere, as NothingLost says, is less: it may be done with a copy     *)
+(* while there are others, and does not know that there are.               *)
+(***************************************************************************)
+DoneWhenAnswered ==
+    [][request # "none" /\ held # Nothing /\ held' = Nothing =>
+        losses' = losses /\ (DropsSendBack \/ Stored' > Stored)]_vars
 =============================================================================

@@ -249,6 +249,12 @@ TransactionTypeOK ==
 OnlyCommittedIsSeen == \A t \in Transactions : topic[t] > 0 => outcome[t] = "commit"
 
 (***************************************************************************)
+(* And not before the commit came: what a producer has decided the broker  *)
+(* does not know until it is told (TX-001).                                *)
+(***************************************************************************)
+OnlyEndedIsSeen == \A t \in Transactions : topic[t] > 0 => t \in accepted
+
+(***************************************************************************)
 (* A commit that succeeded has published (TX-003).                         *)
 (***************************************************************************)
 CommittedIsSeen == \A t \in accepted : outcome[t] = "commit" => topic[t] > 0
