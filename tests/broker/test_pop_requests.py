@@ -133,6 +133,20 @@ async def until(
     raise AssertionError("nothing came in time")
 
 
+def test_how_many_pops_may_be_held_is_said_while_the_broker_runs(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            assert records(await pop(peer, "T"))
+            set_size = b"popPollingSize=1"
+            assert (await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, set_size)).code == 0
+            held = {"queueId": 0, "pollTime": 300}
+            answers = await asyncio.gather(*(pop(peer, "T", **held) for _ in range(5)))
+            assert sorted(answer.code for answer in answers) == [209, 209, 209, 210, 210]
+
+    asyncio.run(scene())
+
+
 def test_what_is_popped_is_invisible_and_told_where_it_was(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with broker_peer(tmp_path / "store") as peer:

@@ -107,10 +107,8 @@ class Broker:
         self.assignment = AssignmentState()
         self.pop = PopState()
         self.pop_order = PopOrderState()
-        self.pops = PopLongPolling(partial(pop.pop_again, self), self.config.pop_polling_size)
-        self.notifications = PopLongPolling(
-            partial(pop.notify_again, self), self.config.pop_polling_size
-        )
+        self.pops = PopLongPolling(partial(pop.pop_again, self), self._pop_polling_size)
+        self.notifications = PopLongPolling(partial(pop.notify_again, self), self._pop_polling_size)
         self._check_points = itertools.count()
         self.stats = BrokerStats(self.config.cluster_name, partial(is_system_topic, self.config))
         self.store_config = store_config or StoreConfig()
@@ -401,6 +399,9 @@ class Broker:
             self._note("Pop", Step((Change("log", revive_qid, message),)), event)
 
     # Inside
+
+    def _pop_polling_size(self) -> int:
+        return self.config.pop_polling_size
 
     def _note_log(self, step: Step, dispatches: Sequence[Dispatch] | None) -> None:
         event = None

@@ -36,9 +36,11 @@ class HeldPop:
 
 class PopLongPolling:
     """The held requests of one kind. `carry_out` does one again: the answer, or None where it
-    is held again."""
+    is held again. `size` is how many may be held for a key now."""
 
-    def __init__(self, carry_out: Callable[[HeldPop], RemotingCommand | None], size: int) -> None:
+    def __init__(
+        self, carry_out: Callable[[HeldPop], RemotingCommand | None], size: Callable[[], int]
+    ) -> None:
         self._state = PopPollingState()
         self._carry_out = carry_out
         self._size = size
@@ -48,7 +50,7 @@ class PopLongPolling:
         now_ms = clock_ms()
         request = PopRequest(held, wanted, held.born_time + held.poll_time)
         step = pop_polling.polling(
-            self._state, held.key, request, held.poll_time > 0, self._size, now_ms
+            self._state, held.key, request, held.poll_time > 0, self._size(), now_ms
         )
         apply(self._state, step.changes)
         result = step.result

@@ -79,7 +79,8 @@ def _identity(broker: Broker) -> dict[str, str]:
 
 def _positions(broker: Broker) -> dict[str, str]:
     disk = shutil.disk_usage(broker.store.root)
-    ratio = f"{disk.used / disk.total:.2f}"
+    total, free = _bytes(disk.total), _bytes(disk.total - disk.used)
+    ratio = str(broker.store.disk_used_percent / 100)
     state = broker.store.positions
     first, end = state.commit_log
     oldest = broker.store.look_message_by_offset(first)
@@ -88,7 +89,7 @@ def _positions(broker: Broker) -> dict[str, str]:
         for level, offset in broker.delay.offset_table.items()
     }
     return delays | {
-        "commitLogDirCapacity": f"Total : {_bytes(disk.total)}, Free : {_bytes(disk.free)}.",
+        "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
         "commitLogDiskRatio": ratio,
         "consumeQueueDiskRatio": ratio,
         "commitLogMinOffset": str(first),

@@ -161,6 +161,7 @@ class LitePullConsumer(GroupMember):
         if not least <= offset <= most:
             raise UserError(str(mq), f"no offset {offset}", f"it has {least} to {most}")
         step = seek(self.state, mq, offset, now_ms())
+        self._record_going_on(mq, offset)
         await self.carry_out(step)
         self.tasks.spawn(self._pull_service(mq, step.result.generation))
 
@@ -206,6 +207,10 @@ class LitePullConsumer(GroupMember):
         for message in messages:
             self.record(EventKind.RECEIVE, **self.message_fields(message))
         return messages
+
+    def _record_going_on(self, mq: MessageQueue, offset: int) -> None:
+        """It reads on elsewhere in a queue that it keeps: nobody else was asked where."""
+        self.record(EventKind.QUERY_OFFSET, peer=self.client_id, value=offset, **self.at(mq))
 
     async def _pull_service(self, mq: MessageQueue, generation: int) -> None:
         while (queue := held(self.state, mq, generation)) is not None:
@@ -260,6 +265,8 @@ class LitePullConsumer(GroupMember):
 
     async def _go_on(self, mq: MessageQueue, generation: int, offset: int) -> None:
         step = offset_illegal(self.state, mq, generation, offset, now_ms())
+        if step.result:
+            self._record_going_on(mq, step.result.next_offset)
         await self.carry_out(step)
         if step.result:
             self.tasks.spawn(self._pull_service(mq, step.result.generation))

@@ -323,6 +323,11 @@ class MessageStore:
         self.reput()
 
     @property
+    def disk_used_percent(self) -> int:
+        """How much of the store's disk is used."""
+        return self._disk.used_percent(self.root)
+
+    @property
     def is_transient_store_pool_deficient(self) -> bool:
         """Whether no more puts are to be taken until some were written to the files."""
         config = self._config
@@ -391,7 +396,7 @@ class MessageStore:
             self._config,
             self._commit_log.stored_segments(),
             self._state.reput_from_offset,
-            self._disk.used_percent(self.root),
+            self.disk_used_percent,
             self._is_disk_full,
             time.localtime(now_ms / 1000).tm_hour,
             now_ms,
