@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,24 @@ def test_what_is_sent_is_pulled(tmp_path: Path) -> None:
             properties = decode_properties(record.properties)
             assert (properties["TAGS"], properties["UNIQ_KEY"]) == ("A", "U1")
             assert properties["CLUSTER"] == "DefaultCluster"
+
+    asyncio.run(scenario())
+
+
+def test_what_is_acknowledged_can_be_read_back(tmp_path: Path) -> None:
+    """Apache 5.3.3 cannot, where its producer claims an address of version 6 (Unreadable)."""
+
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            for number, sys_flag in enumerate((0, 0x10, 0x20, 0x30, 0)):
+                sent = await peer.send("T", b"%d" % number, f=sys_flag)
+                assert (sent.code, sent.ext_fields["queueOffset"]) == (0, str(number))
+            shutil.copytree(tmp_path / "store", tmp_path / "killed")
+        for store in ("store", "killed"):
+            async with broker_peer(tmp_path / store) as peer:
+                pulled = await peer.pull("T")
+                found = [record.body for record in decode_messages(pulled.body)]
+                assert found == [b"0", b"1", b"2", b"3", b"4"], store
 
     asyncio.run(scenario())
 

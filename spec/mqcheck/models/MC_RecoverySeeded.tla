@@ -35,4 +35,14 @@ EndOfQueues == Max({s \in SegmentStarts : s <= DispatchedEnd})
 (* ConsumeQueue, whether that is on disk or not.                           *)
 (***************************************************************************)
 CoveredInMemory == IF flushedWhere < reputFromOffset THEN flushedWhere ELSE reputFromOffset
+
+(***************************************************************************)
+(* In place of Overwritten: of the second message the store writes what it *)
+(* does not read as a record.  It is acknowledged all the same.            *)
+(***************************************************************************)
+Unreadable == 2
+
+WithoutUnreadable(old, new) ==
+    {r \in old : \A n \in new : Behind(r) <= n.position \/ Behind(n) <= r.position}
+        \cup {n \in new : n.queue = Blank \/ n.message # Unreadable}
 ===============================================================================
