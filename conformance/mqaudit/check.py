@@ -23,7 +23,9 @@ class Outcome:
 
     judgement: Judgement
     why: str
-    rule: str | None = None  # the rule that permits it, where it is not the check's ideal
+    # The rule that permits it, where it is not the check's ideal; or, of what is undecidable, the
+    # only rule that it leaves open: its promise was kept then, or its ideal was not.
+    rule: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +75,15 @@ class Check:
 
     def _finding(self, row: Any, examples: tuple[Place, ...]) -> Finding:
         outcome = self.outcomes[row.outcome]
-        permitted = outcome.judgement == Judgement.PERMITTED
+        permits = self.ideal if outcome.judgement == Judgement.PERMITTED else None
+        left = [outcome.rule] if outcome.rule else [self.promise, self.ideal]
+        undecidable = outcome.judgement == Judgement.UNDECIDABLE
         return Finding(
             judgement=outcome.judgement,
             why=outcome.why,
-            rule=(outcome.rule or self.ideal or self.promise) if permitted else self.promise,
+            rule=outcome.rule or permits or self.promise,
             count=row.n,
+            leaves_open=tuple(rule for rule in left if rule and undecidable),
             first=_place(row.first),
             last=_place(row.last),
             examples=examples,

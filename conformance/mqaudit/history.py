@@ -170,12 +170,12 @@ GROUP_QUEUE: Final = "run, consumer_group, topic, broker, queue_id"
 MEMBER_QUEUE: Final = f"{GROUP_QUEUE}, process, client_id"
 
 
-def _of(alias: str, columns: str) -> str:
+def of(alias: str, columns: str) -> str:
     """The same columns, of one side of a join."""
     return ", ".join(f"{alias}.{column}" for column in columns.split(", "))
 
 
-def _same(left: str, right: str, columns: str) -> str:
+def same(left: str, right: str, columns: str) -> str:
     """The condition that both sides of a join agree on columns."""
     names = columns.split(", ")
     return " AND ".join(f"{left}.{name} = {right}.{name}" for name in names)
@@ -184,8 +184,10 @@ def _same(left: str, right: str, columns: str) -> str:
 _COMPUTED: Final = ("event", "tenured", "ownership")
 
 _VIEWS: Final[Mapping[str, str]] = {
+    # `seek`: the member told itself from where it reads on, as its user bade it.
     "event": """
         SELECT *, `group` AS consumer_group,
+            kind = 'query_offset' AND coalesce(peer = client_id, false) AS seek,
             coalesce(message_key,
                      concat_ws('/', topic, broker, queue_id, queue_offset, coalesce(store_epoch, 0))
             ) AS message
@@ -193,27 +195,43 @@ _VIEWS: Final[Mapping[str, str]] = {
     """,
     # What members did at queues that they had been assigned. `tenure` counts a member's
     # assignments of the queue, from 1; one that asks where to begin just before it is assigned
-    # the queue asks for that assignment.
+    # the queue asks for that assignment. A seek begins a tenure as well, which is `sought`; the
+    # member may repeat its `former` commit, of the tenure before, until it commits anew.
     "tenured": f"""
-        SELECT * FROM (
-            SELECT *, count_if(kind = 'assign') OVER so_far + int(early) AS tenure
+        SELECT *, sought AND kind = 'commit' AND value = committed AND value > reached AS former
+        FROM (
+            SELECT *, bool_or(seek) OVER in_tenure AS sought,
+                max(CASE kind WHEN 'receive' THEN queue_offset + 1
+                    WHEN 'query_offset' THEN value END) OVER in_tenure AS reached
             FROM (
-                SELECT *, kind = 'query_offset' AND lead(kind, 1, '') OVER so_far = 'assign'
-                    AND lag(kind, 1, '') OVER so_far != 'assign' AS early
-                FROM {{event}}
-                WHERE kind IN ('assign', 'revoke', 'receive', 'ack', 'commit', 'query_offset')
-                    AND (outcome IN ('ok', 'unknown') OR outcome = 'failed' AND kind = 'ack')
-                    AND consumer_group IS NOT NULL AND client_id IS NOT NULL
-                    AND topic IS NOT NULL AND broker IS NOT NULL AND queue_id IS NOT NULL
+                SELECT *, count_if(kind = 'assign' OR seek) OVER so_far + int(early) AS tenure,
+                    lag(if(kind = 'commit', value, NULL)) IGNORE NULLS OVER so_far AS committed
+                FROM (
+                    SELECT *, kind = 'query_offset' AND NOT seek
+                        AND lead(kind, 1, '') OVER so_far = 'assign'
+                        AND lag(kind, 1, '') OVER so_far != 'assign' AS early
+                    FROM {{event}}
+                    WHERE kind IN ('assign', 'revoke', 'receive', 'ack', 'commit', 'query_offset')
+                        AND (outcome IN ('ok', 'unknown') OR outcome = 'failed' AND kind = 'ack')
+                        AND consumer_group IS NOT NULL AND client_id IS NOT NULL
+                        AND topic IS NOT NULL AND broker IS NOT NULL AND queue_id IS NOT NULL
+                    WINDOW so_far AS (PARTITION BY {MEMBER_QUEUE} ORDER BY seq))
                 WINDOW so_far AS (PARTITION BY {MEMBER_QUEUE} ORDER BY seq))
-            WINDOW so_far AS (PARTITION BY {MEMBER_QUEUE} ORDER BY seq))
-        WHERE tenure > 0
+            WHERE tenure > 0
+            WINDOW in_tenure AS (PARTITION BY {MEMBER_QUEUE}, tenure ORDER BY seq))
     """,
     # Messages that a broker said it had stored, with their places.
     "stored": """
         SELECT run, process, seq, topic, broker, queue_id, queue_offset, store_epoch, tag, message
         FROM {event}
         WHERE kind = 'send' AND outcome = 'ok' AND queue_offset IS NOT NULL
+    """,
+    # What the members of each group want of a topic: the expressions of their subscriptions.
+    "wanted": """
+        SELECT run, consumer_group, topic,
+            collect_set(coalesce(nullif(trim(tag), ''), '*')) AS expressions
+        FROM {event} WHERE kind = 'subscribe'
+        GROUP BY run, consumer_group, topic
     """,
     # Crashes and restarts of brokers, and what each brought about.
     "broker_event": """
@@ -240,7 +258,7 @@ _VIEWS: Final[Mapping[str, str]] = {
                 SELECT {MEMBER_QUEUE}, seq, time_ns, kind = 'assign' AS owns
                 FROM {{tenured}} WHERE kind IN ('assign', 'revoke')
                 UNION ALL
-                SELECT {_of("m", MEMBER_QUEUE)},
+                SELECT {of("m", MEMBER_QUEUE)},
                     e.seq, e.time_ns, false
                 FROM (SELECT DISTINCT {MEMBER_QUEUE} FROM {{tenured}}) m
                 JOIN {{event}} e ON e.run = m.run AND e.process = m.process
@@ -268,10 +286,16 @@ _VIEWS: Final[Mapping[str, str]] = {
     """,
     # Stretches of time, a row a queue: how many owned it from event `seq` on, while the group
     # had members. `closing`: the last stretch before something changed for the group, or before
-    # the recording ended. `calm_ns`: how long nothing had changed at its end.
+    # the recording ended. `calm_ns`: how long nothing had changed at its end. `sharing`: how many
+    # are to share the topic, as they subscribed to it. Who subscribed to other topics only is no
+    # member here; who subscribed to none, as one whose user assigns it queues, may be one.
     "ownership": f"""
         WITH group_topic AS (
             SELECT DISTINCT run, consumer_group, topic, process FROM {{tenured}}),
+        subscribed AS (
+            SELECT run, process, consumer_group, client_id, collect_set(topic) AS topics
+            FROM {{event}} WHERE kind = 'subscribe'
+            GROUP BY run, process, consumer_group, client_id),
         queue AS (
             SELECT {GROUP_QUEUE}, process FROM {{tenured}}
             UNION
@@ -279,42 +303,50 @@ _VIEWS: Final[Mapping[str, str]] = {
             FROM {{stored}} JOIN group_topic g USING (run, topic)),
         change AS (
             SELECT {GROUP_QUEUE}, process, seq, time_ns,
-                delta AS owners, 0 AS members, false AS disturbed
+                delta AS owners, 0 AS members, 0 AS sharing, false AS disturbed
             FROM {{owner_change}}
             UNION ALL
-            SELECT {GROUP_QUEUE}, process, seq, time_ns, 0, delta, true
-            FROM queue JOIN {{member_change}} USING (run, process, consumer_group)
+            SELECT {GROUP_QUEUE}, process, seq, time_ns, 0,
+                if(topics IS NULL OR to_share, delta, 0), if(to_share, delta, 0), true
+            FROM (
+                SELECT *, array_contains(topics, topic)
+                    OR topics IS NOT NULL AND startswith(topic, '%RETRY%') AS to_share
+                FROM queue JOIN {{member_change}} USING (run, process, consumer_group)
+                LEFT JOIN subscribed USING (run, process, consumer_group, client_id))
             UNION ALL
-            SELECT {GROUP_QUEUE}, process, seq, time_ns, 0, 0, true
+            SELECT {GROUP_QUEUE}, process, seq, time_ns, 0, 0, 0, true
             FROM queue JOIN {{broker_event}} USING (run, process, broker)
             UNION ALL
-            SELECT {GROUP_QUEUE}, process, seq, time_ns, 0, 0, true
+            SELECT {GROUP_QUEUE}, process, seq, time_ns, 0, 0, 0, true
             FROM queue JOIN (
                 SELECT run, process, consumer_group, topic, seq, time_ns
                 FROM {{event}} WHERE kind = 'subscribe')
             USING (run, process, consumer_group, topic)
             UNION ALL
-            SELECT {GROUP_QUEUE}, process, seq, time_ns, 0, 0, true
+            SELECT {GROUP_QUEUE}, process, seq, time_ns, 0, 0, 0, true
             FROM queue JOIN (
                 SELECT run, process, max(seq) + 1 AS seq, max_by(time_ns, seq) AS time_ns
                 FROM {{event}} GROUP BY run, process)
             USING (run, process)),
         moment AS (
             SELECT {GROUP_QUEUE}, process, seq, min(time_ns) AS time_ns,
-                sum(owners) AS owners, sum(members) AS members, bool_or(disturbed) AS disturbed
+                sum(owners) AS owners, sum(members) AS members, sum(sharing) AS sharing,
+                bool_or(disturbed) AS disturbed
             FROM change GROUP BY {GROUP_QUEUE}, process, seq)
-        SELECT {GROUP_QUEUE}, process, seq, owners, closing, until_ns - disturbed_ns AS calm_ns
+        SELECT {GROUP_QUEUE}, process, seq, owners, sharing, closing,
+            until_ns - disturbed_ns AS calm_ns
         FROM (
             SELECT {GROUP_QUEUE}, process, seq,
                 sum(owners) OVER so_far AS owners,
                 sum(members) OVER so_far AS members,
+                sum(sharing) OVER so_far AS sharing,
                 last_value(CASE WHEN disturbed THEN time_ns END) IGNORE NULLS OVER so_far
                     AS disturbed_ns,
                 lead(time_ns) OVER so_far AS until_ns,
                 lead(disturbed) OVER so_far AS closing
             FROM moment
             WINDOW so_far AS (PARTITION BY {GROUP_QUEUE}, process ORDER BY seq))
-        WHERE until_ns IS NOT NULL AND members > 0
+        WHERE until_ns IS NOT NULL AND (members > 0 OR owners > 0)
     """,
     # Groups whose members are recorded by more than one process: what one of them recorded
     # does not show that nobody owned a queue.
@@ -323,13 +355,19 @@ _VIEWS: Final[Mapping[str, str]] = {
         GROUP BY run, consumer_group HAVING count(DISTINCT process) > 1
     """,
     # Pairs of holds of one queue, recorded by two processes, and what `cause` says of them.
+    # `calm_ns`: by its own clock no moment of one of the holds was so long after the last change.
     "cross_hold": f"""
-        WITH hold AS (
+        WITH span AS (
             SELECT {MEMBER_QUEUE}, seq AS since, until FROM (
                 SELECT *, lead(seq, 1, {2**62}) OVER (
                     PARTITION BY {MEMBER_QUEUE} ORDER BY seq) AS until
                 FROM {{owner_change}})
             WHERE delta > 0),
+        hold AS (
+            SELECT {of("s", MEMBER_QUEUE)}, s.since, s.until, max(o.calm_ns) AS calm_ns
+            FROM span s LEFT JOIN {{ownership}} o ON {same("s", "o", f"{GROUP_QUEUE}, process")}
+                AND o.seq >= s.since AND o.seq < s.until
+            GROUP BY {of("s", MEMBER_QUEUE)}, s.since, s.until),
         edge AS (
             SELECT run, source, source_seq, process AS target, seq AS target_seq,
                 least(source, process) AS low, greatest(source, process) AS high
@@ -337,17 +375,18 @@ _VIEWS: Final[Mapping[str, str]] = {
                 SELECT run, process, seq, regexp_extract(cause, '(.*)/(.*)', 1) AS source,
                     bigint(regexp_extract(cause, '(.*)/(.*)', 2)) AS source_seq
                 FROM {{event}} WHERE cause IS NOT NULL))
-        SELECT {_of("a", MEMBER_QUEUE)}, a.since AS seq,
+        SELECT {of("a", MEMBER_QUEUE)}, a.since AS seq,
             bool_or(e.source = a.process AND e.source_seq >= a.until AND e.target_seq <= b.since
                 OR e.source = b.process AND e.source_seq >= b.until AND e.target_seq <= a.since)
                 AS apart,
             bool_or(e.source = a.process AND e.source_seq >= a.since AND e.target_seq <= b.until)
             AND bool_or(
                 e.source = b.process AND e.source_seq >= b.since AND e.target_seq <= a.until)
-                AS together
+                AS together,
+            least(first(a.calm_ns), first(b.calm_ns)) AS calm_ns
         FROM hold a
-        JOIN hold b ON {_same("a", "b", GROUP_QUEUE)} AND a.process < b.process
+        JOIN hold b ON {same("a", "b", GROUP_QUEUE)} AND a.process < b.process
         LEFT JOIN edge e ON e.run = a.run AND e.low = a.process AND e.high = b.process
-        GROUP BY {_of("a", MEMBER_QUEUE)}, a.since, b.process, b.client_id, b.since
+        GROUP BY {of("a", MEMBER_QUEUE)}, a.since, b.process, b.client_id, b.since
     """,
 }

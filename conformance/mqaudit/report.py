@@ -32,6 +32,7 @@ class Finding:
     count: int
     first: Place
     last: Place
+    leaves_open: tuple[str, ...] = ()  # rules of which it does not tell
     examples: tuple[Place, ...] = ()
 
 
@@ -54,14 +55,22 @@ class CheckReport:
     def verdicts(self) -> Iterator[tuple[str, Verdict]]:
         """Each rule of the check and what the data say of it.
 
-        What was never examined, or not wholly decided, is undecidable: never held.
+        What was never examined, or not wholly decided, is undecidable: never held. What leaves
+        only the ideal open is no breach of the promise, and what leaves only the promise open is
+        an anomaly all the same.
         """
-        anomalies = self.count(Judgement.PERMITTED, Judgement.VIOLATED)
-        decided = self.held + anomalies > 0 and not self.count(Judgement.UNDECIDABLE)
-        kept = Verdict.HELD if decided else Verdict.UNDECIDABLE
-        yield self.promise, Verdict.VIOLATED if self.count(Judgement.VIOLATED) else kept
+        violated = self.count(Judgement.VIOLATED) > 0
+        yield self.promise, Verdict.VIOLATED if violated else self._kept(self.promise)
         if self.ideal:
-            yield self.ideal, Verdict.REFUTED if anomalies else kept
+            anomalies = self.count(Judgement.PERMITTED, Judgement.VIOLATED)
+            told = any(f.leaves_open == (self.promise,) for f in self.findings)
+            yield self.ideal, Verdict.REFUTED if anomalies or told else self._kept(self.ideal)
+
+    def _kept(self, rule: str) -> Verdict:
+        """What is said of a rule that nothing was found to break."""
+        left_open = any(rule in f.leaves_open for f in self.findings)
+        seen = self.held + sum(f.count for f in self.findings if f.judgement != Judgement.OPEN)
+        return Verdict.HELD if seen and not left_open else Verdict.UNDECIDABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ class EventKind(StrEnum):
     RECEIVE = "receive"  # handed to the consumer, in this order: group, client_id, place, attempt
     ACK = "ack"  # consumed (`ok`) or given back to be retried (`failed`): as receive
     COMMIT = "commit"  # value; `unknown` where one-way; of a tool that resets a group as well
-    QUERY_OFFSET = "query_offset"  # value: from where the member reads on; None: no offset kept
+    # value: from where the member reads on; None: no offset kept. With itself as its peer: a seek.
+    QUERY_OFFSET = "query_offset"
     ASSIGN = "assign"  # the member starts to own a queue
     REVOKE = "revoke"  # the member has stopped owning it
     SUBSCRIBE = "subscribe"  # group, client_id, topic; tag: the expression

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from scene import GROUP, TOPIC, create_topic, keys_of, run, send, until
 
-from mqrules import UserError
+from mqrules import Event, EventKind, UserError
 from mqspec.broker import Broker
 from mqspec.broker.processors import PROCESSORS
 from mqspec.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
 from mqspec.client.message import MessageExt
+from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.types import MessageQueue
@@ -117,6 +118,63 @@ def test_a_user_goes_on_elsewhere(tmp_path: Path) -> None:
                 await consumer.seek(MessageQueue(TOPIC, "broker-a", 9), 0)
 
     run(tmp_path, scene)
+
+
+def test_where_it_goes_on_is_recorded(tmp_path: Path) -> None:
+    """What comes again, or is committed anew, follows from where its user had it go on."""
+    events: list[Event] = []
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"ab")
+        address = cluster.nameserver.address
+        recorder = Recorder("run", "test", events.append)
+        async with LitePullConsumer(address, GROUP, {TOPIC: "*"}, MANUAL, recorder) as consumer:
+            await until(lambda: bool(consumer.queues))
+            (mq,) = consumer.queues
+            await polled(consumer, 2)
+            await consumer.commit()
+            await consumer.seek(mq, 1)
+            await polled(consumer, 1)
+
+    run(tmp_path, scene)
+    at_queue = [e for e in events if e.topic == TOPIC and e.kind is not EventKind.SUBSCRIBE]
+    begun, assigned, first, second, committed, sought, again, *_ = at_queue
+    assert (begun.kind, begun.value, begun.peer) == (EventKind.QUERY_OFFSET, 0, None)
+    assert assigned.kind is EventKind.ASSIGN
+    assert [e.queue_offset for e in (first, second, again)] == [0, 1, 1]
+    assert (committed.kind, committed.value) == (EventKind.COMMIT, 2)
+    assert (sought.kind, sought.value) == (EventKind.QUERY_OFFSET, 1)
+    assert sought.peer == sought.client_id
+
+
+def test_a_step_back_that_a_broker_asks_for_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = PROCESSORS[RequestCode.LITE_PULL_MESSAGE]
+    offsets: list[str] = []
+    events: list[Event] = []
+
+    def moved(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+        offsets.append(offset := request.ext_fields["queueOffset"])
+        if offset != "2" or offsets.count("2") > 1:
+            return answer(broker, connection, request)
+        code = ResponseCode.PULL_OFFSET_MOVED
+        return request.response(code, ext_fields={"nextBeginOffset": "1"})
+
+    monkeypatch.setitem(PROCESSORS, RequestCode.LITE_PULL_MESSAGE, moved)
+
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"ab")
+        address = cluster.nameserver.address
+        recorder = Recorder("run", "test", events.append)
+        async with LitePullConsumer(address, GROUP, {TOPIC: "*"}, MANUAL, recorder):
+            await until(lambda: offsets.count("2") > 1)
+
+    run(tmp_path, scene)
+    (moved_to,) = (e for e in events if e.kind is EventKind.QUERY_OFFSET and e.peer)
+    assert (moved_to.value, moved_to.peer) == (0, moved_to.client_id)  # what is not polled is 0
 
 
 def test_a_user_goes_to_either_end(tmp_path: Path) -> None:

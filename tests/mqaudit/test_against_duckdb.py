@@ -34,6 +34,8 @@ def a_run(name: str, chance: random.Random) -> Recorder:
     r = Recorder(run=name)
     for client in "ab":
         r.member("join", client)
+    for client in "ab":
+        r.member("subscribe", client, topic="T")
     for queue in range(QUEUES):
         committed = 0
         for tenure in range(TENURES):
@@ -103,6 +105,18 @@ def oracle(history: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+# A message that was stored where its owner read, and had not been received by anyone.
+PAST_A_GAP = """EXISTS (
+    FROM e AS begun, e AS sent LEFT JOIN (
+        SELECT run, queue_id, queue_offset, min(seq) AS at
+        FROM e WHERE kind = 'receive' GROUP BY ALL) AS got USING (run, queue_id, queue_offset)
+    WHERE begun.kind = 'query_offset' AND begun.run = done.run AND begun.hold = done.hold
+        AND begun.client_id = done.client_id AND begun.queue_id = done.queue_id
+        AND sent.kind = 'send' AND sent.outcome = 'ok'
+        AND sent.run = done.run AND sent.queue_id = done.queue_id
+        AND sent.queue_offset >= begun.value AND sent.queue_offset < done.value
+        AND coalesce(got.at, done.seq + 1) > done.seq)"""
+
 ORACLES: list[tuple[Check, str | None, str]] = [
     (
         LOST,
@@ -144,9 +158,16 @@ ORACLES: list[tuple[Check, str | None, str]] = [
     ),
     (
         NEVER_DELIVERED,
+        "skipped",
+        f"""
+        SELECT count(*) FROM e AS done WHERE kind = 'commit' AND {PAST_A_GAP}
+    """,
+    ),
+    (
+        NEVER_DELIVERED,
         "beyond",
-        """
-        SELECT count(*) FROM e AS done WHERE kind = 'commit' AND NOT EXISTS (
+        f"""
+        SELECT count(*) FROM e AS done WHERE kind = 'commit' AND NOT {PAST_A_GAP} AND NOT EXISTS (
             FROM e AS before WHERE before.run = done.run AND before.queue_id = done.queue_id
                 AND before.seq < done.seq
                 AND (before.kind = 'receive' AND before.queue_offset + 1 >= done.value
@@ -174,12 +195,13 @@ ORACLES: list[tuple[Check, str | None, str]] = [
                 AND other.client_id != taken.client_id AND other.seq < taken.seq)
     """,
     ),
-    # A queue is without an owner at first, until each member has joined, and in every gap.
+    # A queue is without an owner at first, until each member has joined and subscribed, and in
+    # every gap.
     (
         NO_OWNER,
         None,
         """
-        SELECT 2 * count(DISTINCT (run, queue_id)) + count(*) FILTER (owners = 0)
+        SELECT 4 * count(DISTINCT (run, queue_id)) + count(*) FILTER (owners = 0)
         FROM (
             SELECT *, sum(CASE kind WHEN 'assign' THEN 1 ELSE -1 END) OVER (
                 PARTITION BY run, queue_id ORDER BY seq) AS owners

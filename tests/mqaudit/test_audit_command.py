@@ -14,7 +14,7 @@ import pytest
 from handmade import Recorder, table
 from pyspark.sql import SparkSession
 
-from mqaudit import audit, command
+from mqaudit import AuditReport, audit, command
 from mqaudit.session import first_line
 from mqrules import UserError, read_evidence
 
@@ -60,6 +60,36 @@ def test_a_violated_must_is_an_exit_code(
     # Nothing was examined, so nothing is known.
     assert verdicts["PULL-001"] == ("undecidable" if status else "held")
     assert {record.target for record in read_evidence(evidence)} == {"apache"}
+
+
+def test_a_commit_in_no_known_order_leaves_only_the_ideal_open(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    first, second = Recorder(process="first"), Recorder(process="second")
+    for recorder, value in ((first, 5), (second, 3)):
+        recorder.own("a", value)
+        recorder.commit("a", value)
+        recorder.save(tmp_path / f"{recorder.process}.jsonl")
+    verdicts = verdicts_of(audit(spark, str(tmp_path)), "went back")
+    assert verdicts == {"OFFSET-003": "held", "OFFSET-008": "undecidable"}
+
+
+def test_two_owners_refute_the_ideal_though_they_may_break_no_promise(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    for client in "ab":
+        recorder.own(client, 0)
+    recorder.now_s += 1000
+    recorder.commit("a", 0)
+    recorder.save(tmp_path / "run.jsonl")
+    verdicts = verdicts_of(audit(spark, str(tmp_path)), "two owners")
+    assert verdicts == {"REBAL-001": "undecidable", "REBAL-002": "refuted"}
+
+
+def verdicts_of(report: AuditReport, name: str) -> dict[str, str]:
+    (check,) = (check for check in report.checks if check.name == name)
+    return {rule: verdict.value for rule, verdict in check.verdicts()}
 
 
 @pytest.mark.usefixtures("shared_session")
