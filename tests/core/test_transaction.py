@@ -10,7 +10,13 @@ from msgspec import structs
 
 from mqspec.core.log import Span
 from mqspec.core.metadata import BrokerConfig
-from mqspec.core.record import Record, SysFlag, decode_properties, encode_properties
+from mqspec.core.record import (
+    PROPERTIES_BYTES_MAX,
+    Record,
+    SysFlag,
+    decode_properties,
+    encode_properties,
+)
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Step, apply
 from mqspec.core.transaction import (
@@ -320,3 +326,10 @@ def test_producers_are_asked_in_turn() -> None:
 def test_a_producer_sees_its_own_topic() -> None:
     seen = as_producer_sees_it(half())
     assert (seen.topic, seen.queue_id, seen.body) == ("T", 3, b"body")
+    assert decode_properties(seen.properties)["WAIT"] == "false"
+
+
+def test_a_producer_sees_a_half_that_is_full_as_it_is() -> None:
+    full = half(A="x" * (PROPERTIES_BYTES_MAX + 1 - len(half(A="x").properties)))
+    assert len(full.properties) == PROPERTIES_BYTES_MAX
+    assert as_producer_sees_it(full).properties == full.properties

@@ -41,6 +41,7 @@ from mqspec.core.record import (
     decode_properties,
     encode_properties,
     mentions,
+    noted_properties,
 )
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import Change, Step
@@ -283,7 +284,7 @@ def as_producer_sees_it(half: Record) -> Record:
     """A half as the body of a check-back holds it: with its real topic and queue."""
     properties = decode_properties(half.properties)
     queue_id = int(properties.get(REAL_QUEUE_ID, "0"))
-    shown = _encoded(properties | {"WAIT": "false"})  # as 5.3.3 puts copies back
+    shown = noted_properties(half, properties | {"WAIT": "false"})  # as 5.3.3 puts copies back
     return structs.replace(half, topic=real_topic(half), queue_id=queue_id, properties=shown)
 
 
