@@ -1,7 +1,10 @@
 """run.py makes .venv of a Python that is built well, and of none that cannot serve."""
 
 import importlib.util
+import re
 import sys
+import tomllib
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +22,17 @@ def run() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_what_is_asked_for_is_locked() -> None:
+    """The set-up installs what is locked, and nothing else."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
+    names = {re.split(r"[^\w-]", each)[0].lower() for each in asked} - {"mqspec"}
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    locked = set(re.findall(r"^([\w-]+)==", lock, re.MULTILINE))
+    assert names
+    assert names <= locked
 
 
 def on_the_path(home: Path, monkeypatch: pytest.MonkeyPatch, answers: str) -> str:
