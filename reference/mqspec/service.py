@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from time import monotonic, time_ns
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -24,6 +24,7 @@ from mqrules import UserError
 from mqspec.core import flow_control
 from mqspec.core.flow_control import Pool
 from mqspec.core.response import Refusal, ResponseCode
+from mqspec.options import parse_properties
 from mqspec.tls import Tls
 from mqspec.transport import Answer, Connection, Handler, Server, Watcher, refuse, serve
 from mqspec.wire.bodies import BodyError
@@ -159,6 +160,20 @@ def refused(request: RemotingCommand, refusal: Refusal) -> RemotingCommand:
         extra={"request": request.code, "code": int(refusal.code), "remark": refusal.remark},
     )
     return request.response(refusal.code, refusal.remark, refusal.ext_fields)
+
+
+def options_to_set(
+    request: RemotingCommand, never_updated: Collection[str]
+) -> Mapping[str, str] | Refusal:
+    """The names and values of the body of 25 or 318; refused where it cannot be read, or names
+    what may not be set."""
+    try:
+        properties = parse_properties(request.body)
+    except ValueError:
+        return Refusal(ResponseCode.SYSTEM_ERROR, "string2Properties error")
+    if properties.keys().isdisjoint(never_updated):
+        return properties
+    return Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
 
 
 async def listen(

@@ -500,7 +500,10 @@ def test_the_options_of_a_nameserver(scene: Scene) -> None:
     before = options(scene)["waitSecondsForService"]  # used by nobody, as nobody has to wait
     assert set_option(scene, "waitSecondsForService", "46").code == 0
     assert options(scene)["waitSecondsForService"] == "46"
-    assert set_option(scene, "waitSecondsForService", before).code == 0
+    assert set_option(scene, "waitSecondsForServic\\u0065", before).code == 0
+    assert options(scene)["waitSecondsForService"] == before
+    torn = set_option(scene, "noSuchOption", "\\u12")
+    assert (torn.code, torn.remark) == (1, "string2Properties error")
     assert set_option(scene, "noSuchOption", "1").code == 0
     assert "noSuchOption" not in options(scene)
     for name in ("kvConfigPath", "configStorePath"):

@@ -112,6 +112,17 @@ def asked(scene: Scene, notice: Frame, half: Half) -> Half:
     )
 
 
+def checked_back(
+    scene: Scene, properties: Mapping[str, str] | None = None
+) -> tuple[Half, Half, Record]:
+    """A half whose producer is asked, the copy of it that is named then, and the message."""
+    producer, group = scene.connect(), scene.name("P")
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    half = send_half(scene, properties, group=group, age_ms=LONG_AGO_MS)
+    notice, record = check_back(producer)
+    return half, asked(scene, notice, half), record
+
+
 def ended(scene: Scene, group: str) -> dict[int, int]:
     """The halves that op messages name, and when the first of these was stored, ms."""
     found = scene.read_all(OP_TOPIC, group) if scene.max_offset(OP_TOPIC) else []
@@ -200,21 +211,15 @@ def test_a_half_without_an_end_is_checked_back(scene: Scene) -> None:
 
 @case("TX-020", party="broker", after=CHECKED)
 def test_the_message_of_a_check_back_does_not_wait(scene: Scene) -> None:
-    producer, group = scene.connect(), scene.name("P")
-    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
-    half = send_half(scene, {"WAIT": "true"}, group=group, age_ms=LONG_AGO_MS)
-    notice, record = check_back(producer)
+    _, copy, record = checked_back(scene, {"WAIT": "true"})
     assert record.properties["WAIT"] == "false"
-    assert stored_half(scene, asked(scene, notice, half)).properties["WAIT"] == "true"
+    assert stored_half(scene, copy).properties["WAIT"] == "true"
 
 
 @case("TX-018", party="broker", after=CHECKED)
 def test_a_half_that_was_checked_back_is_delivered_as_it_was_sent(scene: Scene) -> None:
-    producer, group = scene.connect(), scene.name("P")
-    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
-    half = send_half(scene, {"KEYS": "k"}, group=group, age_ms=LONG_AGO_MS)
-    notice, _ = check_back(producer)
-    done(scene.broker.call(asked(scene, notice, half).end(COMMIT, from_check=True)))
+    half, copy, _ = checked_back(scene, {"KEYS": "k"})
+    done(scene.broker.call(copy.end(COMMIT, from_check=True)))
     assert is_published(scene, half)
     (record,) = scene.read_all(half.topic, scene.group())
     assert (record.body, record.properties["KEYS"], record.flag) == (b"half", "k", 7)
@@ -248,11 +253,8 @@ def one_place(scene: Scene) -> tuple[Half, Half]:
 
 @case("TX-005", party="broker", after=CHECKED)
 def test_a_commit_of_the_older_copy_counts_too(scene: Scene) -> None:
-    producer, group = scene.connect(), scene.name("P")
-    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
-    half = send_half(scene, group=group, age_ms=LONG_AGO_MS)
-    notice, _ = check_back(producer)
-    for ended in (half, asked(scene, notice, half)):
+    half, copy, _ = checked_back(scene)
+    for ended in (half, copy):
         assert scene.broker.call(ended.end(COMMIT)).code == 0
     assert eventually(lambda: scene.max_offset(half.topic) == 2)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mqspec.core import offset_commit
 from mqspec.core.metadata import contains_subscription_group
 from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey, QueueSpan
-from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.response import NOT_SET, Refusal, ResponseCode
 from mqspec.core.types import MessageQueue
 from mqspec.service import refused
 from mqspec.store.message_store import Boundary
@@ -143,7 +143,7 @@ def _reset_offset_of_members(broker: Broker, request: RemotingCommand) -> Remoti
     for channel in members.channel_info_table:
         assert isinstance(channel, Connection)
         channel.oneway(notice)
-    return request.response(remark="not set any response code", body=body)
+    return request.response(remark=NOT_SET, body=body)
 
 
 def _spans(

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from mqspec.core import delay, offset_commit
-from mqspec.core.metadata import DataVersion
+from mqspec.core.metadata import DataVersion, TopicConfig
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.response import ResponseCode
 from mqspec.core.stats import StatsName
@@ -108,15 +107,12 @@ def get_consume_stats(broker: Broker, _: Connection, request: RemotingCommand) -
     if not topics:
         of_group = offset_commit.which_topic_by_consumer(broker.offsets, group)
         topics = _subscribed(broker, group, [topic] if topic.strip() else of_group)
-    queues = {each: _queues(broker, each) for each in topics}
-    table = dict(chain.from_iterable(_progress(broker, group, each) for each in queues.values()))
-    of_last_pull = {
-        queue: replace(offset, pull_offset=max(offset.consumer_offset, pulled))  # ADMIN-023
-        for queue, offset in table.items()
-        for pulled in [broker.offsets.pull_offset_table.get(_key(group, queue), 0)]
-    }
-    tps = sum(_group_tps(broker, group, each) for each in queues)
-    return request.response(body=to_body(ConsumeStats(of_last_pull, tps)))
+    table: dict[MessageQueue, OffsetWrapper] = {}
+    consume_tps = 0.0
+    for each in topics:
+        table |= _progress(broker, group, _queues(broker, each))
+        consume_tps += _group_tps(broker, group, each)
+    return request.response(body=to_body(ConsumeStats(table, consume_tps)))
 
 
 def get_broker_consume_stats(
@@ -125,24 +121,17 @@ def get_broker_consume_stats(
     """317. Of all groups, with all topics, or with those in order. Here the write queues count,
     and no pull does (ADMIN-035)."""
     is_order = boolean(request, "isOrder")
-    table = broker.metadata.topic_config_table
+    known = broker.metadata.topic_config_table
     found: list[dict[Group, list[ConsumeStats]]] = []
     for group in broker.metadata.subscription_group_table:
         topics = offset_commit.which_topic_by_consumer(broker.offsets, group)
-        configs = (table.get(topic) for topic in _subscribed(broker, group, topics))
-        each = [
-            ConsumeStats(
-                dict(_progress(broker, group, queues)), _group_tps(broker, group, one.topic_name)
-            )
-            for one in configs
-            if one and (one.order or not is_order)
-            for queues in [_first_queues(broker, one.topic_name, one.write_queue_nums)]
-        ]
-        found.append({group: each})
+        configs = [known[each] for each in _subscribed(broker, group, topics) if each in known]
+        of_group = [_written(broker, group, each) for each in configs if each.order or not is_order]
+        found.append({group: of_group})
     queues = [
         queue
-        for of_group in found
-        for each in of_group.values()
+        for groups in found
+        for each in groups.values()
         for stats in each
         for queue in stats.offset_table.values()
     ]
@@ -206,7 +195,7 @@ def query_correction_offset(
 
 def _listed(topics: str) -> list[Topic]:
     """Each once, of a list with semicolons between; of one that is blank none."""
-    return list(dict.fromkeys(each for each in topics.split(";") if each and topics.strip()))
+    return list(dict.fromkeys(filter(None, topics.split(";")))) if topics.strip() else []
 
 
 def _subscribed(broker: Broker, group: Group, topics: Iterable[Topic]) -> list[Topic]:
@@ -220,13 +209,28 @@ def _subscribed(broker: Broker, group: Group, topics: Iterable[Topic]) -> list[T
     ]
 
 
+def _written(broker: Broker, group: Group, topic: TopicConfig) -> ConsumeStats:
+    """On the queues that are written, without pulls."""
+    queues = _first_queues(broker, topic.topic_name, topic.write_queue_nums)
+    table = _progress(broker, group, queues)
+    without = {queue: replace(offset, pull_offset=0) for queue, offset in table.items()}
+    return ConsumeStats(without, _group_tps(broker, group, topic.topic_name))
+
+
 def _progress(
     broker: Broker, group: Group, queues: Iterable[MessageQueue]
-) -> Iterator[tuple[MessageQueue, OffsetWrapper]]:
+) -> dict[MessageQueue, OffsetWrapper]:
+    table = {}
     for queue in queues:
-        end = broker.store.max_offset(queue.topic, queue.queue_id)
-        consumed = max(0, offset_commit.query_offset(broker.offsets, _key(group, queue)))
-        yield queue, OffsetWrapper(end, consumed, 0, _stored_at(broker, queue, consumed - 1))
+        key = _key(group, queue)
+        consumed = max(0, offset_commit.query_offset(broker.offsets, key))
+        table[queue] = OffsetWrapper(
+            broker.store.max_offset(queue.topic, queue.queue_id),
+            consumed,
+            max(consumed, broker.offsets.pull_offset_table.get(key, 0)),  # ADMIN-023
+            _stored_at(broker, queue, consumed - 1),
+        )
+    return table
 
 
 def _key(group: Group, queue: MessageQueue) -> OffsetKey:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from mqspec.core.flow_control import ACK, END_TRANSACTION, LITE_PULL, PULL, QUERY, SEND, Pool
 from mqspec.core.metadata import DataVersion
-from mqspec.core.response import ResponseCode
+from mqspec.core.response import Refusal
 from mqspec.core.stats import ItemKey, StatsName, Tps
-from mqspec.options import parse_properties, to_properties, updated
-from mqspec.service import Served, clock_ms
+from mqspec.options import to_properties, updated
+from mqspec.service import Served, clock_ms, options_to_set, refused
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, to_plain
 from mqspec.wire.codec import VERSION, RemotingCommand
@@ -36,13 +36,9 @@ def update_broker_config(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> Served:
     """25. What is not an option is ignored (ADMIN-011)."""
-    try:
-        properties = parse_properties(request.body)
-    except ValueError:
-        return request.response(ResponseCode.SYSTEM_ERROR, "string2Properties error")
-    if not NEVER_UPDATED.isdisjoint(properties):
-        remark = "Can not update config in black list."
-        return request.response(ResponseCode.NO_PERMISSION, remark)
+    properties = options_to_set(request, NEVER_UPDATED)
+    if isinstance(properties, Refusal):
+        return refused(request, properties)
     config = updated(broker.config, properties)
     changes = broker.update_config(config, "brokerPermission" in properties)
     return broker.once_registered(changes, connection, request, request.response())

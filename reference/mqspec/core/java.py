@@ -17,9 +17,9 @@ def fits(value: int, bits: int) -> bool:
     return value >> bits - 1 in (0, -1)
 
 
-def wrapped(value: int, bits: int = LONG_BITS) -> int:
-    """What becomes of a number that so many bits do not hold."""
-    half = 1 << bits - 1
+def wrapped(value: int) -> int:
+    """What a Java long holds of a number."""
+    half = 1 << LONG_BITS - 1
     return (value + half) % (2 * half) - half
 
 

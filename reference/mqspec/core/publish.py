@@ -46,6 +46,7 @@ from mqspec.core.record import (
 )
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.step import Change, Step
+from mqspec.core.transaction import is_marked
 from mqspec.core.types import Topic
 
 REGION: Final = "DefaultRegion"
@@ -216,26 +217,21 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
         return Refusal(ResponseCode.SYSTEM_ERROR, "message body size exceeded")
     if event.is_plain:  # as most: nothing is asked for
         return _ILLEGAL if event.is_batch and event.sys_flag & TRANSACTION_TYPE else None
+    # What stands in the messages of a batch is not heeded, what stands beside them is.
     properties = decode_properties(event.properties)
-    is_half = False
     try:
-        # What stands in the messages of a batch is not heeded, what stands beside them is.
-        if not event.is_batch and properties.get("TRAN_MSG", "").lower() == "true":
-            # Old clients send a message back so.
-            is_half = not (event.reconsume_times > 0 and delay_level(properties) > 0)
-            if is_half and config.reject_transaction_message:
-                remark = f"the broker[{config.host}] sending transaction message is forbidden"
-                return Refusal(ResponseCode.NO_PERMISSION, remark)
+        is_half = not event.is_batch and is_marked(properties, event.reconsume_times)
+        if is_half and config.reject_transaction_message:
+            remark = f"the broker[{config.host}] sending transaction message is forbidden"
+            return Refusal(ResponseCode.NO_PERMISSION, remark)
         if "INNER_NUM" in properties or event.sys_flag & SysFlag.INNER_BATCH:
             return _ILLEGAL
-        if event.sys_flag & TRANSACTION_TYPE in _SCHEDULED or is_half:
-            level = delay_level(properties)
-        else:
-            level = 0
+        may_wait = is_half or event.sys_flag & TRANSACTION_TYPE in _SCHEDULED
+        level = delay_level(properties) if may_wait else 0
     except ValueError:
         return Refusal(ResponseCode.SYSTEM_ERROR, f"{LEVEL} is not a number")
-    if event.is_batch:
-        return _ILLEGAL if level > 0 or event.sys_flag & TRANSACTION_TYPE else None
+    if event.is_batch and (level > 0 or event.sys_flag & TRANSACTION_TYPE):
+        return _ILLEGAL
     return None
 
 

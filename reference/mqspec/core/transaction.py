@@ -22,7 +22,7 @@ EndTransactionProcessor.java (5.3.3), and what 5.3.3 answered and stored.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import takewhile
@@ -43,7 +43,7 @@ from mqspec.core.record import (
     mentions,
     noted_properties,
 )
-from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.response import NOT_SET, Refusal, ResponseCode
 from mqspec.core.step import Change, Step
 from mqspec.core.types import Group, Topic
 
@@ -153,9 +153,15 @@ def is_prepared(message: Record) -> bool:
     though it has the mark."""
     if not mentions(message.properties, _MARKER):
         return False
-    properties = decode_properties(message.properties)
-    sent_back = message.reconsume_times > 0 and delay_level(properties) > 0
-    return properties.get(_PREPARED, "").lower() == "true" and not sent_back
+    return is_marked(decode_properties(message.properties), message.reconsume_times)
+
+
+def is_marked(properties: Mapping[str, str], reconsume_times: int) -> bool:
+    """The same of properties. Raises ValueError where it is by the delay level, and that is no
+    number."""
+    if properties.get(_PREPARED, "").lower() != "true":
+        return False
+    return not (reconsume_times > 0 and delay_level(properties) > 0)
 
 
 def prepare(message: Record) -> Record:
@@ -196,8 +202,7 @@ def end_transaction(
     if immunity_s and not event.from_transaction_check:
         immunity_ms = max(_immunity_ms(config, immunity_s), config.transaction_time_out)
         if now_ms - half.born_timestamp > immunity_ms:
-            remark = "not set any response code"
-            return Step(result=Refusal(ResponseCode.ILLEGAL_OPERATION, remark))
+            return Step(result=Refusal(ResponseCode.ILLEGAL_OPERATION, NOT_SET))
     if event.producer_group is None or event.producer_group != properties.get(_PRODUCER_GROUP):
         return _refused("The producer group wrong")
     if event.tran_state_table_offset != half.queue_offset:

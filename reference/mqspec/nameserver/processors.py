@@ -10,11 +10,11 @@ from mqspec.core import flow_control, kv_config, route
 from mqspec.core.flow_control import Pool
 from mqspec.core.kv_config import ORDER_TOPIC_CONFIG
 from mqspec.core.metadata import DataVersion, TopicSysFlag
-from mqspec.core.response import NOT_SET, SEE_FAQ, ResponseCode
+from mqspec.core.response import NOT_SET, SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.route import TopicRouteData
 from mqspec.nameserver.config import NEVER_UPDATED
-from mqspec.options import parse_properties, to_properties, updated
-from mqspec.service import Processor, clock_ms
+from mqspec.options import to_properties, updated
+from mqspec.service import Processor, clock_ms, options_to_set, refused
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, from_body, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
@@ -82,11 +82,11 @@ def unregister_broker(
 ) -> RemotingCommand:
     """104. Whoever it is, the answer is 0."""
     fields = request.ext_fields
-    name = fields.get("brokerName", "")
-    if not {"clusterName", "brokerId"} <= fields.keys():
-        return request.response()  # 5.3.3 fails on it later, when nobody hears of it
-    address = route.BrokerAddr(fields.get("clusterName", ""), fields.get("brokerAddr", ""))
-    server.carry(route.unregister_broker(server.state, address, name))
+    # Of a broker that is not named in full 5.3.3 fails to take anything out, after its answer.
+    if {"clusterName", "brokerId"} <= fields.keys():
+        address = route.BrokerAddr(fields["clusterName"], fields.get("brokerAddr", ""))
+        name = fields.get("brokerName", "")
+        server.carry(route.unregister_broker(server.state, address, name))
     return request.response()
 
 
@@ -194,8 +194,7 @@ def register_topic_in_namesrv(
     """217. The body is a route, of which the queues count."""
     if request.body and "topic" in request.ext_fields:
         queues = from_body(TopicRouteData, request.body).queue_datas
-        topic = request.ext_fields.get("topic", "")
-        server.carry(route.register_topic(server.state, topic, queues))
+        server.carry(route.register_topic(server.state, request.ext_fields["topic"], queues))
     return request.response()
 
 
@@ -292,13 +291,9 @@ def update_namesrv_config(
     server: NameServer, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """318. What is not an option is ignored."""
-    try:
-        properties = parse_properties(request.body)
-    except ValueError:
-        return request.response(ResponseCode.SYSTEM_ERROR, "string2Properties error")
-    if not NEVER_UPDATED.isdisjoint(properties):
-        remark = "Can not update config in black list."
-        return request.response(ResponseCode.NO_PERMISSION, remark)
+    properties = options_to_set(request, NEVER_UPDATED)
+    if isinstance(properties, Refusal):
+        return refused(request, properties)
     server.config = updated(server.config, properties)
     return request.response()
 

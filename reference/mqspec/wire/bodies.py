@@ -335,9 +335,8 @@ def decode_messages(body: bytes) -> list[Record]:
     return records
 
 
-_BATCH_HEAD = struct.Struct(
-    ">i8xii"
-)  # total, which nobody reads; magic 0 and CRC 0, flag, body length
+# Total, which nobody reads, magic 0 and CRC 0, flag, body length.
+_BATCH_HEAD = struct.Struct(">i8xii")
 _I16 = struct.Struct(">h")
 
 
