@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from peer import NO_AUTO_CREATE, broker_peer, meet, running
@@ -98,6 +99,23 @@ def test_a_group_that_wants_no_notices_gets_none(tmp_path: Path) -> None:
             await peer.heartbeat("G", "T")
             assert (await peer.ask(38, consumerGroup="G")).code == 0
             assert peer.received.empty()
+
+    asyncio.run(scenario())
+
+
+def test_how_long_files_are_kept_is_said_while_the_broker_runs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path / "store") as cluster:
+            (broker,) = cluster.brokers
+            peer = await meet(broker.address)
+            before = broker.store.config
+            body = b"fileReservedTime=1\ndeleteWhen=05\nsegmentSize=1\nmaxMessageSize=3\n"
+            assert (await peer.ask(RequestCode.UPDATE_BROKER_CONFIG, body)).code == 0
+            # The sizes of files are those that the store was made with.
+            assert broker.store.config == replace(before, file_reserved_time=1, delete_when="05")
+            shown = (await peer.ask(RequestCode.GET_BROKER_CONFIG)).body.split()
+            assert set(body.split()) <= set(shown)
+            assert [(await peer.send("T", sent)).code for sent in (b"abc", b"abcd")] == [0, 13]
 
     asyncio.run(scenario())
 

@@ -15,6 +15,7 @@ from mqspec.core.log import (
     Append,
     Dispatch,
     GetMessageStatus,
+    Limits,
     LogState,
     Put,
     PutStatus,
@@ -225,7 +226,7 @@ def test_limits_of_a_message(
     topic: int, retry: bool, body: int, properties: int, found: int | PutStatus
 ) -> None:
     name = ("%RETRY%" if retry else "").ljust(topic, "t")
-    assert check_messages(alone(Record(name, bytes(body), bytes(properties)))) == found
+    assert check_messages(alone(Record(name, bytes(body), bytes(properties))), 4 << 20) == found
 
 
 @pytest.mark.parametrize(
@@ -292,12 +293,12 @@ def test_where_a_read_begins(
 
 
 def test_a_pull_is_full() -> None:
-    assert not is_batch_full(0, 0, 0, 10**9)
-    assert is_batch_full(1, 1, 10, 10)
-    assert not is_batch_full(99, 31, 10, 10)
-    assert is_batch_full(99, 32, 10, 10)
-    assert not is_batch_full(99, 1, 200_000, 62_144)
-    assert is_batch_full(99, 1, 200_000, 62_145)
+    assert not is_batch_full(Limits(), 0, 0, 0, 10**9)
+    assert is_batch_full(Limits(), 1, 1, 10, 10)
+    assert not is_batch_full(Limits(), 99, 31, 10, 10)
+    assert is_batch_full(Limits(), 99, 32, 10, 10)
+    assert not is_batch_full(Limits(), 99, 1, 200_000, 62_144)
+    assert is_batch_full(Limits(), 99, 1, 200_000, 62_145)
 
 
 def test_the_customary_delays() -> None:

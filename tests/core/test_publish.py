@@ -18,7 +18,7 @@ from mqspec.core.publish import (
     check_send,
     is_plain,
     own_properties,
-    stamp_of,
+    properties_stamp,
     stamped,
     with_unique_key,
 )
@@ -157,16 +157,19 @@ def test_a_retry_topic_belongs_to_a_group() -> None:
     assert refusal.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
 
+STAMP = properties_stamp(BrokerConfig(cluster_name="C"))
+
+
 @pytest.mark.parametrize("end", ["", "\x02"])
 def test_a_message_is_stamped(end: str) -> None:
-    text = stamped(f"TAGS\x01A\x02POP_CK\x01forged{end}", stamp_of("C"))
+    text = stamped(f"TAGS\x01A\x02POP_CK\x01forged{end}", STAMP)
     assert decode_properties(text) == {
         "TAGS": "A",
         "MSG_REGION": "DefaultRegion",
         "TRACE_ON": "true",
         "CLUSTER": "C",
     }
-    assert decode_properties(stamped(f"TAGS\x01A{end}", stamp_of("C")))["TAGS"] == "A"
+    assert decode_properties(stamped(f"TAGS\x01A{end}", STAMP))["TAGS"] == "A"
 
 
 VALUES = st.sampled_from(["", "1", "true", "DELAY", "TIMER_DELAY_MS\x011"])
@@ -208,7 +211,7 @@ def test_most_properties_are_plain() -> None:
 
 
 def test_a_stamp_counts_more_than_what_the_producer_says() -> None:
-    assert decode_properties(stamped("CLUSTER\x01mine\x02", stamp_of("C")))["CLUSTER"] == "C"
+    assert decode_properties(stamped("CLUSTER\x01mine\x02", STAMP))["CLUSTER"] == "C"
 
 
 def test_only_the_broker_makes_checkpoints() -> None:

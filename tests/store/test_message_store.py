@@ -23,7 +23,7 @@ from store_images import (
     write_image,
 )
 
-from mqspec.core.log import MAX_MESSAGE_SIZE, Dispatch, TopicQueue, arrivals
+from mqspec.core.log import Dispatch, Limits, TopicQueue, arrivals
 from mqspec.core.record import (
     PROPERTIES_BYTES_MAX,
     Batch,
@@ -190,8 +190,8 @@ def test_limits(tmp_path: Path) -> None:
         (Record("%RETRY%" + "T" * 128, b""), PutStatus.PUT_OK),
         (Record("T", b"", b"p" * (PROPERTIES_BYTES_MAX + 1)), PutStatus.PROPERTIES_SIZE_EXCEEDED),
         (Record("T", b"", b"p" * PROPERTIES_BYTES_MAX), PutStatus.PUT_OK),
-        (Record("T", bytes(MAX_MESSAGE_SIZE + 1)), PutStatus.MESSAGE_ILLEGAL),
-        (Record("T", bytes(MAX_MESSAGE_SIZE)), PutStatus.PUT_OK),
+        (Record("T", bytes(Limits().max_message_size + 1)), PutStatus.MESSAGE_ILLEGAL),
+        (Record("T", bytes(Limits().max_message_size)), PutStatus.PUT_OK),
     ]
     assert [store.put(record).status for record, _ in cases] == [status for _, status in cases]
 

@@ -111,8 +111,9 @@ class Broker:
         self.notifications = PopLongPolling(partial(pop.notify_again, self), self._pop_polling_size)
         self._check_points = itertools.count()
         self.stats = BrokerStats(self.config.cluster_name, partial(is_system_topic, self.config))
-        self.store_config = store_config or StoreConfig()
+        self.store_config = store_config or StoreConfig()  # as it is shown
         self.store = MessageStore(root, self.store_config, clock_ms)
+        self.store.limits = self.config.limits
         self.store.on_arrival = self._arrived
         self.store.settle = self._settle_soon
         if trace:
@@ -151,7 +152,7 @@ class Broker:
         """
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as undo:
-            self.note_told("Log", "segment_size", None, self.store_config.segment_size)
+            self.note_told("Log", "segment_size", None, self.store.config.segment_size)
             self.note_told("Delay", "delay_levels", None, self.store.delay_levels)
             report = self.store.open()
             undo.callback(self.store.close)
@@ -160,7 +161,7 @@ class Broker:
                 self,
                 PROCESSORS,
                 pool_of,
-                self._rejects if self.store_config.transient_store_pool_enable else None,
+                self._rejects if self.store.config.transient_store_pool_enable else None,
                 self._authenticate,
             )
             self._server, self._fast_server = await self._listen(self._dispatcher.serve)
@@ -262,11 +263,16 @@ class Broker:
         end = self.store.unflushed.max
         return await self._group_commit.flushed(end) is PutStatus.PUT_OK
 
-    def update_config(self, config: BrokerConfig, permits: bool) -> Sequence[Change]:
-        """Take other options; where they are told what the broker `permits`, all topics' routes
-        are another version, also if it is what it permitted before."""
+    def update_config(
+        self, config: BrokerConfig, store_config: StoreConfig, permits: bool
+    ) -> Sequence[Change]:
+        """Take other options; of the store's those of retention count at once, others are only
+        shown. Where they are told what the broker `permits`, all topics' routes are another
+        version, also if it is what it permitted before."""
         changes = []
         self.config = self._registrar.config = config
+        self.store_config = store_config
+        self.store.update_config(config.limits, store_config)
         if permits:
             version = self.metadata.topic_data_version.next(clock_ms())
             changes = [Change("topic_data_version", None, version)]
@@ -382,7 +388,7 @@ class Broker:
     ) -> RemotingCommand | Awaitable[RemotingCommand]:
         """The answer to a put: at once, or when it is on disk, where the store flushes
         synchronously and the message's properties do not say that its producer does not wait."""
-        if self.store_config.sync_flush and put.status is PutStatus.PUT_OK:
+        if self.store.config.sync_flush and put.status is PutStatus.PUT_OK:
             known = decode_properties(b"".join(properties))
             if known.get("WAIT", "true").lower() == "true":
                 return self._answer_flushed(put.end, answer)
@@ -428,7 +434,7 @@ class Broker:
         return answer(await self._group_commit.flushed(position))
 
     def _settle_soon(self) -> PutStatus:
-        if self.store_config.sync_flush:
+        if self.store.config.sync_flush:
             self._group_commit.begin()
         elif not self._reputs and self._is_reput_due():
             # Once the answer is out: who waits for it need not wait for this.

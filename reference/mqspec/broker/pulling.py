@@ -30,6 +30,7 @@ from mqspec.service import clock_ms, refused
 from mqspec.store.message_store import GetResult
 from mqspec.transport import Connection
 from mqspec.wire.codec import Int, RemotingCommand
+from mqspec.wire.codes import RequestCode
 from mqspec.wire.headers import Long, read
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ def pull_message(
         sub_version=header.sub_version,
         expression_type=header.expression_type,
         consumer=connection.peer,
+        channel=connection,
+        is_lite=request.code == RequestCode.LITE_PULL_MESSAGE,
     )
     return _pull(broker, HeldPull(connection, request, pull), is_first=True)
 

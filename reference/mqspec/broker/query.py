@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mqspec.core.index import UNIQUE_KEY_QUERY_COUNT
 from mqspec.core.response import ResponseCode
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
 def query_message(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """12. A topic or a key that is missing is looked for as Java writes it (LOG-029)."""
     is_by_unique_key = request.ext_fields.get("_UNIQUE_KEY_QUERY") == "true"
-    count = UNIQUE_KEY_QUERY_COUNT if is_by_unique_key else integer(request, "maxNum")
+    at_most = broker.config.limits.default_query_max_num
+    count = at_most if is_by_unique_key else integer(request, "maxNum")
     if count < 0:
         raise HeaderError(f"the field maxNum is {count}")
     found = broker.store.query(

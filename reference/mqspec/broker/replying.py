@@ -9,9 +9,9 @@ from msgspec import structs
 from mqspec.broker.relay import TIMEOUT_MS
 from mqspec.broker.sending import SendHeader, SendHeaderV2, born_host, to_send
 from mqspec.core import reply
-from mqspec.core.publish import PUT_CODES, STAMP, Send, check_send, refused_fields
+from mqspec.core.publish import PUT_CODES, Send, check_send, refused_fields, stamp
 from mqspec.core.record import Record
-from mqspec.core.response import Refusal
+from mqspec.core.response import Refusal, ResponseCode
 from mqspec.service import Served, clock_ms
 from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
@@ -41,12 +41,14 @@ def _reply(
     broker: Broker, connection: Connection, request: RemotingCommand, header: SendHeader
 ) -> Served:
     send = to_send(connection, request, header)
-    properties = reply.stamp_properties(send.properties)
+    properties = reply.stamp_properties(broker.config, send.properties)
     send = structs.replace(send, properties=properties, is_batch=False, is_reply=True)
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = broker.carry_metadata(step).result
     if isinstance(queue_id, Refusal):
-        return request.response(queue_id.code, queue_id.remark, refused_fields(queue_id))
+        return request.response(
+            queue_id.code, queue_id.remark, refused_fields(broker.config, queue_id)
+        )
     record = Record(
         topic=send.topic,
         body=request.body,
@@ -68,13 +70,17 @@ async def _push_and_store(
     try:
         refusal = await _push(broker, record, header, send)
     finally:  # also where the replier has gone meanwhile
-        put = broker.put_message(record)
-    place = _place(put, record) if put.status in PUT_CODES else {}
-    if refusal:
-        response = request.response(refusal.code, refusal.remark, STAMP | place)
-    else:
-        nowhere = _NOT_STORED | {"queueId": str(record.queue_id)}
-        response = request.response(ext_fields=STAMP | nowhere | place)
+        is_stored = broker.config.store_reply_message_enable
+        put = broker.put_message(record) if is_stored else None
+    fields = dict(stamp(broker.config))
+    if not refusal:
+        fields |= _NOT_STORED | {"queueId": str(record.queue_id)}
+    if put and put.status in PUT_CODES:
+        fields |= _place(put, record)
+    code, remark = (refusal.code, refusal.remark) if refusal else (ResponseCode.SUCCESS, None)
+    response = request.response(code, remark, fields)
+    if put is None:
+        return response
     answer = broker.when_stored(put, lambda _: response, record.properties)
     return answer if isinstance(answer, RemotingCommand) else await answer
 

@@ -40,7 +40,8 @@ def update_broker_config(
     if isinstance(properties, Refusal):
         return refused(request, properties)
     config = updated(broker.config, properties)
-    changes = broker.update_config(config, "brokerPermission" in properties)
+    store_config = updated(broker.store_config, properties)
+    changes = broker.update_config(config, store_config, "brokerPermission" in properties)
     return broker.once_registered(changes, connection, request, request.response())
 
 

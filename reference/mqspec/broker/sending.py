@@ -14,14 +14,14 @@ from mqspec.core.lock import is_lock_all_expired
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
 from mqspec.core.publish import (
     PUT_CODES,
-    STAMP,
     Send,
     batched,
     check_send,
     is_plain,
+    properties_stamp,
     put_refusal,
     refused_fields,
-    stamp_of,
+    stamp,
     stamped,
     with_unique_key,
 )
@@ -143,16 +143,18 @@ def _send(
     queue_id = broker.carry_metadata(step).result
     made = step.changes
     if isinstance(queue_id, Refusal):
-        return request.response(queue_id.code, queue_id.remark, refused_fields(queue_id))
+        return request.response(
+            queue_id.code, queue_id.remark, refused_fields(broker.config, queue_id)
+        )
     batch = decode_batch(request.body) if send.is_batch else None
     properties = send.properties
-    fields = {**STAMP, "queueId": str(queue_id)}
+    fields = {**stamp(broker.config), "queueId": str(queue_id)}
     if batch is None:
         properties, fields["transactionId"] = with_unique_key(properties, broker.next_unique_key)
     elif key := find_property(properties, "UNIQ_KEY"):
         fields["transactionId"] = key
-    stamp = stamp_of(broker.config.cluster_name)
-    properties = properties + stamp if send.is_plain else stamped(properties, stamp)
+    ours = properties_stamp(broker.config)
+    properties = properties + ours if send.is_plain else stamped(properties, ours)
     message = Record(
         topic=send.topic,
         body=request.body,
@@ -216,7 +218,7 @@ def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
 
 def _refused(broker: Broker, request: RemotingCommand, status: PutStatus) -> RemotingCommand:
     refusal = put_refusal(broker.config, status)
-    return request.response(refusal.code, refusal.remark, STAMP)
+    return request.response(refusal.code, refusal.remark, stamp(broker.config))
 
 
 def _retried(broker: Broker, event: RetrySend) -> Step:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mqspec.broker.sending import born_host
 from mqspec.core import timer
-from mqspec.core.publish import PUT_CODES, REGION
+from mqspec.core.publish import PUT_CODES
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode
 from mqspec.core.step import apply
 from mqspec.core.timer import TIMER_TOPIC, TimerState
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from mqspec.broker.broker import Broker
 
-_ALWAYS: Final = {"MSG_REGION": REGION}  # in each answer to 370, refusals too
 _AT_A_TIME: Final = 100  # messages, before others get their turn
 
 
 def recall_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """370. The answer has the UNIQ_KEY of the message, whether it waits or not."""
+    always = {"MSG_REGION": broker.config.region_id}  # refusals too
     handle = request.ext_fields.get("recallHandle", "")
     event = timer.Recall(
         request.ext_fields.get("topic", "null"),
@@ -40,12 +40,12 @@ def recall_message(broker: Broker, connection: Connection, request: RemotingComm
     )
     recall = timer.recall_message(broker.metadata, broker.config, event, clock_ms())
     if isinstance(recall, Refusal):
-        return request.response(recall.code, recall.remark, _ALWAYS)
+        return request.response(recall.code, recall.remark, always)
     put = broker.put_message(recall)
     if put.status not in PUT_CODES:
         remark = "recall failed, execute error"
-        return request.response(ResponseCode.SYSTEM_ERROR, remark, _ALWAYS)
-    fields = _ALWAYS | {"msgId": timer.recalled_key(handle)}
+        return request.response(ResponseCode.SYSTEM_ERROR, remark, always)
+    fields = always | {"msgId": timer.recalled_key(handle)}
     answer = request.response(remark=NOT_SET, ext_fields=fields)
     return broker.when_stored(put, lambda _: answer, recall.properties)
 

@@ -117,7 +117,7 @@ async def check(broker: Broker) -> None:
             state.op_batch,
             Span(store.min_offset(HALF_TOPIC, 0), min(end, state.half_offset + _AT_A_TIME)),
             lambda offset: _half(broker, offset),
-            broker.store_config.file_reserved_time * 3_600_000,
+            broker.store.config.file_reserved_time * 3_600_000,
             clock_ms(),
         )
         step = transaction.check(state, broker.config, event)

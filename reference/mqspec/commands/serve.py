@@ -84,6 +84,12 @@ _RANGES: Final = {
     "consume_queue_units": _SIZES,
     "max_hash_slot_num": _SIZES,
     "max_index_num": _SIZES,
+    "max_message_size": _SIZES,
+    "max_transfer_bytes_on_message_in_memory": _SIZES,
+    "max_transfer_count_on_message_in_memory": _SIZES,
+    "max_filter_message_size": _SIZES,
+    "max_msgs_num_batch": _SIZES,
+    "default_query_max_num": _SIZES,
 }
 
 

@@ -32,8 +32,6 @@ SLOT_BYTES = 4
 ENTRY_BYTES = 20
 FIRST_ENTRY = 1  # entry 0 is never used: in a slot and in an entry, 0 ends the chain
 
-QUERY_COUNT_MAX = 64  # maxMsgsNumBatch
-UNIQUE_KEY_QUERY_COUNT = 32  # defaultQueryMaxNum
 
 INT_MAX = 0x7FFFFFFF
 _UNIQ_KEY, _KEYS = b"UNIQ_KEY\x01", b"KEYS\x01"

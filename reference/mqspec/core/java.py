@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Final
 
 INT_BITS: Final = 32
@@ -32,6 +33,11 @@ def java_number(text: str, bits: int) -> int:
     if not fits(number, bits):
         raise ValueError(f"is {text:.40}, which {bits} bits do not hold")
     return number
+
+
+def human_time(time_ms: int) -> str:
+    """A time since the epoch as people read it here (UtilAll.timeMillisToHumanString2, 5.3.3)."""
+    return f"{datetime.fromtimestamp(time_ms // 1000):%Y-%m-%d %H:%M:%S},{time_ms % 1000:03}"
 
 
 def java_split(text: str, separator: str) -> list[str]:

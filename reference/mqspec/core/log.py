@@ -42,11 +42,6 @@ from mqspec.core.types import Topic
 
 TopicQueue: TypeAlias = tuple[Topic, int]  # a topic and a queue id: one queue of this broker
 
-# MessageStoreConfig.java (5.3.3)
-MAX_MESSAGE_SIZE = 4 * 1024 * 1024  # of a body, bytes
-MAX_TRANSFER_BYTES = 256 * 1024  # of one pull
-MAX_TRANSFER_COUNT = 32  # messages of one pull
-MAX_FILTER_BYTES = 16_000  # of a ConsumeQueue that one pull scans, unless it asks for more
 UNIT_BYTES = 20  # of a ConsumeQueue unit
 
 RETRY_TOPIC_PREFIX = "%RETRY%"
@@ -60,6 +55,18 @@ _DELAY = re.compile(r"(\d+)([smhd])")
 TRANSACTION_TYPE = int(SysFlag.ROLLBACK)  # the two bits
 _INNER_BATCH = int(SysFlag.INNER_BATCH)
 _NOT_INDEXED = (int(SysFlag.PREPARED), int(SysFlag.ROLLBACK))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much at once, with the names and defaults of MessageStoreConfig.java (5.3.3)."""
+
+    max_message_size: int = 4 * 1024 * 1024  # of a body, bytes
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024  # of one pull
+    max_transfer_count_on_message_in_memory: int = 32  # messages of one pull
+    max_filter_message_size: int = 16_000  # bytes of a ConsumeQueue that one pull scans, at least
+    max_msgs_num_batch: int = 64  # messages that are found by a key
+    default_query_max_num: int = 32  # messages that are looked for by a unique key
 
 
 class PutStatus(StrEnum):
@@ -299,7 +306,7 @@ def has_unit(span: Span, queue_offset: int) -> bool:
     return span.min < span.max and queue_offset < span.max
 
 
-def check_messages(batch: Batch) -> int | PutStatus:
+def check_messages(batch: Batch, max_message_size: int) -> int | PutStatus:
     """The bytes of their bodies and own properties, or which of the limits of messages they break,
     in the order in which 5.3.3 checks them (HookUtils.checkBeforePutMessage,
     MessageExtEncoder.encode)."""
@@ -311,7 +318,7 @@ def check_messages(batch: Batch) -> int | PutStatus:
         body_bytes, own_bytes = len(message.body), len(message.properties)
         if own_bytes > own_bytes_max:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
-        if body_bytes > MAX_MESSAGE_SIZE:
+        if body_bytes > max_message_size:
             return PutStatus.MESSAGE_ILLEGAL
         total += body_bytes + own_bytes
     return total
@@ -419,11 +426,12 @@ def check_offset(span: Span, offset: int) -> tuple[GetMessageStatus, int] | None
     return None
 
 
-def is_batch_full(max_count: int, count: int, total_bytes: int, size: int) -> bool:
+def is_batch_full(limits: Limits, max_count: int, count: int, total_bytes: int, size: int) -> bool:
     """Whether a pull that holds `count` messages of `total_bytes` takes no further one of
     `size` bytes. The first message is always taken, whatever its size."""
     return count > 0 and (
-        count >= min(max_count, MAX_TRANSFER_COUNT) or total_bytes + size > MAX_TRANSFER_BYTES
+        count >= min(max_count, limits.max_transfer_count_on_message_in_memory)
+        or total_bytes + size > limits.max_transfer_bytes_on_message_in_memory
     )
 
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from mqspec.core.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter
 from mqspec.core.authentication import User
-from mqspec.core.log import RETRY_TOPIC_PREFIX
+from mqspec.core.log import RETRY_TOPIC_PREFIX, Limits
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.revive_log import revive_topic
 from mqspec.core.step import REMOVED, Change, Step
@@ -168,6 +168,12 @@ class BrokerConfig:
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
     notify_consumer_ids_changed_enable: bool = True
+    reject_pull_consumer_enable: bool = False  # of consumers that send heartbeats
+    lite_pull_message_enable: bool = True
+    store_reply_message_enable: bool = True
+    start_accept_send_request_time_stamp: int = 0  # ms: before, nothing is taken
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
     default_topic_queue_nums: int = 8  # of TBW102
     enable_mixed_message_type: bool = False  # of topics' attribute message.type
     broker_permission: int = 6  # bits of Perm
@@ -196,6 +202,7 @@ class BrokerConfig:
     enable_property_filter: bool = False  # SQL92
     use_server_side_reset_offset: bool = True
     rebalance_lock_max_live_time_ms: int = 60_000  # system property ...lockMaxLiveTime
+    limits: Limits = field(default_factory=Limits)
 
 
 def registered_topics(topics: Iterable[TopicConfig], config: BrokerConfig) -> Iterator[TopicConfig]:
@@ -267,6 +274,14 @@ SYSTEM_GROUPS: Final = (
     *("CID_ONSAPI_PULL", "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_RMQ_SYS_TRANS"),
 )
 """The groups that a broker has from its first start on (SubscriptionGroupManager.init)."""
+
+_OFTEN_PULL = {*SYSTEM_GROUPS, "DEFAULT_CONSUMER", "SCHEDULE_CONSUMER", "__MONITOR_CONSUMER"}
+
+
+def may_always_pull(group: Group) -> bool:
+    """Whether consumers that pull are never rejected in a group, since it is the system's or a
+    tool's (MixAll.isSysConsumerGroupPullMessage, 5.3.3)."""
+    return group in _OFTEN_PULL or group.startswith(_SYSTEM_GROUP_PREFIX)
 
 
 @lru_cache(maxsize=64)

@@ -19,8 +19,8 @@ from typing import AnyStr, Final
 import msgspec
 
 from mqspec.core.delay import LEVEL, delay_level
+from mqspec.core.java import human_time
 from mqspec.core.log import (
-    MAX_MESSAGE_SIZE,
     RETRY_TOPIC_PREFIX,
     TRANSACTION_TYPE,
     PutStatus,
@@ -44,16 +44,11 @@ from mqspec.core.record import (
     encode_properties,
     find_property,
 )
-from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
+from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode, Thrown
 from mqspec.core.step import Change, Step
 from mqspec.core.transaction import is_marked
 from mqspec.core.types import Topic
 
-REGION: Final = "DefaultRegion"
-STAMP: Final = {"MSG_REGION": REGION, "TRACE_ON": "true"}
-"""What is added to each message, and to the answer to each send, refused ones too (SEND-005)."""
-
-_STAMP: Final = encode_properties(STAMP)
 _END: Final = 2  # the byte behind a property
 _POP_CK: Final = "POP_CK\x01"
 _REGULAR: Final = "[^\x01\x02]++\x01[^\x02]++\x02"
@@ -64,15 +59,7 @@ _ARE_PLAIN: Final = re.compile(f"(?:(?!{_ASKING}){_REGULAR})*+").fullmatch
 
 _SCHEDULED = (0, int(SysFlag.COMMIT))  # the types of messages that may be delayed
 
-_ILLEGAL = Refusal(
-    ResponseCode.MESSAGE_ILLEGAL,
-    "the message is illegal, maybe msg body or properties length not matched. "
-    "msg body length limit 4194304B, msg properties length limit 32KB.",
-)
-
 _PUT_REFUSALS: Final = {
-    PutStatus.MESSAGE_ILLEGAL: _ILLEGAL,
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: _ILLEGAL,
     PutStatus.CREATE_MAPPED_FILE_FAILED: Refusal(
         ResponseCode.SYSTEM_ERROR, "create mapped file failed, server is busy or broken."
     ),
@@ -91,12 +78,22 @@ _PUT_REFUSALS: Final = {
 
 def put_refusal(config: BrokerConfig, status: PutStatus) -> Refusal:
     """How a put that stored nothing is answered."""
+    if refusal := _PUT_REFUSALS.get(status):
+        return refusal
     if status is not PutStatus.WHEEL_TIMER_MSG_ILLEGAL:
-        return _PUT_REFUSALS[status]
+        return _illegal(config)
     remark = (
         "timer message illegal, the delay time should not be bigger than the max delay "
         f"{1000 * config.timer_max_delay_sec}ms; or if set del msg, the delay time should be "
         "bigger than the current time"
+    )
+    return Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
+
+
+def _illegal(config: BrokerConfig) -> Refusal:
+    remark = (
+        "the message is illegal, maybe msg body or properties length not matched. msg body length "
+        f"limit {config.limits.max_message_size}B, msg properties length limit 32KB."
     )
     return Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
 
@@ -140,6 +137,10 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     In the order of 5.3.3. A queue id may be beyond the write queues, if it is not beyond the
     read queues (SEND-010).
     """
+    if now_ms < config.start_accept_send_request_time_stamp:
+        until = human_time(config.start_accept_send_request_time_stamp)
+        remark = f"broker unable to service, until {until}"
+        return Step(result=Refusal(ResponseCode.SYSTEM_ERROR, remark))
     topic = state.topic_config_table.get(event.topic)
     if topic and topic.order and not config.broker_permission & Perm.WRITE:
         remark = f"the broker[{config.host}] sending message is forbidden"
@@ -177,15 +178,13 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     if refusal or event.queue_id >= 0:
         return Step(changes, result=refusal or event.queue_id)
     if topic.write_queue_nums <= 0:
-        remark = f"topic[{event.topic}] has no queue to choose"
-        return Step(changes, result=Refusal(ResponseCode.SYSTEM_ERROR, remark))
+        return Step(changes, result=Thrown(f"topic[{event.topic}] has no queue to choose"))
     return Step(changes, result=event.random % topic.write_queue_nums)
 
 
-def refused_fields(refusal: Refusal) -> Mapping[str, str]:
-    """What the answer to a send has that `check_send` refused. Where it says SYSTEM_ERROR 5.3.3
-    throws, and what catches it knows of no send (SEND-035)."""
-    return {} if refusal.code == ResponseCode.SYSTEM_ERROR else STAMP
+def refused_fields(config: BrokerConfig, refusal: Refusal) -> Mapping[str, str]:
+    """What the answer to a send has that `check_send` refused (SEND-035)."""
+    return {} if isinstance(refusal, Thrown) else stamp(config)
 
 
 def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms: int) -> Step:
@@ -213,10 +212,10 @@ def _check_key(topic: TopicConfig, event: Send) -> Refusal | None:
 def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
     """In the order of 5.3.3: what is a half, what is several messages in one, and the delay level,
     where it is looked at."""
-    if event.is_batch and event.body_bytes > MAX_MESSAGE_SIZE:
-        return Refusal(ResponseCode.SYSTEM_ERROR, "message body size exceeded")
+    if event.is_batch and event.body_bytes > config.limits.max_message_size:
+        return Thrown("message body size exceeded")
     if event.is_plain:  # as most: nothing is asked for
-        return _ILLEGAL if event.is_batch and event.sys_flag & TRANSACTION_TYPE else None
+        return _illegal(config) if event.is_batch and event.sys_flag & TRANSACTION_TYPE else None
     # What stands in the messages of a batch is not heeded, what stands beside them is.
     properties = decode_properties(event.properties)
     try:
@@ -225,21 +224,35 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
             remark = f"the broker[{config.host}] sending transaction message is forbidden"
             return Refusal(ResponseCode.NO_PERMISSION, remark)
         if "INNER_NUM" in properties or event.sys_flag & SysFlag.INNER_BATCH:
-            return _ILLEGAL
+            return _illegal(config)
         may_wait = is_half or event.sys_flag & TRANSACTION_TYPE in _SCHEDULED
         level = delay_level(properties) if may_wait else 0
     except ValueError:
-        return Refusal(ResponseCode.SYSTEM_ERROR, f"{LEVEL} is not a number")
+        return Thrown(f"{LEVEL} is not a number")
     if event.is_batch and (level > 0 or event.sys_flag & TRANSACTION_TYPE):
-        return _ILLEGAL
+        return _illegal(config)
     return None
 
 
-@lru_cache
-def stamp_of(cluster: str) -> str:
+def stamp(config: BrokerConfig) -> Mapping[str, str]:
+    """What is added to each message, and to the answer to each send, also a refusal (SEND-005)."""
+    return _stamp(config.region_id, config.trace_on)
+
+
+def properties_stamp(config: BrokerConfig) -> str:
     """What the broker adds to the properties of each message, at their end: of a property that
     is there twice, the last one counts."""
-    return f"{_STAMP}CLUSTER\x01{cluster}\x02"
+    return _properties_stamp(config.region_id, config.trace_on, config.cluster_name)
+
+
+@lru_cache
+def _stamp(region_id: str, trace_on: bool) -> Mapping[str, str]:
+    return {"MSG_REGION": region_id, "TRACE_ON": str(trace_on).lower()}
+
+
+@lru_cache
+def _properties_stamp(region_id: str, trace_on: bool, cluster: str) -> str:
+    return encode_properties({**_stamp(region_id, trace_on), "CLUSTER": cluster})
 
 
 def stamped(properties: str, stamp: str) -> str:

@@ -14,7 +14,13 @@ from enum import IntEnum, IntFlag
 from typing import Final
 
 from mqspec.core.consumer_filter import ConsumerFilterState, FilterKey
-from mqspec.core.group import GroupState, MessageModel, SubscriptionData
+from mqspec.core.group import (
+    Channel,
+    ConsumeType,
+    GroupState,
+    MessageModel,
+    SubscriptionData,
+)
 from mqspec.core.log import GetMessageStatus
 from mqspec.core.metadata import (
     BrokerConfig,
@@ -23,6 +29,7 @@ from mqspec.core.metadata import (
     SubscriptionGroupConfig,
     TopicConfig,
     find_subscription_group,
+    may_always_pull,
 )
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
 from mqspec.core.step import Step
@@ -84,6 +91,8 @@ class Pull:
     sub_version: int  # ms
     expression_type: str
     consumer: str  # host:port
+    channel: Channel = None
+    is_lite: bool = False  # of request 361
 
 
 def check_pull(
@@ -102,6 +111,9 @@ def check_pull(
     if not config.broker_permission & Perm.READ:
         remark = f"the broker[{config.host}] pulling message is forbidden"
         return Step(result=_forbidden(ForbiddenType.BROKER, remark))
+    if event.is_lite and not config.lite_pull_message_enable:
+        remark = f"the broker[{config.host}] for lite pull consumer is forbidden"
+        return Step(result=_forbidden(ForbiddenType.BROKER, remark))
     found = find_subscription_group(state, config, event.group, now_ms)
     if found.result is None:
         remark = f"subscription group [{event.group}] does not exist, {SEE_FAQ}"
@@ -115,8 +127,22 @@ def check_pull(
     else:
         wanted = _heartbeat_subscription(groups, filters, found.result, event)
     if isinstance(wanted, SubscriptionData):
-        wanted = check_filter(config, wanted) or wanted
+        wanted = check_filter(config, wanted) or _check_member(groups, config, event) or wanted
     return Step(found.changes, result=wanted)
+
+
+def _check_member(groups: GroupState, config: BrokerConfig, event: Pull) -> Refusal | None:
+    """Where consumers that pull by themselves are rejected, no others than members are served."""
+    if not config.reject_pull_consumer_enable or may_always_pull(event.group):
+        return None
+    group = groups.consumer_table.get(event.group)
+    if group and (
+        group.consume_type is not ConsumeType.CONSUME_ACTIVELY
+        or event.channel in group.channel_info_table
+    ):
+        return None
+    remark = "the consumer's group info not exist, or the pull consumer is rejected by server."
+    return Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark + SEE_FAQ)
 
 
 def check_filter(config: BrokerConfig, wanted: SubscriptionData) -> Refusal | None:

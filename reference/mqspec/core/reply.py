@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from mqspec.core.group import Channel, GroupState
-from mqspec.core.publish import STAMP
+from mqspec.core.metadata import BrokerConfig
+from mqspec.core.publish import stamp
 from mqspec.core.record import decode_properties, encode_properties, find_property
 from mqspec.core.response import Refusal, ResponseCode
 
@@ -21,9 +22,9 @@ REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"  # the requester's client id
 PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"  # ms
 
 
-def stamp_properties(properties: str) -> str:
+def stamp_properties(config: BrokerConfig, properties: str) -> str:
     """Of a reply, with what the broker adds before it pushes and stores it (REPLY-003)."""
-    return encode_properties(decode_properties(properties) | STAMP)
+    return encode_properties({**decode_properties(properties), **stamp(config)})
 
 
 def find_requester(state: GroupState, properties: str) -> Channel | Refusal:

@@ -65,3 +65,12 @@ class Refusal:
     code: ResponseCode
     remark: str | None
     ext_fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Thrown(Refusal):
+    """What the real one throws where it refuses this: its answer is made by what catches it, and
+    has no field of the processor's."""
+
+    code: ResponseCode = field(default=ResponseCode.SYSTEM_ERROR, init=False)
+    remark: str | None

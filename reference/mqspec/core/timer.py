@@ -146,6 +146,9 @@ def recall_message(
     (TIMER-006). That the message is, and still waits, is not asked (TIMER-010)."""
     if not config.recall_message_enable:
         return Refusal(ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden")
+    if now_ms < config.start_accept_send_request_time_stamp:
+        remark = "recall failed, broker service not available"
+        return Refusal(ResponseCode.SERVICE_NOT_AVAILABLE, remark)
     if event.topic not in metadata.topic_config_table:
         remark = f"recall failed, the topic[{event.topic}] not exist"
         return Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)

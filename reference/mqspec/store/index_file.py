@@ -263,13 +263,12 @@ class IndexService:
         if not self._files:
             return QueryOffsetResult()
         hash_ = index.key_hash(topic, key)
-        wanted = min(max_count, index.QUERY_COUNT_MAX)
         found: list[int] = []
         for file in reversed(self._files):
             if index.is_time_matched(file.header, begin_ms, end_ms):
-                room = max(0, wanted - len(found))
+                room = max(0, max_count - len(found))
                 found += islice(file.select_phy_offset(hash_, begin_ms, end_ms), room)
-            if file.header.begin_timestamp < begin_ms or len(found) >= wanted:
+            if file.header.begin_timestamp < begin_ms or len(found) >= max_count:
                 break
         last = self._files[-1].header
         return QueryOffsetResult(tuple(sorted(found)), last.end_timestamp, last.end_phy_offset)

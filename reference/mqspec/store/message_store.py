@@ -7,6 +7,7 @@ other way round; its timer and compaction files are left alone.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import time
@@ -14,7 +15,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -30,6 +31,7 @@ from mqspec.core.log import (
     Appended,
     Dispatch,
     GetMessageStatus,
+    Limits,
     LogState,
     PutStatus,
     Span,
@@ -128,7 +130,7 @@ class MessageStore:
     store itself; `on_step` with what recovery found and then with each step of the log, and what
     it dispatches, before it is carried out. `settle` is called after each put, to dispatch it
     and, with synchronous flush, to have it on disk first, now or soon; what it returns is how the
-    put ended.
+    put ended. `limits` may be others at any time.
     """
 
     def __init__(
@@ -143,7 +145,8 @@ class MessageStore:
         self.on_arrival: Callable[[Mapping[TopicQueue, Sequence[Dispatch]]], None] = lambda _: None
         self.on_step: Callable[[Step, Sequence[Dispatch] | None], None] | None = None
         self.settle: Callable[[], PutStatus] = self._settle
-        self._config = config
+        self.limits = Limits()
+        self.config = config
         self._clock_ms = clock_ms
         self._directory = StoreDirectory(root, disk)
         self.delay_levels = delay_levels_of(config.message_delay_level)
@@ -205,6 +208,12 @@ class MessageStore:
         self._disk.remove(self.root / "abort")
         self._directory.release()
 
+    def update_config(self, limits: Limits, config: RetentionConfig) -> None:
+        """Take other limits, and keep files for another time."""
+        self.limits = limits
+        kept = {each.name: getattr(config, each.name) for each in fields(RetentionConfig)}
+        self.config = dataclasses.replace(self.config, **kept)
+
     # Writing
 
     def put(self, message: Record) -> PutResult:
@@ -225,7 +234,7 @@ class MessageStore:
         refused = {}
         wanted = []
         for number, batch in enumerate(puts):
-            checked = log.check_messages(batch)
+            checked = log.check_messages(batch, self.limits.max_message_size)
             if isinstance(checked, PutStatus):
                 refused[number] = PutResult(checked)
                 continue
@@ -247,7 +256,7 @@ class MessageStore:
         return results
 
     def _append(self, wanted: Sequence[tuple[log.Put, Batch, Layout]]) -> list[PutResult]:
-        config = self._config
+        config = self.config
         puts = [put for put, _, _ in wanted]
         append = log.Append(puts, config.segment_size, config.transient_store_pool_enable)
         step = log.append_message(self._state, append)
@@ -330,7 +339,7 @@ class MessageStore:
     @property
     def is_transient_store_pool_deficient(self) -> bool:
         """Whether no more puts are to be taken until some were written to the files."""
-        config = self._config
+        config = self.config
         return config.transient_store_pool_enable and log.is_transient_store_pool_deficient(
             self._state, config.segment_size, config.transient_store_pool_size
         )
@@ -393,7 +402,7 @@ class MessageStore:
         now_ms = self._clock_ms()
         self.commit_commit_log()  # what is not dispatched stays
         decided = retention.clean_commit_log(
-            self._config,
+            self.config,
             self._commit_log.stored_segments(),
             self._state.reput_from_offset,
             self.disk_used_percent,
@@ -405,7 +414,7 @@ class MessageStore:
             _log.warning("the disk is %s", "full" if decided.is_disk_full else "not full any more")
         self._is_disk_full = decided.is_disk_full
         if decided.expired:
-            self._delete_expired_file(decided.expired[-1] + self._config.segment_size)
+            self._delete_expired_file(decided.expired[-1] + self.config.segment_size)
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic; its records stay in the log."""
@@ -443,10 +452,10 @@ class MessageStore:
             return GetResult(*nothing, minimum, maximum)
         records: list[bytes] = []
         total, next_offset, status = 0, offset, GetMessageStatus.NO_MATCHED_MESSAGE
-        scanned_max = max(log.MAX_FILTER_BYTES // UNIT_BYTES, max_count)
+        scanned_max = max(self.limits.max_filter_message_size // UNIT_BYTES, max_count)
         count = min(maximum - offset, scanned_max)
         for position, size, code in self._consume_queues[queue].units(offset, count):
-            if log.is_batch_full(max_count, len(records), total, size):
+            if log.is_batch_full(self.limits, max_count, len(records), total, size):
                 break  # also where the filter would pass over the message (PULL-016)
             if tag_filter is None or tag_filter(code):
                 record = self._commit_log.read(position, size)
@@ -512,7 +521,8 @@ class MessageStore:
         """Messages of a topic with a key, or one of the same hash, stored in a time (to the
         second, both ends included): the newest ones."""
         self.catch_up()
-        found = self._index.query_offset(topic, key, max_count, begin_ms, end_ms)
+        count = min(max_count, self.limits.max_msgs_num_batch)
+        found = self._index.query_offset(topic, key, count, begin_ms, end_ms)
         if not found.phy_offsets:
             return QueryResult()
         records = filter(None, map(self.record_at, found.phy_offsets))
@@ -613,7 +623,7 @@ class MessageStore:
         }
 
     def _consume_queue(self, directory: Path) -> ConsumeQueue:
-        return ConsumeQueue(directory, self._config.consume_queue_units, self._disk)
+        return ConsumeQueue(directory, self.config.consume_queue_units, self._disk)
 
     def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
         step = log.dispatch(self._state, dispatches)
@@ -648,7 +658,7 @@ class MessageStore:
 
     def _dispatchable(self) -> list[Stored]:
         """What may be dispatched, from the first on that was not; for a trace, one at a time."""
-        is_sync_flush = self._config.sync_flush
+        is_sync_flush = self.config.sync_flush
         count = bisect_left(
             self._pending,
             True,
@@ -669,7 +679,7 @@ class MessageStore:
         apply(self._state, step.changes)
 
     def _settle(self) -> PutStatus:
-        if self._config.sync_flush:
+        if self.config.sync_flush:
             try:
                 self.flush_commit_log()
             except OSError:
