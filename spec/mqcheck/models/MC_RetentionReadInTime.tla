@@ -19,5 +19,5 @@ ReadInTimeNext ==
     \/ SegmentsGo
     \/ \E queue \in Queues : PullMessage(queue)
 
-ReadInTimeSpec == UnreadInit /\ [][ReadInTimeNext]_<<retentionVars, nextOffset>>
+ReadInTimeSpec == UnreadInit /\ [][ReadInTimeNext]_<<retentionVars, groupVars>>
 ===============================================================================

@@ -21,8 +21,7 @@ CONSTANTS
     Queues,
     SegmentRecords,  \* how many records a segment holds
     MaxRecords,
-    \* Defects, FALSE in the protocol as it is:
-    ForgetsEmptied,  \* a queue whose records are gone begins again at offset 0
+    \* A defect, FALSE in the protocol as it is:
     LooksForOld      \* all before the last old segment goes, not all before the first young one
 
 VARIABLES
@@ -132,8 +131,7 @@ DeleteExpiredFile ==
         [queue \in Queues |->
             LET left == OffsetsFrom(queue, cut)
                 max  == consumeQueue[queue].max
-            IN  IF left = {} /\ ForgetsEmptied THEN [min |-> 0, max |-> 0]
-                ELSE [min |-> max - Cardinality(left), max |-> max]]
+            IN  [min |-> max - Cardinality(left), max |-> max]]
     /\ UNCHANGED <<log, old, used, isDiskFull, cut, offsets, wronged>>
 
 RetentionNext ==

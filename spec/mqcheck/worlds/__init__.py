@@ -68,7 +68,6 @@ _OTHER_PROTOCOLS = {
     "NotBlocked": True,
     "AckPassesUnacked": True,
     "AcksForgotten": True,
-    "ForgetsEmptied": True,
     "LooksForOld": True,
     "RemovesFirst": True,
     "KeepsProgress": True,
