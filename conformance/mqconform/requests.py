@@ -69,12 +69,15 @@ GET_CONSUMER_RUNNING_INFO = 307
 QUERY_CORRECTION_OFFSET = 308
 CONSUME_MESSAGE_DIRECTLY = 309
 SEND_MESSAGE_V2 = 310
+CLONE_GROUP_OFFSET = 314
 VIEW_BROKER_STATS_DATA = 315
 GET_BROKER_CONSUME_STATS = 317
 UPDATE_NAMESRV_CONFIG = 318
 GET_NAMESRV_CONFIG = 319
 SEND_BATCH_MESSAGE = 320
+QUERY_CONSUME_QUEUE = 321
 QUERY_DATA_VERSION = 322
+RESUME_CHECK_HALF_MESSAGE = 323
 SEND_REPLY_MESSAGE = 324
 SEND_REPLY_MESSAGE_V2 = 325
 PUSH_REPLY_MESSAGE_TO_CLIENT = 326
@@ -282,6 +285,18 @@ def reset_offset(group: str, topic: str, **where: object) -> Request:
     """INVOKE_BROKER_TO_RESET_OFFSET; `where` is a timestamp, or a queueId and an offset."""
     fields = {"group": group, "topic": topic, "timestamp": 0, "isForce": True, **where}
     return Request(INVOKE_BROKER_TO_RESET_OFFSET, _strings(fields))
+
+
+def clone_offset(source: str, target: str, topic: str, *, offline: bool = False) -> Request:
+    """CLONE_GROUP_OFFSET; offline: whatever the members of the source want."""
+    fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": offline}
+    return Request(CLONE_GROUP_OFFSET, _strings(fields))
+
+
+def query_consume_queue(topic: str, index: int, count: int, queue_id: int = 0) -> Request:
+    """QUERY_CONSUME_QUEUE."""
+    fields = {"topic": topic, "queueId": queue_id, "index": index, "count": count}
+    return Request(QUERY_CONSUME_QUEUE, _strings(fields))
 
 
 def update_broker_config(**options: object) -> Request:

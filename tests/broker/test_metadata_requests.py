@@ -120,6 +120,29 @@ def test_how_long_files_are_kept_is_said_while_the_broker_runs(tmp_path: Path) -
     asyncio.run(scenario())
 
 
+def test_queues_of_topics_that_are_not_there_are_cleaned(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path / "store") as cluster:
+            (broker,) = cluster.brokers
+            peer = await meet(broker.address)
+            for topic in ("T", "U"):
+                assert (await peer.send(topic)).code == 0
+            delayed = await peer.send("T", i="DELAY\x011\x02")
+            assert delayed.code == 0
+            for table in ("U", "SCHEDULE_TOPIC_XXXX"):  # as damage of topics.json may do it
+                del broker.metadata.topic_config_table[table]
+            for request in (
+                RequestCode.CLEAN_UNUSED_TOPIC,
+                RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+                RequestCode.DELETE_EXPIRED_COMMITLOG,
+            ):
+                assert (await peer.ask(request)).code == 0
+            assert broker.store.topics == {"T", "SCHEDULE_TOPIC_XXXX"}
+            assert broker.store.max_offset("T", 0) == 1
+
+    asyncio.run(scenario())
+
+
 def test_an_unknown_code(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with broker_peer(tmp_path / "store") as peer:

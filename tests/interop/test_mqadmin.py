@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mqspec.cluster import Cluster, ClusterConfig
+from mqspec.core.offset_commit import OffsetKey
 from mqspec.store.message_store import StoreConfig
 from mqspec.transport import Connection, connect
 from mqspec.wire.codec import RemotingCommand
@@ -180,6 +181,23 @@ async def figures(mqadmin: MqAdmin, cluster: Cluster) -> None:
     assert starting(said, TOPIC, GROUP, "5"), "accumulation"
 
 
+async def queues_and_offsets(mqadmin: MqAdmin, cluster: Cluster) -> None:
+    broker = cluster.brokers[0]
+    said = await mqadmin(f"queryCq -b {broker.address} -t {TOPIC} -q 0 -i 0 -c 10")
+    assert ["max:", "2,", "min:", "0"] in said
+    units = broker.store.units(TOPIC, 0, 0, 2)
+    assert [line[:2] for line in said if line[0].startswith("ConsumeQueueData")] == [
+        [f"ConsumeQueueData{{physicOffset={unit.position},", f"physicSize={unit.size},"]
+        for unit in units
+    ]
+    await mqadmin(f"updateSubGroup -c {CLUSTER} -g Others")
+    await mqadmin(f"cloneGroupOffset -s {GROUP} -d Others -t {TOPIC}")
+    assert broker.offsets.offset_table[OffsetKey(TOPIC, "Others", 0)] == 1
+    for command in ("cleanExpiredCQ", "cleanUnusedTopic", "deleteExpiredCommitLog"):
+        assert await mqadmin(f"{command} -b {broker.address}") == [["success"]]
+    assert broker.store.units(TOPIC, 0, 0, 2) == units
+
+
 async def resets_and_deletions(mqadmin: MqAdmin, cluster: Cluster) -> None:
     broker = cluster.brokers[0]
     said = await mqadmin(f"resetOffsetByTime -g {GROUP} -t {TOPIC} -s {int(time.time() * 1000)}")
@@ -211,6 +229,7 @@ def test_mqadmin_works(java_command: list[str], tmp_path: Path) -> None:
                 await messages(mqadmin, ids[-1])
                 await clients(mqadmin)
                 await figures(mqadmin, cluster)
+                await queues_and_offsets(mqadmin, cluster)
                 await resets_and_deletions(mqadmin, cluster)
 
     asyncio.run(scene())

@@ -20,7 +20,7 @@ from mqconform.case import Status
 from mqconform.plugin import Suite
 from mqconform.transcript import Transcript
 from mqrules import Deviation, Verdict
-from mqspec.broker import Broker, progress, sending
+from mqspec.broker import Broker, offsets, progress, sending
 from mqspec.broker.registrar import Registrar
 from mqspec.core import (
     delay,
@@ -66,6 +66,9 @@ SEND_BACK = retry.consumer_send_msg_back
 MAY_SEND_BACK = retry.check_send_back
 MAKE = metadata.create_topic_in_send_message_back
 QUERY = offset_commit.query_consumer_offset
+CLONE = offset_commit.clone_offset
+UNITS = MessageStore.units
+RESUME = transaction.resume_check
 CHANGE = pop.change_invisible_time
 GET = MessageStore.get
 REGISTERED = metadata.registered_topics
@@ -234,6 +237,22 @@ def kept_zero(state: Any, key: Any, **known: bool) -> Any:
     return answer
 
 
+def beside_its_own(state: Any, *named: str) -> Step:
+    """A broker that leaves a group those of its offsets that the other does not have."""
+    kept = [c for c in CLONE(state, *named).changes if isinstance(c.value, int)]
+    return Step(tuple(kept))
+
+
+def with_the_rest(store: Any, topic: str, queue_id: int, offset: int, _: int) -> Any:
+    """A broker that shows all units of a queue from an offset on."""
+    return UNITS(store, topic, queue_id, offset, 1 << 20)
+
+
+def as_often_checked(half: Record) -> Record:
+    """A broker that remembers how often it checked a half that is to be checked again."""
+    return structs.replace(RESUME(half), properties=half.properties)
+
+
 def too_late(event: pop.ChangeInvisibleTime, now_ms: int) -> Any:
     """A broker with which a change that is too late comes to nothing for long."""
     is_over = event.handle.pop_time + event.handle.invisible_time < now_ms
@@ -241,6 +260,24 @@ def too_late(event: pop.ChangeInvisibleTime, now_ms: int) -> Any:
 
 
 WRONG = {
+    "cloned_offsets_are_added": Wrong(
+        CLONE,
+        beside_its_own,
+        "offsets_of_another or last_offset_counts",
+        {"a_group_gets_the_offsets_of_another"},
+    ),
+    "members_are_not_asked_before_offsets_are_cloned": Wrong(
+        offsets._may_consume,
+        lambda *_: True,
+        "offsets_of_another or not_cloned",
+        {"offsets_that_are_not_cloned"},
+    ),
+    "parked_halves_stay_parked": Wrong(
+        RESUME,
+        as_often_checked,
+        "a_parked_half_is or checked_often_is_parked",
+        {"a_parked_half_is_checked_again"},
+    ),
     "late_changes_come_to_nothing": Wrong(
         CHANGE,
         too_late,
@@ -584,6 +621,13 @@ def test_an_answer_before_the_registration_is_found(
     suite = run("finds_its_route or a_topic_is_shown")
     assert named(suite, Status.FAILED) == {"who_is_answered_that_a_topic_is_made_finds_its_route"}
     assert named(suite, Status.PASSED) == {"a_topic_is_shown_as_it_was_made"}
+
+
+def test_units_that_were_not_asked_for_are_found(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MessageStore, "units", with_the_rest)
+    suite = run("the_units_of_a_queue or crc_of_its_body")
+    assert named(suite, Status.FAILED) == {"the_units_of_a_queue_are_shown"}
+    assert named(suite, Status.PASSED) == {"a_record_names_the_crc_of_its_body"}
 
 
 def test_only_passed_is_a_pass(run: Run) -> None:

@@ -20,6 +20,7 @@ from store_images import (
 )
 
 from mqspec.core.log import PutStatus
+from mqspec.core.retention import MANUAL_ROUNDS
 from mqspec.store import MessageStore
 from mqspec.store.files import DISK
 
@@ -71,6 +72,29 @@ def test_old_segments_go(store: MessageStore, tmp_path: Path) -> None:
     assert store.get("T", 0, 0, 1).status == "OFFSET_TOO_SMALL"
     assert store.query("T", "k0", 1, 0, EVER).records == ()
     assert len(store.query("T", "k99", 1, 0, EVER).records) == 1
+
+
+def test_old_segments_go_at_any_hour_once_an_operator_asks(tmp_path: Path) -> None:
+    never = replace(CONFIG, delete_when="24")
+    clock = Clock(NOW)
+    store = new_store(tmp_path, never, clock)
+    store.open()
+    for n in range(100):
+        store.put(message(f"k{n}"))
+    old = age(tmp_path, days=4)
+    store.clean()
+    assert keys(store)[0] == "k0"
+    store.delete_files_manually()
+    store.clean()
+    assert store.positions.commit_log.min == old[min(10, len(old)) - 1] + SMALL.segment_size
+    for _ in range(MANUAL_ROUNDS - 1):
+        store.clean()
+    left = store.positions.commit_log
+    for n in range(100):
+        store.put(message(f"l{n}"))
+    assert age(tmp_path, days=4)[0] == left.min
+    store.clean()
+    assert store.positions.commit_log.min == left.min
 
 
 @pytest.mark.parametrize("kill", [False, True], ids=["clean stop", "kill"])

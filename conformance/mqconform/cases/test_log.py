@@ -11,7 +11,7 @@ import pytest
 from mqconform import requests
 from mqconform.case import case
 from mqconform.records import Record, parse_records
-from mqconform.scene import Scene
+from mqconform.scene import Scene, done
 from mqconform.stage import Restart
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
@@ -89,3 +89,32 @@ def blot_out(store: Path, *records: Record) -> None:
         with segment.open("r+b") as file:
             file.seek(record.physical_offset - int(segment.name))
             file.write(bytes(record.size))
+
+
+@case("LOG-032", party="store", after=STORED)
+def test_the_units_of_a_queue_are_shown(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    tagged: list[dict[str, str]] = [{}, {"TAGS": "A"}, {"TAGS": "B"}]
+    for tags in tagged:
+        done(scene.broker.call(requests.send(topic, b"x" * (1 + len(tags)), properties=tags)))
+    expected = [
+        (record.physical_offset, record.size, ord(record.properties.get("TAGS", "\0")))
+        for record in scene.read_all(topic, group)
+    ]
+    for index, count in ((0, 2), (1, 9), (2, 1), (0, 0)):
+        shown = scene.broker.call(requests.query_consume_queue(topic, index, count)).json()
+        assert (shown["minQueueIndex"], shown["maxQueueIndex"]) == (0, 3)
+        names = "physicOffset", "physicSize", "tagsCode"
+        units = [tuple(unit[name] for name in names) for unit in shown["queueData"]]
+        assert units == expected[index : index + count]
+
+
+@case("LOG-032", party="store", after="test_the_units_of_a_queue_are_shown")
+def test_units_that_are_not_there_are_not_shown(scene: Scene) -> None:
+    topic = scene.topic()
+    assert scene.broker.call(requests.query_consume_queue(topic, 0, 1)).code == 1
+    scene.send(topic)
+    assert scene.max_offset(topic) == 1
+    for index in (-1, 1, 1 << 40):
+        answer = scene.broker.call(requests.query_consume_queue(topic, index, 1))
+        assert (answer.code, answer.body) == (0, b"")

@@ -7,6 +7,7 @@ import pytest
 from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import eventually
+from mqconform.requests import Subscription
 from mqconform.scene import Scene, done, fields
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
@@ -181,3 +182,36 @@ def test_a_query_that_leaves_out_a_group_keeps_its_offset(scene: Scene) -> None:
     assert scene.broker.call(requests.commit_offset(group, topic, 2)).code == 0
     assert scene.broker.call(requests.correction_offset(topic, group)).code == 0
     assert scene.committed(group, topic) == 2
+
+
+@case("OFFSET-058", party="broker", after=COMMITTED)
+def test_a_group_gets_the_offsets_of_another(scene: Scene) -> None:
+    topic, source, target = scene.topic(queues=2), scene.group(), scene.group()
+    for group, offsets in ((source, {0: 3, 1: 1}), (target, {1: 9, 7: 9})):
+        for queue_id, offset in offsets.items():
+            done(scene.broker.call(requests.commit_offset(group, topic, offset, queue_id)))
+    done(scene.broker.call(requests.clone_offset(source, target, topic)))
+    assert [scene.committed(target, topic, each) for each in (0, 1, 7)] == [3, 1, None]
+    assert [scene.committed(source, topic, each) for each in (0, 1)] == [3, 1]
+
+
+@case("OFFSET-058", party="broker", after="test_a_group_gets_the_offsets_of_another")
+def test_offsets_that_are_not_cloned(scene: Scene) -> None:
+    topic, wanted = scene.topic(), scene.topic()
+    source, target = scene.group(), scene.group()
+    for each in (topic, wanted):
+        done(scene.broker.call(requests.commit_offset(source, each, 3)))
+        done(scene.broker.call(requests.commit_offset(target, each, 1)))
+    member = scene.connect()
+    done(member.call(requests.heartbeat(scene.name("C"), source, [Subscription(wanted)])))
+    clone = requests.clone_offset(source, target, topic)
+    for nothing in (
+        clone,
+        requests.clone_offset(scene.group(), target, topic),
+        clone.without("topic"),
+    ):
+        assert scene.broker.call(nothing).code == 0
+        assert [scene.committed(target, each) for each in (topic, wanted)] == [1, 1]
+    done(scene.broker.call(requests.clone_offset(source, target, wanted)))
+    done(scene.broker.call(requests.clone_offset(source, target, topic, offline=True)))
+    assert [scene.committed(target, each) for each in (topic, wanted)] == [3, 3]

@@ -19,7 +19,7 @@ from mqconform.cases import BUSY_S
 from mqconform.connection import QUIET_S, Connection, eventually
 from mqconform.frame import ONE_WAY, Frame
 from mqconform.records import Record, parse_records
-from mqconform.requests import COMMIT, ROLLBACK, UNKNOWN
+from mqconform.requests import COMMIT, RESUME_CHECK_HALF_MESSAGE, ROLLBACK, UNKNOWN, Request
 from mqconform.scene import Scene, done
 from mqconform.stage import Restart
 
@@ -261,21 +261,48 @@ def test_a_commit_of_the_older_copy_counts_too(scene: Scene) -> None:
 
 @case("TX-008", party="broker", after=CHECKED)
 def test_a_half_that_was_checked_often_is_parked(scene: Scene) -> None:
+    producer, half, record = parked(scene)
+    assert (record.body, record.properties["PGROUP"]) == (b"half", half.group)
+    assert not producer.notices
+
+
+def parked(scene: Scene) -> tuple[Connection, Half, Record]:
+    """A half that is checked back no more, its producer, and how it is kept."""
     producer, group = scene.connect(), scene.name("P")
     done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
     half = send_half(scene, {"TRANSACTION_CHECK_TIMES": "15"}, group=group, age_ms=LONG_AGO_MS)
     reader = scene.group()
 
-    def parked() -> list[Record]:
+    def found() -> list[Record]:
         if scene.max_offset(PARKED_TOPIC) == 0:
             return []
-        found = scene.read_all(PARKED_TOPIC, reader)
-        return [r for r in found if r.properties["REAL_TOPIC"] == half.topic]
+        kept = scene.read_all(PARKED_TOPIC, reader)
+        return [r for r in kept if r.properties["REAL_TOPIC"] == half.topic]
 
-    assert eventually(lambda: len(parked()) == 1, NEXT_CHECK_S)
-    (record,) = parked()
-    assert (record.body, record.properties["PGROUP"]) == (b"half", group)
-    assert not producer.notices
+    assert eventually(lambda: len(found()) == 1, NEXT_CHECK_S)
+    (record,) = found()
+    return producer, half, record
+
+
+@case("TX-021", party="broker", after="test_a_half_that_was_checked_often_is_parked")
+def test_a_parked_half_is_checked_again(scene: Scene) -> None:
+    producer, half, record = parked(scene)
+    place = record.store_host + record.physical_offset.to_bytes(8, "big")
+    done(scene.broker.call(Request(RESUME_CHECK_HALF_MESSAGE, {"msgId": place.hex().upper()})))
+    notice, checked = check_back(producer)
+    assert (checked.topic, checked.properties["TRANSACTION_CHECK_TIMES"]) == (half.topic, "1")
+    done(scene.broker.call(asked(scene, notice, half).end(COMMIT)))
+    assert is_published(scene, half)
+
+
+@case("TX-021", party="broker")
+@pytest.mark.parametrize(
+    "named",
+    [{}, {"msgId": "abc"}, {"msgId": "7F000001000000010FFFFFFFFFFFFFFF"}],
+    ids=["no id", "none", "none there"],
+)
+def test_nothing_is_checked_again_that_is_not_there(scene: Scene, named: dict[str, str]) -> None:
+    assert scene.broker.call(Request(RESUME_CHECK_HALF_MESSAGE, named)).code == 1
 
 
 @case("TX-009", party="broker")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mqspec.core.group import Channel, ClientChannelInfo
+from mqspec.core.group import Channel, ClientChannelInfo, SubscriptionData
 from mqspec.core.response import ResponseCode
 from mqspec.transport import Connection
 from mqspec.wire import bodies
@@ -29,23 +29,27 @@ def get_consumer_connection_list(
     body = {
         "connectionSet": _connections(info.channel_info_table),
         "subscriptionTable": {
-            topic: to_plain(
-                bodies.SubscriptionData(
-                    wanted.topic,
-                    wanted.sub_string,
-                    tuple(sorted(wanted.tags_set)),
-                    tuple(sorted(wanted.code_set)),
-                    wanted.sub_version,
-                    wanted.expression_type,
-                )
-            )
-            for topic, wanted in info.subscription_table.items()
+            topic: subscription_body(wanted) for topic, wanted in info.subscription_table.items()
         },
         "consumeType": info.consume_type,
         "messageModel": info.message_model,
         "consumeFromWhere": info.consume_from_where,
     }
     return request.response(body=dumps(body))
+
+
+def subscription_body(wanted: SubscriptionData) -> dict[str, Any]:
+    """What a group wants of a topic, as it travels."""
+    body = bodies.SubscriptionData(
+        wanted.topic,
+        wanted.sub_string,
+        tuple(sorted(wanted.tags_set)),
+        tuple(sorted(wanted.code_set)),
+        wanted.sub_version,
+        wanted.expression_type,
+    )
+    plain: dict[str, Any] = to_plain(body)
+    return plain
 
 
 def get_producer_connection_list(

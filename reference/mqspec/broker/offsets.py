@@ -1,4 +1,4 @@
-"""Offsets of groups and of queues: 14, 15, 29 to 32 and 222
+"""Offsets of groups and of queues: 14, 15, 29 to 32, 222 and 314
 (ConsumerManageProcessor.java, AdminBrokerProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from mqspec.core import offset_commit
 from mqspec.core.metadata import contains_subscription_group
 from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey, QueueSpan
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode
-from mqspec.core.types import MessageQueue
+from mqspec.core.types import Group, MessageQueue, Topic
 from mqspec.service import refused
 from mqspec.store.message_store import Boundary
 from mqspec.transport import Connection
@@ -144,6 +144,24 @@ def _reset_offset_of_members(broker: Broker, request: RemotingCommand) -> Remoti
         assert isinstance(channel, Connection)
         channel.oneway(notice)
     return request.response(remark=NOT_SET, body=body)
+
+
+def clone_group_offset(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """314. It says nothing of what it did. Without a topic that is nothing: 5.3.3 looks for each
+    topic of the group, and then clones what was named."""
+    source, topic = text(request, "srcGroup"), request.ext_fields.get("topic", "")
+    if topic in broker.metadata.topic_config_table and (
+        boolean(request, "offline") or _may_consume(broker, source, topic)
+    ):
+        target = request.ext_fields.get("destGroup", "null")
+        broker.carry_offsets(offset_commit.clone_offset(broker.offsets, source, target, topic))
+    return request.response()
+
+
+def _may_consume(broker: Broker, group: Group, topic: Topic) -> bool:
+    """Whether the group's members want the topic, or it has none that say what they want."""
+    info = broker.groups.consumer_table.get(group)
+    return info is None or not info.subscription_table or topic in info.subscription_table
 
 
 def _spans(

@@ -1,13 +1,19 @@
-"""Messages by key and by id: 12 and 33 (QueryMessageProcessor.java, 5.3.3)."""
+"""Messages by key and by id, and the units of a queue: 12, 33 and 321
+(QueryMessageProcessor.java, AdminBrokerProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
-from mqspec.core.response import ResponseCode
+from mqspec.broker.connections import subscription_body
+from mqspec.core import consumer_filter
+from mqspec.core.consumer_filter import FilterKey
+from mqspec.core.response import NOT_SET, ResponseCode
 from mqspec.transport import Connection
+from mqspec.wire.bodies import dumps
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.headers import HeaderError, integer, long
+from mqspec.wire.headers import HeaderError, integer, long, text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -45,3 +51,47 @@ def view_message_by_id(broker: Broker, _: Connection, request: RemotingCommand) 
         return request.response(body=record)
     remark = f"can not find message by the offset, {position}"
     return request.response(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def query_consume_queue(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
+    """321 (LOG-032), up to the end of a file. `eval` would be of units with a bit map."""
+    topic, queue_id = text(request, "topic"), integer(request, "queueId", 0)
+    index, count = long(request, "index", 0), integer(request, "count", 0)
+    store, queue = broker.store, (topic, queue_id)
+    minimum, maximum = store.min_offset(*queue), store.max_offset(*queue)
+    if maximum == 0:
+        remark = f"{queue_id}@{topic} is not exist!"
+        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    if not minimum <= index < maximum:
+        return request.response(remark=f"Index {index} of {queue_id}@{topic} is not exist!")
+    units_of_file = store.config.consume_queue_units
+    units = store.units(*queue, index, min(count, units_of_file - index % units_of_file))
+    body: dict[str, Any] = {
+        "maxQueueIndex": maximum,
+        "minQueueIndex": minimum,
+        "queueData": [
+            {
+                "eval": False,
+                "physicOffset": unit.position,
+                "physicSize": unit.size,
+                "tagsCode": unit.tags_code,
+            }
+            for unit in units
+        ],
+    }
+    if (group := request.ext_fields.get("consumerGroup")) is not None:
+        body = _filter_of(broker, topic, group) | body
+    return request.response(remark=NOT_SET, body=dumps(body))
+
+
+def _filter_of(broker: Broker, topic: str, group: str) -> dict[str, Any]:
+    """What a group wants of a topic, and by what else than tags it is filtered, as text."""
+    info = broker.groups.consumer_table.get(group)
+    wanted = info.subscription_table.get(topic) if info else None
+    if wanted is None:
+        return {"filterData": f"{group}@{topic} is not online!"}
+    key = FilterKey(topic, group)
+    data = broker.filters.filter_data.get(key)
+    kept = consumer_filter.plain(key, data) if data else None
+    text_of = json.dumps(kept, indent="\t", separators=(",", ":"), ensure_ascii=False)
+    return {"filterData": text_of, "subscriptionData": subscription_body(wanted)}

@@ -1,5 +1,6 @@
-"""Transactions: 37, and the clocks that check halves back and write op messages
-(EndTransactionProcessor.java, TransactionalMessageServiceImpl.java, 5.3.3)."""
+"""Transactions: 37 and 323, and the clocks that check halves back and write op messages
+(EndTransactionProcessor.java, TransactionalMessageServiceImpl.java, AdminBrokerProcessor.java,
+5.3.3)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from mqspec.core.metadata import create_topic_in_send_message_back
 from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.publish import PUT_CODES, put_refusal
 from mqspec.core.record import Record, SysFlag, encode_record, position_of
-from mqspec.core.response import NOT_SET, Refusal
+from mqspec.core.response import NOT_SET, Refusal, ResponseCode
 from mqspec.core.transaction import (
     CONSUMER_GROUP,
     OP_TOPIC,
@@ -85,6 +86,24 @@ def end_transaction(broker: Broker, _: Connection, request: RemotingCommand) -> 
     if transaction.is_batch_full(broker.transactions, broker.config):
         write_ops(broker)
     return answer
+
+
+def resume_check_half_message(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """323."""
+    try:
+        position = position_of(request.ext_fields.get("msgId", ""))
+    except ValueError:
+        position = -1
+    found = broker.store.look_message_by_offset(position)
+    if found is None:
+        remark = f"Exception was thrown when putting message back to {HALF_TOPIC}."
+        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    if broker.put(transaction.resume_check(found)).status not in PUT_CODES:
+        remark = f"Put message back to {HALF_TOPIC} failed."
+        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    return request.response()
 
 
 def write_ops(broker: Broker) -> None:

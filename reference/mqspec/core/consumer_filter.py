@@ -130,21 +130,24 @@ def persist(state: ConsumerFilterState) -> dict[str, Any]:
     by_topic: dict[Topic, dict[str, Any]] = {}
     for key, data in state.filter_data.items():
         of_topic = by_topic.setdefault(key.topic, {"groupFilterData": {}, "topic": key.topic})
-        of_topic["groupFilterData"][key.group] = {
-            "bloomFilterData": {
-                "bitNum": BITS,
-                "bitPos": list(bit_positions(f"{key.group}#{key.topic}")),
-            },
-            "bornTime": data.born_time,
-            "clientVersion": data.client_version,
-            "consumerGroup": key.group,
-            "dead": data.is_dead,
-            "deadTime": data.dead_time,
-            "expression": data.expression,
-            "expressionType": data.expression_type,
-            "topic": key.topic,
-        }
+        of_topic["groupFilterData"][key.group] = plain(key, data)
     return {"bloomFilter": {"k": HASHES, "m": BITS}, "filterDataByTopic": by_topic}
+
+
+def plain(key: FilterKey, data: ConsumerFilterData) -> dict[str, Any]:
+    """One expression, as Java's JSON has it."""
+    positions = list(bit_positions(f"{key.group}#{key.topic}"))
+    return {
+        "bloomFilterData": {"bitNum": BITS, "bitPos": positions},
+        "bornTime": data.born_time,
+        "clientVersion": data.client_version,
+        "consumerGroup": key.group,
+        "dead": data.is_dead,
+        "deadTime": data.dead_time,
+        "expression": data.expression,
+        "expressionType": data.expression_type,
+        "topic": key.topic,
+    }
 
 
 # Inside

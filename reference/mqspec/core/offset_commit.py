@@ -476,6 +476,23 @@ def commit_pull_offset(state: OffsetState, key: OffsetKey, next_begin_offset: in
     return Step((Change("pull_offset_table", key, next_begin_offset),))
 
 
+def clone_offset(state: OffsetState, source: Group, target: Group, topic: Topic) -> Step:
+    """A group gets the offsets that another has of a topic, in place of its own of it; where the
+    other has none nothing changes (OFFSET-058)."""
+    of_topic = {key: offset for key, offset in state.offset_table.items() if key.topic == topic}
+    cloned = {
+        key._replace(group=target): offset
+        for key, offset in of_topic.items()
+        if key.group == source
+    }
+    if not cloned:
+        return Step()
+    own = (key for key in of_topic if key.group == target)
+    removed = (Change("offset_table", key, REMOVED) for key in own if key not in cloned)
+    made = (Change("offset_table", key, offset) for key, offset in cloned.items())
+    return Step((*removed, *made))
+
+
 def clean_offset_by_topic(state: OffsetState, topic: Topic) -> Step:
     """The topic is deleted: no group has an offset of it any more (ADMIN-004)."""
     return _clean(state, ("offset_table",), lambda key: key.topic == topic)

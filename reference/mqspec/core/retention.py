@@ -24,6 +24,7 @@ from mqspec.core.step import Change, Step
 
 DELETE_FILES_BATCH_MAX: Final = 10  # of one round
 CLEAN_RESOURCE_INTERVAL_MS: Final = 10_000  # between rounds
+MANUAL_ROUNDS: Final = 20  # at any hour, after an operator asked for it
 
 _HOUR_MS = 3_600_000
 
@@ -61,9 +62,12 @@ def clean_commit_log(
     was_disk_full: bool,
     hour: int,
     now_ms: int,
+    *,
+    is_manual: bool = False,
 ) -> Round:
     """One round. `segments` are ascending, `dispatched` is the position that dispatch has come to,
-    `used` the percentage of the disk, `hour` the local one. Between 85 and 90 percent a disk that
+    `used` the percentage of the disk, `hour` the local one, and `is_manual` is for any hour
+    (CLEAN-002). Between 85 and 90 percent a disk that
     was full stays so."""
     at_once = used > config.disk_space_clean_forcibly_ratio
     is_disk_full = used > config.disk_space_warning_level_ratio or (at_once and was_disk_full)
@@ -71,7 +75,7 @@ def clean_commit_log(
         config.disk_max_used_space_ratio, config.disk_space_clean_forcibly_ratio
     )
     is_time_up = hour in map(int, config.delete_when.split(";"))
-    if not (is_space_short or is_time_up):
+    if not (is_space_short or is_time_up or is_manual):
         return Round((), is_disk_full)
     before_ms = now_ms - config.file_reserved_time * _HOUR_MS
     expired = _expired(segments, dispatched, before_ms, at_once)

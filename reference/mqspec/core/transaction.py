@@ -266,6 +266,13 @@ def check(state: TransactionState, config: BrokerConfig, event: CheckRound) -> S
     return Step(tuple(changes), tuple(sends), half_offset >= event.half_queue.max)
 
 
+def resume_check(parked: Record) -> Record:
+    """A half that was checked often enough is to be checked as often again: it is appended to the
+    halves as if it never had been (TX-021). That it is one is not asked."""
+    properties = decode_properties(parked.properties) | {_CHECK_TIMES: "0"}
+    return structs.replace(parked, topic=HALF_TOPIC, queue_id=0, properties=_encoded(properties))
+
+
 def next_producer(state: TransactionState, producers: int) -> Step:
     """The members of a producer group are asked in turn. Result: the
     number of the one to ask, of so many."""

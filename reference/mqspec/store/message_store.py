@@ -166,6 +166,7 @@ class MessageStore:
         self._pending: deque[Stored] = deque()  # not yet dispatched
         self._is_dispatch_stuck = False
         self._is_disk_full = False
+        self._manual_rounds = 0
         self._checkpoint = Checkpoint()
         self._written_at = 0  # store timestamp, ms, of the last record written
         self._dispatched_at = 0  # and of the last one dispatched
@@ -409,12 +410,24 @@ class MessageStore:
             self._is_disk_full,
             time.localtime(now_ms / 1000).tm_hour,
             now_ms,
+            is_manual=self._manual_rounds > 0,
         )
+        self._manual_rounds = max(0, self._manual_rounds - 1)
         if decided.is_disk_full != self._is_disk_full:
             _log.warning("the disk is %s", "full" if decided.is_disk_full else "not full any more")
         self._is_disk_full = decided.is_disk_full
         if decided.expired:
             self._delete_expired_file(decided.expired[-1] + self.config.segment_size)
+
+    def delete_files_manually(self) -> None:
+        """What is old goes at any hour, for some rounds."""
+        self._manual_rounds = retention.MANUAL_ROUNDS
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Those that have, or had, a message."""
+        self.reput()
+        return frozenset(topic for topic, _ in self._consume_queues)
 
     def delete_topic(self, topic: str) -> None:
         """Remove the queues of a topic; its records stay in the log."""

@@ -108,8 +108,9 @@ UseDisk(ratio) ==
     /\ UNCHANGED <<log, commitLog, consumeQueue, old, isDiskFull, cut, offsets, wronged>>
 
 (***************************************************************************)
-(* A round of cleaning decides.  In the hour of deleteWhen, and whenever   *)
-(* the disk is used above diskMaxUsedSpaceRatio, old segments go; above    *)
+(* A round of cleaning decides.  In the hour of deleteWhen, in the rounds  *)
+(* that an operator asked for, and whenever the disk is used above         *)
+(* diskMaxUsedSpaceRatio, old segments go; above                           *)
 (* diskSpaceCleanForciblyRatio all but the last one.                       *)
 (***************************************************************************)
 CleanCommitLog(isTimeUp) ==

@@ -101,11 +101,13 @@ class RetentionWorld(World):
             StoredSegment(start, OLD_MS if start in self.old else YOUNG_MS)
             for start in self._segments()
         ]
-        hour = int(CONFIG.delete_when) + (0 if is_time_up else 1)
-        dispatched = self.broker.commit_log.max
-        found = retention.clean_commit_log(
-            CONFIG, segments, dispatched, USED[self.used], self.is_disk_full, hour, NOW_MS
-        )
+        hour = int(CONFIG.delete_when)
+        seen = segments, self.broker.commit_log.max, USED[self.used], self.is_disk_full
+        in_time = retention.clean_commit_log(CONFIG, *seen, hour, NOW_MS)
+        asked_for = retention.clean_commit_log(CONFIG, *seen, hour + 1, NOW_MS, is_manual=True)
+        assert in_time == asked_for
+        later = retention.clean_commit_log(CONFIG, *seen, hour + 1, NOW_MS)
+        found = in_time if is_time_up else later
         self.is_disk_full = found.is_disk_full
         if found.expired:
             self.cut = found.expired[-1] + self.segment_size
