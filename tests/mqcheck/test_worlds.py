@@ -132,7 +132,7 @@ def _passes_young(
     return (s.start for s in segments[:-1] if at_once or s.last_modified_ms <= before_ms)
 
 
-def _full_disk(*_: object) -> Round:
+def _full_disk(*_: object, **__: object) -> Round:
     return Round((), is_disk_full=True)
 
 

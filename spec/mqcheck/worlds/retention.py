@@ -105,7 +105,7 @@ class RetentionWorld(World):
         seen = segments, self.broker.commit_log.max, USED[self.used], self.is_disk_full
         in_time = retention.clean_commit_log(CONFIG, *seen, hour, NOW_MS)
         asked_for = retention.clean_commit_log(CONFIG, *seen, hour + 1, NOW_MS, is_manual=True)
-        assert in_time == asked_for
+        require(in_time == asked_for)
         later = retention.clean_commit_log(CONFIG, *seen, hour + 1, NOW_MS)
         found = in_time if is_time_up else later
         self.is_disk_full = found.is_disk_full
