@@ -38,8 +38,11 @@ _WORLDS: Mapping[str, str] = {
     "Remedies": "System",
 }
 # Ends of the names of modules with steps that the core of theirs does not have: those of defects,
-# and of a group beside a store.
-_MORE_STEPS = ("Seeded", "RetentionUnread", "RetentionReadInTime")
+# of a group beside a store, and of a topic that is made again.
+_MORE_STEPS = (
+    *("Seeded", "RetentionUnread", "RetentionReadInTime"),
+    *("RecreatedTopic", "RecreatedTopicOffline"),
+)
 # A model of a protocol that Apache might have had is not one of the reference, nor is one
 # whose actions are called otherwise.
 _OTHER_PROTOCOLS = {
