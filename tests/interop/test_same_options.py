@@ -5,22 +5,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from serving import serving
+from serving import of_both
 
 from mqconform import requests
-from mqconform.apache import Apache
 from mqconform.cluster import Cluster
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.records import parse_records
 from mqconform.requests import Request, Subscription
 from mqconform.scene import done
-from mqconform.target import Address, parse_address
+from mqconform.target import Address
 from mqconform.transcript import Transcript
 
 LITE_PULL_MESSAGE: Final = 361
@@ -142,14 +140,7 @@ def view(answer: Frame) -> Seen:
 
 
 def test_options_change_what_they_change_at_apache(tmp_path: Path) -> None:
-    (tmp_path / "apache").mkdir()
-    with (
-        Apache(tmp_path / "apache", brokers=1) as apache,
-        serving(tmp_path / "store", "--brokers", "1", "--log-level", "error") as nameserver,
-        ThreadPoolExecutor() as pool,
-    ):
-        ours = pool.submit(answers, parse_address(nameserver))
-        theirs = answers(apache.nameserver)
-        assert ours.result() == theirs
+    theirs, ours = of_both(tmp_path, answers)
+    assert ours == theirs
     assert len(theirs) == len(WITH)
     assert [options for options, without, given in theirs if without == given] == []
