@@ -1,10 +1,12 @@
-"""What Java reads as a number, and how it splits a text."""
+"""What Java reads as a number, how it splits a text, and how it writes a time."""
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from mqspec.core.java import INT_BITS, LONG_BITS, java_number, java_split, wrapped
+from mqspec.core.java import INT_BITS, LONG_BITS, human_time, java_number, java_split, wrapped
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,14 @@ def test_a_text_is_split(text: str, parts: list[str]) -> None:
 )
 def test_what_does_not_fit_wraps(value: int, left: int) -> None:
     assert wrapped(value) == left
+
+
+def test_a_time_as_people_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    try:
+        assert human_time(4_102_444_800_123) == "2100-01-01 00:00:00,123"
+        assert human_time(1 << 62) == str(1 << 62)
+    finally:
+        monkeypatch.undo()
+        time.tzset()

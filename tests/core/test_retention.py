@@ -51,7 +51,10 @@ def test_in_its_hour_a_segment_goes_that_is_old(
     assert round_of(*ages_h) == Round(expired, False)
 
 
-@pytest.mark.parametrize(("when", "hour", "goes"), [("04", 5, False), ("04;17", 17, True)])
+@pytest.mark.parametrize(
+    ("when", "hour", "goes"),
+    [("04", 5, False), ("04;17", 17, True), ("never; 17", 17, True), ("", 0, False)],
+)
 def test_hours(when: str, hour: int, goes: bool) -> None:
     config = RetentionConfig(delete_when=when)
     expired, _ = clean_commit_log(config, stored(100, 1), EVERYTHING, 10, False, hour, NOW)

@@ -1,4 +1,5 @@
-"""What Java reads as a number, Integer.parseInt and Long.parseLong, and how it splits a text."""
+"""What Java reads as a number, Integer.parseInt and Long.parseLong, how it splits a text, and how it
+writes a time."""
 
 from __future__ import annotations
 
@@ -36,8 +37,13 @@ def java_number(text: str, bits: int) -> int:
 
 
 def human_time(time_ms: int) -> str:
-    """A time since the epoch as people read it here (UtilAll.timeMillisToHumanString2, 5.3.3)."""
-    return f"{datetime.fromtimestamp(time_ms // 1000):%Y-%m-%d %H:%M:%S},{time_ms % 1000:03}"
+    """A time since the epoch as people read it here (UtilAll.timeMillisToHumanString2, 5.3.3);
+    one that is too far away stays a number."""
+    try:
+        second = datetime.fromtimestamp(time_ms // 1000)
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)
+    return f"{second:%Y-%m-%d %H:%M:%S},{time_ms % 1000:03}"
 
 
 def java_split(text: str, separator: str) -> list[str]:

@@ -74,7 +74,9 @@ def clean_commit_log(
     is_space_short = used > min(
         config.disk_max_used_space_ratio, config.disk_space_clean_forcibly_ratio
     )
-    is_time_up = hour in map(int, config.delete_when.split(";"))
+    # As request 25 may have set it: what is no number is no hour.
+    words = map(str.strip, config.delete_when.split(";"))
+    is_time_up = hour in map(int, filter(str.isdecimal, words))
     if not (is_space_short or is_time_up or is_manual):
         return Round((), is_disk_full)
     before_ms = now_ms - config.file_reserved_time * _HOUR_MS
