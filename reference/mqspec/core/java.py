@@ -1,5 +1,5 @@
-"""What Java reads as a number, Integer.parseInt and Long.parseLong, how it splits a text, and how it
-writes a time."""
+"""What Java reads as a number (Integer.parseInt and Long.parseLong), how it splits a text, and how
+it writes a time."""
 
 from __future__ import annotations
 
