@@ -113,6 +113,8 @@ public final class Client {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(nameserver);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        // What a listener has said to have got counts as progress before a stop stores it.
+        consumer.setAwaitTerminationMillisWhenShutdown(10_000);
         consumer.subscribe(topic, wanted);
         if (mode.equals("broadcasting")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
