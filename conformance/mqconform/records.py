@@ -30,6 +30,11 @@ class Record:
     properties: Mapping[str, str]
 
     @property
+    def message_id(self) -> str:
+        """The offset message id: where it lies."""
+        return (self.store_host + self.physical_offset.to_bytes(8, "big")).hex().upper()
+
+    @property
     def key(self) -> str | None:
         return self.properties.get("KEYS")
 

@@ -20,7 +20,7 @@ from mqconform.case import Status
 from mqconform.plugin import Suite
 from mqconform.transcript import Transcript
 from mqrules import Deviation, Verdict
-from mqspec.broker import Broker, offsets, progress, sending
+from mqspec.broker import Broker, progress, sending
 from mqspec.broker.registrar import Registrar
 from mqspec.core import (
     delay,
@@ -267,7 +267,7 @@ WRONG = {
         {"a_group_gets_the_offsets_of_another"},
     ),
     "members_are_not_asked_before_offsets_are_cloned": Wrong(
-        offsets._may_consume,
+        group.may_consume,
         lambda *_: True,
         "offsets_of_another or not_cloned",
         {"offsets_that_are_not_cloned"},

@@ -203,8 +203,7 @@ def test_a_half_without_an_end_is_checked_back(scene: Scene) -> None:
     stored = stored_half(scene, copy)
     assert record.properties.items() >= stored.properties.items()
     assert stored.physical_offset == record.physical_offset == copy.position
-    place = stored.store_host + stored.physical_offset.to_bytes(8, "big")
-    assert notice.fields["offsetMsgId"] == place.hex().upper()
+    assert notice.fields["offsetMsgId"] == stored.message_id
     assert scene.broker.call(copy.end(COMMIT, from_check=True)).code == 0
     assert is_published(scene, half)
 
@@ -287,8 +286,7 @@ def parked(scene: Scene) -> tuple[Connection, Half, Record]:
 @case("TX-021", party="broker", after="test_a_half_that_was_checked_often_is_parked")
 def test_a_parked_half_is_checked_again(scene: Scene) -> None:
     producer, half, record = parked(scene)
-    place = record.store_host + record.physical_offset.to_bytes(8, "big")
-    done(scene.broker.call(Request(RESUME_CHECK_HALF_MESSAGE, {"msgId": place.hex().upper()})))
+    done(scene.broker.call(Request(RESUME_CHECK_HALF_MESSAGE, {"msgId": record.message_id})))
     notice, checked = check_back(producer)
     assert (checked.topic, checked.properties["TRANSACTION_CHECK_TIMES"]) == (half.topic, "1")
     done(scene.broker.call(asked(scene, notice, half).end(COMMIT)))

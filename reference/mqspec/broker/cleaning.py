@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mqspec.core.metadata import is_system_topic
+from mqspec.core.metadata import unused_topics
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 
@@ -23,9 +23,8 @@ def clean_expired_consume_queue(
 
 def clean_unused_topic(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """316. Queues of topics that the broker does not have, and that are not the system's."""
-    for topic in broker.store.topics - broker.metadata.topic_config_table.keys():
-        if not is_system_topic(broker.config, topic):
-            broker.store.delete_topic(topic)
+    for topic in unused_topics(broker.metadata, broker.config, broker.store.topics):
+        broker.store.delete_topic(topic)
     return request.response()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mqspec.core import consumer_filter, group, pull
 from mqspec.core.group import SubscriptionData
-from mqspec.core.metadata import BrokerConfig, create_retry_topic, find_subscription_group
+from mqspec.core.metadata import create_retry_topic, find_subscription_group
 from mqspec.core.response import ResponseCode
 from mqspec.core.step import Change
 from mqspec.core.subscription import TAG
@@ -37,7 +37,11 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
     now_ms = clock_ms()
     language = request.language or Language.OTHER
     info = group.ClientChannelInfo(heartbeat.client_id, language, request.version, now_ms)
-    consumers = [one for one in heartbeat.consumer_data_set if _is_taken(broker.config, one)]
+    consumers = [
+        one
+        for one in heartbeat.consumer_data_set
+        if not pull.is_rejected(broker.config, one.consume_type)
+    ]
     named = (consumer.group_name for consumer in consumers)
     heard = group.note_heartbeat(broker.groups, named, heartbeat.heartbeat_fingerprint)
     is_sub_change = broker.carry_groups(heard).result
@@ -74,11 +78,6 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
     fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(is_sub_change).lower()}
     answer = request.response(ext_fields=fields)
     return broker.once_registered(made, connection, request, answer)
-
-
-def _is_taken(config: BrokerConfig, data: ConsumerData) -> bool:
-    is_active = data.consume_type is group.ConsumeType.CONSUME_ACTIVELY
-    return not (is_active and config.reject_pull_consumer_enable)
 
 
 def _register_consumer(

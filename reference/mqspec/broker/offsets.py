@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from mqspec.core import offset_commit
+from mqspec.core.group import may_consume
 from mqspec.core.metadata import contains_subscription_group
 from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey, QueueSpan
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode
-from mqspec.core.types import Group, MessageQueue, Topic
+from mqspec.core.types import MessageQueue
 from mqspec.service import refused
 from mqspec.store.message_store import Boundary
 from mqspec.transport import Connection
@@ -151,17 +152,11 @@ def clone_group_offset(broker: Broker, _: Connection, request: RemotingCommand) 
     topic of the group, and then clones what was named."""
     source, topic = text(request, "srcGroup"), request.ext_fields.get("topic", "")
     if topic in broker.metadata.topic_config_table and (
-        boolean(request, "offline") or _may_consume(broker, source, topic)
+        boolean(request, "offline") or may_consume(broker.groups, source, topic)
     ):
         target = request.ext_fields.get("destGroup", "null")
         broker.carry_offsets(offset_commit.clone_offset(broker.offsets, source, target, topic))
     return request.response()
-
-
-def _may_consume(broker: Broker, group: Group, topic: Topic) -> bool:
-    """Whether the group's members want the topic, or it has none that say what they want."""
-    info = broker.groups.consumer_table.get(group)
-    return info is None or not info.subscription_table or topic in info.subscription_table
 
 
 def _spans(

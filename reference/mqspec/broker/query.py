@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mqspec.broker.connections import subscription_body
 from mqspec.core import consumer_filter
 from mqspec.core.consumer_filter import FilterKey
+from mqspec.core.group import subscription
 from mqspec.core.response import NOT_SET, ResponseCode
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps
@@ -86,8 +87,7 @@ def query_consume_queue(broker: Broker, _: Connection, request: RemotingCommand)
 
 def _filter_of(broker: Broker, topic: str, group: str) -> dict[str, Any]:
     """What a group wants of a topic, and by what else than tags it is filtered, as text."""
-    info = broker.groups.consumer_table.get(group)
-    wanted = info.subscription_table.get(topic) if info else None
+    wanted = subscription(broker.groups, group, topic)
     if wanted is None:
         return {"filterData": f"{group}@{topic} is not online!"}
     key = FilterKey(topic, group)

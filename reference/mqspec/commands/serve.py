@@ -35,6 +35,7 @@ import msgspec
 
 from mqrules import UserError
 from mqspec.cluster import BROKERS_MAX, Cluster, ClusterConfig
+from mqspec.core.log import Limits
 from mqspec.core.metadata import BrokerConfig
 from mqspec.logs import LogFormat, LogLevel, start_logging
 from mqspec.nameserver.config import NamesrvConfig
@@ -84,12 +85,7 @@ _RANGES: Final = {
     "consume_queue_units": _SIZES,
     "max_hash_slot_num": _SIZES,
     "max_index_num": _SIZES,
-    "max_message_size": _SIZES,
-    "max_transfer_bytes_on_message_in_memory": _SIZES,
-    "max_transfer_count_on_message_in_memory": _SIZES,
-    "max_filter_message_size": _SIZES,
-    "max_msgs_num_batch": _SIZES,
-    "default_query_max_num": _SIZES,
+    **dict.fromkeys((option.name for option in options(Limits)), _SIZES),
 }
 
 

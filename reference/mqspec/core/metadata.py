@@ -295,6 +295,14 @@ def is_system_topic(config: BrokerConfig, topic: Topic) -> bool:
     return topic.startswith(_SYSTEM_PREFIX) or topic in system_topic_names(config)
 
 
+def unused_topics(
+    state: MetadataState, config: BrokerConfig, topics: Iterable[Topic]
+) -> list[Topic]:
+    """Of some topics those that the broker does not have, and that are not the system's."""
+    table = state.topic_config_table
+    return [each for each in topics if each not in table and not is_system_topic(config, each)]
+
+
 def check_topic_name(topic: Topic) -> Refusal | None:
     """What is wrong with a topic's name; None: nothing."""
     if _IS_TOPIC_NAME(topic):

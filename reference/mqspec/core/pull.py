@@ -131,6 +131,12 @@ def check_pull(
     return Step(found.changes, result=wanted)
 
 
+def is_rejected(config: BrokerConfig, consume_type: ConsumeType | None) -> bool:
+    """Whether consumers of a type are no members of their groups: those that pull by themselves,
+    where the broker wants none."""
+    return config.reject_pull_consumer_enable and consume_type is ConsumeType.CONSUME_ACTIVELY
+
+
 def _check_member(groups: GroupState, config: BrokerConfig, event: Pull) -> Refusal | None:
     """Where consumers that pull by themselves are rejected, no others than members are served."""
     if not config.reject_pull_consumer_enable or may_always_pull(event.group):

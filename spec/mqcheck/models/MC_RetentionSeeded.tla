@@ -16,14 +16,6 @@ CleanExpiredConsumeQueue ==
             IF IsEmptied(queue) THEN [min |-> 0, max |-> 0] ELSE consumeQueue[queue]]
     /\ UNCHANGED <<log, commitLog, old, used, isDiskFull, cut, offsets, wronged, groupVars>>
 
-ForgetsNext ==
-    \/ \E queue \in Queues : StorePuts(queue)
-    \/ \E start \in Closed : SegmentGrowsOld(start)
-    \/ \E ratio \in Ratios : DiskIsUsed(ratio)
-    \/ \E isTimeUp \in BOOLEAN : StoreDecides(isTimeUp)
-    \/ SegmentsGo
-    \/ \E queue \in Queues : PullMessage(queue)
-    \/ CleanExpiredConsumeQueue
-
-ForgetsSpec == UnreadInit /\ [][ForgetsNext]_<<retentionVars, groupVars>>
+ForgetsSpec ==
+    UnreadInit /\ [][UnreadNext \/ CleanExpiredConsumeQueue]_<<retentionVars, groupVars>>
 ===============================================================================
