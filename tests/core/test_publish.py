@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -232,11 +233,21 @@ def test_what_is_no_property_is_not_stored(properties: str, kept: str) -> None:
     assert own_properties(properties) == kept
 
 
-def test_the_messages_of_a_batch_are_stored_as_they_came() -> None:
-    own = [b"A\x01\xff\x02B\x012", b"POP_CK\x01x\x02A\x011"]
+@pytest.mark.parametrize(
+    ("own", "beside"),
+    [
+        ((b"A\x01\xff\x02B\x012\x02", b"", b"A\x011\x02"), b"C\x013\x02"),
+        ((b"A\x01\xff\x02B\x012", b"POP_CK\x01x\x02A\x011"), b"\x02C\x013\x02"),
+    ],
+)
+def test_the_messages_of_a_batch_are_stored_as_they_came(
+    own: Sequence[bytes], beside: bytes
+) -> None:
     messages = [BatchMessage(b"x", each, 7) for each in own]
     message = Record("T", b"".join(own), b"C\x013\x02")
-    assert batched(message, messages) == Batch(message, messages, b"\x02C\x013\x02")
+    batch = batched(message, messages)
+    assert batch == Batch(message, messages, beside)
+    assert batch.messages is messages  # none is copied
 
 
 def test_the_messages_of_a_batch_are_parted_where_they_must() -> None:

@@ -164,7 +164,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
     shared: Record  # the message, or what they have in common
     messages: Sequence[Record | BatchMessage]  # of a message: itself
-    beside: bytes = b""  # what is stored behind the own properties of each: none, or \x02 and more
+    beside: bytes = b""  # what is stored behind the own properties of each
 
 
 def alone(message: Record) -> Batch:
