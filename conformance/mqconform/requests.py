@@ -18,6 +18,7 @@ QUERY_MESSAGE = 12
 QUERY_CONSUMER_OFFSET = 14
 UPDATE_CONSUMER_OFFSET = 15
 UPDATE_AND_CREATE_TOPIC = 17
+UPDATE_AND_CREATE_TOPIC_LIST = 18
 GET_ALL_TOPIC_CONFIG = 21
 UPDATE_BROKER_CONFIG = 25
 GET_BROKER_CONFIG = 26
@@ -59,8 +60,11 @@ DELETE_TOPIC_IN_NAMESRV = 216
 REGISTER_TOPIC_IN_NAMESRV = 217
 GET_KVLIST_BY_NAMESPACE = 219
 RESET_CONSUMER_CLIENT_OFFSET = 220
+GET_CONSUMER_STATUS_FROM_CLIENT = 221
 INVOKE_BROKER_TO_RESET_OFFSET = 222
+INVOKE_BROKER_TO_GET_CONSUMER_STATUS = 223
 GET_TOPICS_BY_CLUSTER = 224
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = 225
 QUERY_TOPIC_CONSUME_BY_WHO = 300
 QUERY_CONSUME_TIME_SPAN = 303
 GET_SYSTEM_TOPIC_LIST_FROM_NS = 304
@@ -83,15 +87,19 @@ SEND_REPLY_MESSAGE_V2 = 325
 PUSH_REPLY_MESSAGE_TO_CLIENT = 326
 ADD_WRITE_PERM_OF_BROKER = 327
 QUERY_TOPICS_BY_CONSUMER = 343
+QUERY_SUBSCRIPTION_BY_CONSUMER = 345
 GET_TOPIC_CONFIG = 351
 GET_SUBSCRIPTIONGROUP_CONFIG = 352
+UPDATE_AND_GET_GROUP_FORBIDDEN = 353
 RECALL_MESSAGE = 370
 QUERY_ASSIGNMENT = 400
 SET_MESSAGE_REQUEST_MODE = 401
+GET_ALL_MESSAGE_REQUEST_MODE = 402
 GET_BROKER_MEMBER_GROUP = 901
 BROKER_HEARTBEAT = 904
 POP_MESSAGE = 200050
 ACK_MESSAGE = 200051
+PEEK_MESSAGE = 200052
 CHANGE_MESSAGE_INVISIBLETIME = 200053
 NOTIFICATION = 200054
 POLLING_INFO = 200055
@@ -343,6 +351,25 @@ def create_topic(topic: str, read: int, write: int, perm: int = 6) -> Request:
     return Request(UPDATE_AND_CREATE_TOPIC, _strings(fields))
 
 
+def create_topics(*topics: tuple[str, int]) -> Request:
+    """UPDATE_AND_CREATE_TOPIC_LIST: names, and how many queues to read and to write."""
+    configs = [
+        {
+            "topicName": topic,
+            "readQueueNums": queues,
+            "writeQueueNums": queues,
+            "perm": 6,
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": 0,
+            "order": False,
+            "attributes": {},
+        }
+        for topic, queues in topics
+    ]
+    body = json.dumps({"topicConfigList": configs}).encode()
+    return Request(UPDATE_AND_CREATE_TOPIC_LIST, body=body)
+
+
 def delete_topic(topic: str) -> Request:
     return Request(DELETE_TOPIC_IN_BROKER, {"topic": topic})
 
@@ -355,6 +382,30 @@ def create_group(group: str, **settings: object) -> Request:
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP; a setting that is not given has its default."""
     body = json.dumps({"groupName": group, **settings}).encode()
     return Request(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+
+
+def create_groups(*groups: str, **settings: object) -> Request:
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, with the same settings of each."""
+    configs = [{"groupName": group, **settings} for group in groups]
+    body = json.dumps({"groupConfigList": configs}).encode()
+    return Request(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
+
+
+def group_forbidden(group: str, topic: str, readable: bool | None = None) -> Request:
+    """UPDATE_AND_GET_GROUP_FORBIDDEN: whether a group may read a topic, or may from now on."""
+    fields = {"group": group, "topic": topic}
+    told = {} if readable is None else {"readable": readable}
+    return Request(UPDATE_AND_GET_GROUP_FORBIDDEN, _strings({**fields, **told}))
+
+
+def query_subscription(group: str, topic: str) -> Request:
+    return Request(QUERY_SUBSCRIPTION_BY_CONSUMER, {"group": group, "topic": topic})
+
+
+def consumer_status(group: str, topic: str, client_id: str = "") -> Request:
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS; without a client id, of all members."""
+    fields = {"group": group, "topic": topic, "clientAddr": client_id}
+    return Request(INVOKE_BROKER_TO_GET_CONSUMER_STATUS, fields)
 
 
 def delete_group(group: str, clean_offset: bool = False) -> Request:
@@ -515,6 +566,12 @@ def _born_time(poll_ms: int) -> int:
     # A request is refused 500 ms behind its deadline, by the broker's clock. One that is not to
     # be held has its deadline late, for busy machines and for clocks that differ.
     return time.time_ns() // 1_000_000 + (0 if poll_ms > 0 else 10_000)
+
+
+def peek(topic: str, group: str, queue_id: int = 0, count: int = 32) -> Request:
+    """PEEK_MESSAGE; below 0, all queues."""
+    fields = {"topic": topic, "consumerGroup": group, "queueId": queue_id, "maxMsgNums": count}
+    return Request(PEEK_MESSAGE, _strings(fields))
 
 
 def ack(topic: str, group: str, handle: str, offset: int, queue_id: int = 0) -> Request:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from mqspec.core.metadata import (
@@ -10,6 +12,7 @@ from mqspec.core.metadata import (
     Perm,
     SubscriptionGroupConfig,
     TopicConfig,
+    allow_read,
     check_topic_name,
     contains_subscription_group,
     create_retry_topic,
@@ -17,10 +20,13 @@ from mqspec.core.metadata import (
     delete_subscription_group,
     delete_topic,
     find_subscription_group,
+    forbid_read,
+    is_read_forbidden,
     registered_topics,
     system_topics,
     update_subscription_group,
     update_topic,
+    update_topic_list,
 )
 from mqspec.core.response import ResponseCode
 from mqspec.core.step import Step, apply
@@ -158,8 +164,8 @@ def test_a_broker_without_permissions_registers_topics_with_what_it_has(
 @pytest.mark.parametrize(("enabled", "code"), [(False, 29), (True, None)])
 def test_a_topic_of_mixed_messages(enabled: bool, code: int | None) -> None:
     config = BrokerConfig(enable_mixed_message_type=enabled)
-    mixed = {"+message.type": "MIXED"}
-    refusal = update_topic(MetadataState(), config, TopicConfig("T"), NOW_MS, mixed).result
+    mixed = altered(1, {"+message.type": "MIXED"})
+    refusal = update_topic(MetadataState(), config, mixed, NOW_MS).result
     assert (refusal and refusal.code) == code
 
 
@@ -238,23 +244,52 @@ def test_a_group_without_a_name_is_there_and_is_not() -> None:
     assert contains_subscription_group(state, "G")
 
 
+def altered(queues: int, alterations: Mapping[str, str]) -> TopicConfig:
+    return TopicConfig("T", queues, queues, attributes=alterations)
+
+
 def test_attributes_of_a_topic_are_kept_when_it_changes() -> None:
     state = MetadataState()
     carry(
         state,
-        update_topic(
-            state, BrokerConfig(), TopicConfig("T", 1, 1), NOW_MS, {"+message.type": "FIFO"}
-        ),
+        update_topic(state, CONFIG, altered(1, {"+message.type": "FIFO"}), NOW_MS),
     )
     carry(state, update_topic(state, CONFIG, TopicConfig("T", 2, 2), NOW_MS))
     assert state.topic_config_table["T"] == TopicConfig(
         "T", 2, 2, attributes={"message.type": "FIFO"}
     )
-    step = update_topic(
-        state, BrokerConfig(), TopicConfig("T", 3, 3), NOW_MS, {"+message.type": "BLUE"}
-    )
+    step = update_topic(state, CONFIG, altered(3, {"+message.type": "BLUE"}), NOW_MS)
     assert step.changes == ()
     assert step.result.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_topics_of_a_list_are_made_up_to_one_that_may_not_be() -> None:
+    state = MetadataState({"A": TopicConfig("A", 1, 1)})
+    lists = (
+        [TopicConfig("B"), TopicConfig("a b")],  # refused before anything is made
+        [TopicConfig("B"), TopicConfig("A", 1, 1)],  # one is as it was
+    )
+    for topics in lists:
+        assert update_topic_list(state, CONFIG, topics, NOW_MS).changes == ()
+    topics = [TopicConfig("B"), altered(1, {"+message.type": "BLUE"}), TopicConfig("C")]
+    step = carry(state, update_topic_list(state, CONFIG, topics, NOW_MS))
+    assert step.result.code == ResponseCode.SYSTEM_ERROR
+    assert set(state.topic_config_table) == {"A", "B"}
+    carry(state, update_topic_list(state, CONFIG, [TopicConfig("C"), TopicConfig("D")], NOW_MS))
+    assert set(state.topic_config_table) == {"A", "B", "C", "D"}
+    assert state.topic_data_version.counter == 3
+
+
+def test_what_a_group_may_not_read() -> None:
+    state = MetadataState()
+    for topic in ("T", "U"):
+        carry(state, forbid_read(state, "G", topic, NOW_MS))
+    assert allow_read(state, "G", "X", NOW_MS) == Step()
+    carry(state, allow_read(state, "G", "T", NOW_MS))
+    assert [is_read_forbidden(state, "G", topic) for topic in ("T", "U")] == [False, True]
+    carry(state, allow_read(state, "G", "U", NOW_MS))
+    assert not state.forbidden_table
+    assert state.group_data_version.counter == 4
 
 
 def test_a_group_is_deleted_once() -> None:

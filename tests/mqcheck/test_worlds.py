@@ -361,7 +361,7 @@ def test_a_protocol_that_the_reference_does_not_have_is_not_replayed(name: str) 
 
 
 def test_a_world_says_what_it_does_not_compare() -> None:
-    counts = {"crashes", "failures", "perturbations", "moves", "changes", "brokerCrashes"}
+    counts = {"crashes", "failures", "perturbations", "moves", "changes", "brokerCrashes", "seeks"}
     variables = {twin.name: twin.variables for twin in twins()}
     worlds = {type(world): world for model in models().values() if (world := world_of(model))}
     for world in worlds.values():

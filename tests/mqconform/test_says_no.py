@@ -20,9 +20,10 @@ from mqconform.case import Status
 from mqconform.plugin import Suite
 from mqconform.transcript import Transcript
 from mqrules import Deviation, Verdict
-from mqspec.broker import Broker, progress, sending
+from mqspec.broker import Broker, peek, progress, relay, sending
 from mqspec.broker.registrar import Registrar
 from mqspec.core import (
+    assignment,
     delay,
     group,
     log,
@@ -40,7 +41,7 @@ from mqspec.core import (
 from mqspec.core.log import DELAY_LEVELS_MS
 from mqspec.core.record import Batch, Record, decode_properties, encode_properties
 from mqspec.core.response import Refusal
-from mqspec.core.step import Step
+from mqspec.core.step import REMOVED, Change, Step
 from mqspec.service import Dispatcher
 from mqspec.store.message_store import MessageStore
 from mqspec.wire.codec import RemotingCommand
@@ -68,6 +69,11 @@ MAKE = metadata.create_topic_in_send_message_back
 QUERY = offset_commit.query_consumer_offset
 CLONE = offset_commit.clone_offset
 UNITS = MessageStore.units
+UPDATE_TOPICS = metadata.update_topic_list
+UPDATE_GROUPS = metadata.update_subscription_group_list
+SET_MODE = assignment.set_message_request_mode
+PEEK = peek._peek
+STATUS = relay._get_consumer_status
 RESUME = transaction.resume_check
 CHANGE = pop.change_invisible_time
 GET = MessageStore.get
@@ -248,6 +254,36 @@ def with_the_rest(store: Any, topic: str, queue_id: int, offset: int, _: int) ->
     return UNITS(store, topic, queue_id, offset, 1 << 20)
 
 
+def those_that_change(state: Any, config: Any, topics: Any, now_ms: int) -> Step:
+    """A broker that makes of a list all topics that are not as they were."""
+    known = state.topic_config_table
+    changed = [each for each in topics if each != known.get(each.topic_name)]
+    return UPDATE_TOPICS(state, config, changed, now_ms)
+
+
+def allowing_others(state: Any, name: str, topic: str, now_ms: int) -> Step:
+    """A broker that lets a group read all topics where it lets it read one, as Apache's does (the
+    defect AllowsOthers)."""
+    return Step((Change("forbidden_table", name, REMOVED),))
+
+
+def taking(broker: Broker, name: str, queue: Any, count: int, records: list[bytes]) -> int:
+    """A broker whose peek is a pop."""
+    before = len(records)
+    rest = PEEK(broker, name, queue, count, records)
+    key = offset_commit.OffsetKey(queue[0], name, queue[1])
+    offsets = broker.offsets.offset_table
+    offsets[key] = offsets.get(key, 0) + len(records) - before
+    return rest
+
+
+async def of_all_members(
+    request: RemotingCommand, members: Any, topic: str, name: str, _: str
+) -> RemotingCommand:
+    """A broker that asks all members where one was meant."""
+    return await STATUS(request, members, topic, name, "")
+
+
 def as_often_checked(half: Record) -> Record:
     """A broker that remembers how often it checked a half that is to be checked again."""
     return structs.replace(RESUME(half), properties=half.properties)
@@ -260,6 +296,54 @@ def too_late(event: pop.ChangeInvisibleTime, now_ms: int) -> Any:
 
 
 WRONG = {
+    "what_changes_of_a_list_is_made": Wrong(
+        UPDATE_TOPICS,
+        those_that_change,
+        "of_a_list_are_made",
+        {"topics_of_a_list_are_made"},
+    ),
+    "one_group_of_a_list_is_made": Wrong(
+        UPDATE_GROUPS,
+        lambda state, groups, now_ms: UPDATE_GROUPS(state, groups[:1], now_ms),
+        "of_a_list_are_made",
+        {"groups_of_a_list_are_made"},
+    ),
+    "groups_read_what_they_may_not": Wrong(
+        metadata.is_read_forbidden,
+        lambda *_: False,
+        "kept_from_reading or one_topic_lets or of_a_list",
+        {
+            "a_group_is_kept_from_reading_a_topic",
+            "to_let_a_group_read_one_topic_lets_it_read_no_other",
+        },
+    ),
+    "all_is_allowed_with_one": Wrong(
+        metadata.allow_read,
+        allowing_others,
+        "kept_from_reading or one_topic_lets",
+        {"to_let_a_group_read_one_topic_lets_it_read_no_other"},
+    ),
+    "a_peek_takes": Wrong(
+        PEEK, taking, "peek or popped_message_is_invisible", {"a_peek_takes_nothing"}
+    ),
+    "subscriptions_are_not_told": Wrong(
+        group.subscription,
+        lambda *_: None,
+        "wants_of_a_topic or asked_what_it_does",
+        {"what_a_group_wants_of_a_topic"},
+    ),
+    "all_members_are_asked": Wrong(
+        STATUS,
+        of_all_members,
+        "asked_how_far or asked_what_it_does",
+        {"members_are_asked_how_far_they_are"},
+    ),
+    "modes_without_sharing": Wrong(
+        SET_MODE,
+        lambda state, event: SET_MODE(state, replace(event, pop_share_queue_num=0)),
+        "how_all_groups_ask or not_set_for_any",
+        {"how_all_groups_ask_is_shown"},
+    ),
     "cloned_offsets_are_added": Wrong(
         CLONE,
         beside_its_own,

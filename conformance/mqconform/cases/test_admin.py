@@ -210,6 +210,34 @@ def test_messages_of_a_deleted_topic_stay_away(scene: Scene, kind: Restart) -> N
     assert [(record.queue_offset, record.body) for record in read] == [(0, b"new")]
 
 
+@case("ADMIN-036", party="broker")
+def test_topics_of_a_list_are_made(scene: Scene) -> None:
+    first, second, third = (scene.name("T") for _ in range(3))
+
+    def read_queues(topic: str) -> int:
+        answer = scene.broker.call(requests.topic_config(topic))
+        return int(done(answer, 0, 17).json()["readQueueNums"]) if answer.code == 0 else 0
+
+    done(scene.broker.call(requests.create_topics((first, 2), (second, 3))))
+    assert [read_queues(topic) for topic in (first, second, third)] == [2, 3, 0]
+    wrong = scene.broker.call(requests.create_topics((third, 1), ("a b", 1)))
+    assert (wrong.code, read_queues(third)) == (29, 0)
+    done(scene.broker.call(requests.create_topics((third, 1), (first, 2), (second, 4))))
+    assert [read_queues(topic) for topic in (second, third)] == [3, 0]  # as one is as it was
+    done(scene.broker.call(requests.create_topics((third, 1), (first, 5))))
+    assert [read_queues(topic) for topic in (first, third)] == [5, 1]
+
+
+@case("ADMIN-037", party="broker")
+def test_groups_of_a_list_are_made(scene: Scene) -> None:
+    groups = [scene.name("G") for _ in range(2)]
+    done(scene.broker.call(requests.create_groups(*groups, retryQueueNums=3)))
+    every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
+    table = every["subscriptionGroupTable"]
+    assert [table[group]["retryQueueNums"] for group in groups] == [3, 3]
+    assert done(scene.broker.call(requests.create_groups())).code == 0
+
+
 @case("ADMIN-004", party="broker")
 def test_offsets_go_with_their_topic(scene: Scene) -> None:
     topic, other, group = scene.topic(), scene.topic(), scene.group()
@@ -487,6 +515,57 @@ def test_who_subscribes_a_topic(scene: Scene) -> None:
     assert done(who).json()["groupList"] == [group]
 
 
+def readable(scene: Scene, group: str, topic: str, told: bool | None = None) -> bool:
+    answer = done(scene.broker.call(requests.group_forbidden(group, topic, told))).json()
+    assert (answer["group"], answer["topic"]) == (group, topic)
+    return bool(answer["readable"])
+
+
+@case("ADMIN-038", party="broker")
+def test_a_group_is_kept_from_reading_a_topic(scene: Scene) -> None:
+    topic, other, group = scene.topic(), scene.topic(), scene.name("G")
+    for each in (topic, other):
+        scene.send(each)
+    done(scene.broker.call(requests.heartbeat("one", group, map(Subscription, (topic, other)))))
+    assert readable(scene, group, topic)
+    assert not readable(scene, group, topic, told=False)
+    assert not readable(scene, group, topic)
+    refused = scene.broker.call(requests.pull(topic, group, subscription=None))
+    assert (refused.code, refused.number("forbiddenType")) == (16, 5)
+    assert scene.broker.call(requests.pull(other, group, subscription=None)).code == 0
+    assert scene.broker.call(requests.pull(topic, group)).code == 0  # it says what it wants
+    assert scene.broker.call(requests.pop(topic, group)).code == 0
+    assert readable(scene, group, topic, told=True)
+    assert scene.broker.call(requests.pull(topic, group, subscription=None)).code == 0
+
+
+@case("ADMIN-039", party="broker", after="test_a_group_is_kept_from_reading_a_topic")
+def test_to_let_a_group_read_one_topic_lets_it_read_no_other(scene: Scene) -> None:
+    topic, other, group = scene.topic(), scene.topic(), scene.group()
+    for each in (topic, other):
+        assert not readable(scene, group, each, told=False)
+    assert readable(scene, group, topic, told=True)
+    assert not readable(scene, group, other), "the other one was allowed, too"
+
+
+@case(
+    "ADMIN-039",
+    party="broker",
+    claims="restart",
+    after="test_a_group_is_kept_from_reading_a_topic",
+)
+def test_what_a_group_may_read_survives(scene: Scene) -> None:
+    group = scene.group()
+    kept, allowed = scene.topic(), scene.topic()
+    mine = scene.group()
+    assert not readable(scene, group, kept, told=False)
+    assert not readable(scene, mine, allowed, told=False)
+    assert readable(scene, mine, allowed, told=True)
+    scene.restart(Restart.KILL)
+    assert not readable(scene, group, kept)
+    assert readable(scene, mine, allowed), "it is forbidden again"
+
+
 @case("ADMIN-022", party="broker")
 def test_a_group_comes_to_be_when_somebody_leaves_it(scene: Scene) -> None:
     group = scene.name("G")
@@ -580,6 +659,52 @@ def asked_through_the_broker(scene: Scene, request: Request, member: Connection)
     answer = scene.broker.answer(opaque)
     assert (answer.code, answer.json()) == (7, {"said": "this"})
     return asked
+
+
+@case("ADMIN-040", party="broker")
+def test_what_a_group_wants_of_a_topic(scene: Scene) -> None:
+    topic, group, member = scene.topic(), scene.name("G"), scene.connect()
+    asked = requests.query_subscription(group, topic)
+    assert done(scene.broker.call(asked)).json() == {"group": group, "topic": topic}
+    done(member.call(requests.heartbeat("one", group, [Subscription(topic, "a || b")])))
+    told = done(scene.broker.call(asked)).json()
+    wanted = told["subscriptionData"]
+    assert (told["group"], told["topic"], wanted["topic"]) == (group, topic, topic)
+    assert (wanted["subString"], sorted(wanted["tagsSet"])) == ("a || b", ["a", "b"])
+
+
+@case("ADMIN-041", party="broker")
+def test_members_are_asked_how_far_they_are(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.name("G")
+    assert scene.broker.call(requests.consumer_status(group, topic)).code == 1
+    members = {name: scene.connect() for name in ("one", "two")}
+    for name, member in members.items():
+        done(member.call(requests.heartbeat(name, group)))
+        member.notice()
+    members["one"].notice()  # that the other came
+    progress = b'{"messageQueueTable":{{"brokerName":"b","queueId":0,"topic":"t"}:7}}'
+
+    def told(client_id: str) -> dict[str, Any]:
+        opaque = scene.broker.ask(requests.consumer_status(group, topic, client_id))
+        for name, member in members.items():
+            if client_id in ("", name):
+                asked = member.notice()
+                assert asked.code == requests.GET_CONSUMER_STATUS_FROM_CLIENT
+                assert (asked.fields["group"], asked.fields["topic"]) == (group, topic)
+                member.write(frame(json_header(0, {}, asked.opaque, flag=1), progress))
+        table: dict[str, Any] = done(scene.broker.answer(opaque)).json()["consumerTable"]
+        return table
+
+    every = told("")
+    assert every.keys() == {"one", "two"}
+    assert [list(each.values()) for each in every.values()] == [[7], [7]]
+    assert told("two") == {"two": every["two"]}
+    assert (
+        done(scene.broker.call(requests.consumer_status(group, topic, "no"))).json()[
+            "consumerTable"
+        ]
+        == {}
+    )
 
 
 @case("ADMIN-018", party="broker")

@@ -175,6 +175,20 @@ def test_how_a_group_asks_is_not_set_for_any_topic(scene: Scene) -> None:
     assert scene.broker.call(commit).code == 0  # it is no unknown group any more
 
 
+@case("ASSIGN-008", party="broker")
+def test_how_all_groups_ask_is_shown(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    done(scene.broker.call(set_mode(topic, group, share=3)))
+    told = done(scene.broker.call(Request(requests.GET_ALL_MESSAGE_REQUEST_MODE))).json()
+    mode = told["messageRequestModeMap"][topic][group]
+    assert mode == {
+        "topic": topic,
+        "consumerGroup": group,
+        "mode": POP,
+        "popShareQueueNum": 3,
+    }
+
+
 @case("ASSIGN-007", party="broker", claims="restart", after=POPS)
 @pytest.mark.parametrize("kind", [Restart.CLEAN, Restart.KILL], ids=lambda kind: kind.value)
 def test_how_a_group_asks_survives(scene: Scene, kind: Restart) -> None:

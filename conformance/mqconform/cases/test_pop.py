@@ -286,6 +286,31 @@ def test_the_invisible_time_of_a_message_is_changed(scene: Scene) -> None:
     assert one.pop() == []
 
 
+@case("POP-046", party="broker")
+def test_a_peek_takes_nothing(scene: Scene) -> None:
+    topic, group = scene.topic(2), scene.group()
+    for body in (b"a", b"b", b"c"):
+        scene.send(topic, body)
+    scene.send(topic, b"d", 1)
+
+    def peek(queue_id: int, count: int = 32) -> tuple[list[bytes], int]:
+        answer = scene.broker.call(requests.peek(topic, group, queue_id, count))
+        found = parse_records(done(answer, 0, 19).body) if answer.code == 0 else []
+        return [record.body for record in found], answer.number("restNum")
+
+    for _ in range(2):
+        assert peek(0) == ([b"a", b"b", b"c"], 3)
+    assert peek(0, 2) == ([b"a", b"b"], 3)
+    assert scene.committed(group, topic) is None
+    consumer = Consumer(scene, topic, group)
+    assert [popped.record.body for popped in consumer.pop(count=2)] == [b"a", b"b"]
+    assert peek(0) == ([b"c"], 1)
+    bodies, rest = peek(-1)
+    assert (sorted(bodies), rest) == ([b"c", b"d"], 2)
+    assert [popped.record.body for popped in consumer.pop()] == [b"c"]
+    assert peek(0) == ([], 0)
+
+
 @case("POP-045", party="broker", after=REVIVED)
 def test_a_change_that_is_too_late_has_the_message_come_twice(scene: Scene) -> None:
     one = consumer(scene)

@@ -1,9 +1,10 @@
-"""Topics and groups as an administrator sees them: 17, 21, 200, 201, 207, 215, 305, 351 and 352
-(AdminBrokerProcessor.java, 5.3.3)."""
+"""Topics and groups as an administrator sees them: 17, 18, 21, 200, 201, 207, 215, 225, 305 and 351
+to 353 (AdminBrokerProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from mqspec.core.attributes import parse_alterations
 from mqspec.core.extra_info import pop_retry_topic
@@ -12,24 +13,32 @@ from mqspec.core.metadata import (
     DataVersion,
     SubscriptionGroupConfig,
     TopicConfig,
+    allow_read,
     delete_subscription_group,
     delete_topic,
     find_subscription_group,
+    forbid_read,
+    is_read_forbidden,
     system_topic_names,
     update_subscription_group,
+    update_subscription_group_list,
     update_topic,
+    update_topic_list,
 )
 from mqspec.core.offset_commit import clean_offset, clean_offset_by_topic, which_group_by_topic
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode
+from mqspec.core.step import Step
 from mqspec.core.types import Topic
 from mqspec.service import Served, clock_ms, refused
 from mqspec.transport import Connection
-from mqspec.wire.bodies import BodyError, dumps, from_body, to_body, to_plain
+from mqspec.wire.bodies import BodyError, dumps, from_body, from_plain, loads, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.headers import HeaderError, boolean, integer, text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
+
+T = TypeVar("T")
 
 
 def update_and_create_topic(
@@ -50,12 +59,38 @@ def update_and_create_topic(
         filter_type,
         integer(request, "topicSysFlag", 0),
         boolean(request, "order"),
+        alterations,
     )
-    step = update_topic(broker.metadata, broker.config, topic, clock_ms(), alterations)
+    step = update_topic(broker.metadata, broker.config, topic, clock_ms())
+    return _once_registered(broker, connection, request, step, NOT_SET)
+
+
+def update_and_create_topic_list(
+    broker: Broker, connection: Connection, request: RemotingCommand
+) -> Served:
+    """18."""
+    topics = _list(request, "topicConfigList", TopicConfig)
+    step = update_topic_list(broker.metadata, broker.config, topics, clock_ms())
+    return _once_registered(broker, connection, request, step)
+
+
+def _list(request: RemotingCommand, name: str, cls: type[T]) -> list[T]:
+    body = loads(request.body) if request.body else {}
+    entries = body.get(name) if isinstance(body, Mapping) else None
+    if not isinstance(entries, list):
+        raise BodyError(f"the body has no {name}")
+    return [from_plain(cls, entry) for entry in entries]
+
+
+def _once_registered(
+    broker: Broker,
+    connection: Connection,
+    request: RemotingCommand,
+    step: Step,
+    remark: str | None = None,
+) -> Served:
     refusal = broker.carry_metadata(step).result
-    if refusal:
-        return refused(request, refusal)
-    answer = request.response(remark=NOT_SET)
+    answer = refused(request, refusal) if refusal else request.response(remark=remark)
     return broker.once_registered(step.changes, connection, request, answer)
 
 
@@ -132,6 +167,29 @@ def update_and_create_subscription_group(
     return refused(request, refusal) if refusal else request.response()
 
 
+def update_and_create_subscription_group_list(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """225."""
+    groups = _list(request, "groupConfigList", SubscriptionGroupConfig)
+    step = update_subscription_group_list(broker.metadata, groups, clock_ms())
+    refusal = broker.carry_metadata(step).result
+    return refused(request, refusal) if refusal else request.response()
+
+
+def update_and_get_group_forbidden(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """353. Without a word whether the group may read the topic, it is only asked."""
+    group, topic = text(request, "group"), text(request, "topic")
+    if "readable" in request.ext_fields:
+        change = allow_read if boolean(request, "readable") else forbid_read
+        broker.carry_metadata(change(broker.metadata, group, topic, clock_ms()))
+    is_readable = not is_read_forbidden(broker.metadata, group, topic)
+    body = {"group": group, "readable": is_readable, "topic": topic}
+    return request.response(remark="", body=dumps(body))
+
+
 def get_all_subscription_group_config(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
@@ -139,7 +197,7 @@ def get_all_subscription_group_config(
     state = broker.metadata
     body = {
         "dataVersion": to_plain(state.group_data_version),
-        "forbiddenTable": {},
+        "forbiddenTable": to_plain(state.forbidden_table),
         "subscriptionGroupTable": to_plain(state.subscription_group_table),
     }
     return request.response(body=dumps(body))

@@ -1,4 +1,4 @@
-"""Assignment by the broker: 400 and 401 (QueryAssignmentProcessor.java, 5.3.3)."""
+"""Assignment by the broker: 400, 401 and 402 (QueryAssignmentProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mqspec.core.assignment import (
 from mqspec.core.push_consumer import subscribe_queues
 from mqspec.service import clock_ms, refused
 from mqspec.transport import Connection
-from mqspec.wire.bodies import BodyError, dumps, from_body, to_plain
+from mqspec.wire.bodies import BodyError, dumps, from_body, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
 
 if TYPE_CHECKING:
@@ -56,6 +56,13 @@ def set_request_mode(broker: Broker, _: Connection, request: RemotingCommand) ->
         return refused(request, refusal)
     broker.carry_assignment(set_message_request_mode(broker.assignment, event))
     return request.response()
+
+
+def get_all_message_request_mode(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """402."""
+    return request.response(body=to_body(broker.assignment))
 
 
 def _body(cls: type[T], request: RemotingCommand) -> T:

@@ -289,7 +289,7 @@ class Broker:
         if topics:
             self._files.persist_topics(self.metadata)
             self._registrar.register_soon(self.metadata, map(str, topics))
-        if any(change.variable == "subscription_group_table" for change in step.changes):
+        if any(change.variable == "group_data_version" for change in step.changes):
             self._files.persist_groups(self.metadata)
         return step
 

@@ -23,6 +23,7 @@ from mqspec.core.metadata import (
 )
 from mqspec.core.offset_commit import OffsetState
 from mqspec.core.pop_order import PopOrderState
+from mqspec.core.types import Group, Topic
 from mqspec.store.config_file import ConfigFile, Rendered, render
 from mqspec.wire.bodies import BodyError, from_plain, to_plain
 
@@ -67,7 +68,7 @@ class ConfigFiles:
         """Topics and groups. Raises UserError where a file is damaged, and its .bak too."""
         topics = _load_table(self._topics, "topicConfigTable", TopicConfig)
         groups = _load_table(self._groups, "subscriptionGroupTable", SubscriptionGroupConfig)
-        return MetadataState(*topics, *groups)
+        return MetadataState(*topics, *groups, _forbidden(self._groups))
 
     def persist_topics(self, state: MetadataState) -> None:
         """On disk when this returns."""
@@ -79,8 +80,13 @@ class ConfigFiles:
         """On disk when this returns."""
         table = self._rendered_groups.table(state.subscription_group_table)
         version = to_plain(state.group_data_version)
-        content = {"dataVersion": version, "forbiddenTable": {}, "subscriptionGroupTable": table}
-        self._groups.persist(content)
+        self._groups.persist(
+            {
+                "dataVersion": version,
+                "forbiddenTable": to_plain(state.forbidden_table),
+                "subscriptionGroupTable": table,
+            }
+        )
 
     def load_offsets(self) -> OffsetState:
         """Consumer offsets; none where both the file and its .bak are no JSON: groups then begin
@@ -158,6 +164,16 @@ def _load_table(file: ConfigFile, key: str, cls: type[T]) -> tuple[dict[str, T],
         entries = {name: from_plain(cls, item) for name, item in table.items()}
         return entries, from_plain(DataVersion, content.get("dataVersion", {}))
     except BodyError as error:
+        raise _unreadable(file, error) from None
+
+
+def _forbidden(file: ConfigFile) -> dict[Group, Mapping[Topic, int]]:
+    table = file.load().get("forbiddenTable") or {}
+    try:
+        return {
+            group: {topic: int(bits) for topic, bits in of.items()} for group, of in table.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
         raise _unreadable(file, error) from None
 
 

@@ -1,11 +1,11 @@
-"""Who is connected: 203, 204 and 328 (AdminBrokerProcessor.java, 5.3.3)."""
+"""Who is connected, and for what: 203, 204, 328 and 345 (AdminBrokerProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mqspec.core.group import Channel, ClientChannelInfo, SubscriptionData
+from mqspec.core.group import Channel, ClientChannelInfo, SubscriptionData, subscription
 from mqspec.core.response import ResponseCode
 from mqspec.transport import Connection
 from mqspec.wire import bodies
@@ -50,6 +50,20 @@ def subscription_body(wanted: SubscriptionData) -> dict[str, Any]:
     )
     plain: dict[str, Any] = to_plain(body)
     return plain
+
+
+def query_subscription_by_consumer(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """345. What nobody is known to want is left out, and no error."""
+    group, topic = text(request, "group"), text(request, "topic")
+    wanted = subscription(broker.groups, group, topic)
+    body = {
+        "group": group,
+        "subscriptionData": subscription_body(wanted) if wanted else None,
+        "topic": topic,
+    }
+    return request.response(body=dumps(body))
 
 
 def get_producer_connection_list(

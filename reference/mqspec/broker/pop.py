@@ -1,4 +1,4 @@
-"""POP: 200050, 200051, 200151 and 200053 to 200055 (PopMessageProcessor.java,
+"""POP: 200050, 200051, 200151 and 200053 to 200056 (PopMessageProcessor.java,
 AckMessageProcessor.java, ChangeInvisibleTimeProcessor.java, NotificationProcessor.java,
 PollingInfoProcessor.java, 5.3.3)."""
 
@@ -529,6 +529,12 @@ def _bits(bit_set: str | list[int]) -> Iterable[int]:
     octets = b64decode(bit_set) if isinstance(bit_set, str) else bytes(n & 0xFF for n in bit_set)
     number = int.from_bytes(octets, "little")
     return (bit for bit in range(number.bit_length()) if number >> bit & 1)
+
+
+def pop_rollback(_: Broker, __: Connection, request: RemotingCommand) -> RemotingCommand:
+    """200056. It brings what a store of the option popConsumerKVServiceEnable holds, which is off
+    and not covered, to the revive log: there is nothing to bring."""
+    return request.response()
 
 
 # Notification and polling info

@@ -1,25 +1,43 @@
-"""What an administrator asks a consumer, through its broker: 307 and 309
-(AdminBrokerProcessor.callConsumer, 5.3.3)."""
+"""What an administrator asks consumers, through their broker: 223, 307 and 309
+(AdminBrokerProcessor.callConsumer, Broker2Client.getConsumeStatus, 5.3.3)."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from mqspec.core.group import Channel, ClientChannelInfo
 from mqspec.core.metadata import find_subscription_group
 from mqspec.core.record import position_of
 from mqspec.core.response import ResponseCode
+from mqspec.core.types import ClientId, Group, Topic
 from mqspec.service import Served, clock_ms
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
+from mqspec.wire.bodies import BodyError, dumps, loads
 from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
 from mqspec.wire.headers import HeaderError, text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
 TIMEOUT_MS: Final = 10_000
-VERSION_MIN: Final = 83  # MQVersion.V3_1_8_SNAPSHOT: older consumers do not know the requests
+STATUS_TIMEOUT_MS: Final = 5_000  # of each consumer
+
+# MQVersion.java, up to the first versions of consumers that know the requests
+_VERSIONS: Final = (
+    *(f"V3_0_0_{name}" for name in ("SNAPSHOT", "ALPHA1")),
+    *(f"V3_0_0_BETA{n}" for n in range(1, 6)),
+    *(f"V3_0_0_BETA{n}{end}" for n in range(6, 10) for end in ("_SNAPSHOT", "")),
+    "V3_0_0_FINAL",
+    *(f"V3_0_{n}{end}" for n in range(1, 16) for end in ("_SNAPSHOT", "")),
+    *(f"V3_1_{n}{end}" for n in range(8) for end in ("_SNAPSHOT", "")),
+)
+_STATUS_VERSION_MIN: Final = _VERSIONS.index("V3_0_7_SNAPSHOT")
+_VERSION_MIN: Final = len(_VERSIONS)  # V3_1_8_SNAPSHOT
 
 
 def get_consumer_running_info(broker: Broker, _: Connection, request: RemotingCommand) -> Served:
@@ -52,9 +70,10 @@ def _call_consumer(broker: Broker, request: RemotingCommand, body: bytes) -> Ser
     info = broker.groups.consumer_table.get(group)
     for channel, member in info.channel_info_table.items() if info else ():
         if member.client_id == client_id:
-            if member.version < VERSION_MIN:
+            if member.version < _VERSION_MIN:
+                version = _VERSIONS[max(member.version, 0)]
                 remark = (
-                    f"The Consumer <{client_id}> Version <{member.version}> too low to finish, "
+                    f"The Consumer <{client_id}> Version <{version}> too low to finish, "
                     "please upgrade it to V3_1_8_SNAPSHOT"
                 )
                 return request.response(ResponseCode.SYSTEM_ERROR, remark)
@@ -62,6 +81,46 @@ def _call_consumer(broker: Broker, request: RemotingCommand, body: bytes) -> Ser
             return _relayed(channel, request, body)
     remark = f"The Consumer <{group}> <{client_id}> not online"
     return request.response(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def get_consumer_status(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> Awaitable[RemotingCommand]:
+    """223. How far the members of a group are in a topic, or the one of a client id; who does not
+    answer is left out."""
+    topic, group = text(request, "topic"), text(request, "group")
+    client_id = request.ext_fields.get("clientAddr", "").strip()
+    info = broker.groups.consumer_table.get(group)
+    if info is None:
+        raise HeaderError(f"the group {group:.80} has no member")
+    return _get_consumer_status(request, info.channel_info_table, topic, group, client_id)
+
+
+async def _get_consumer_status(
+    request: RemotingCommand,
+    members: Mapping[Channel, ClientChannelInfo],
+    topic: Topic,
+    group: Group,
+    client_id: ClientId,
+) -> RemotingCommand:
+    table = {}
+    for channel, member in tuple(members.items()):
+        if member.version < _STATUS_VERSION_MIN:
+            version = _VERSIONS[max(member.version, 0)]
+            remark = f"the client does not support this feature. version={version}"
+            return request.response(ResponseCode.SYSTEM_ERROR, remark)
+        if client_id in ("", member.client_id):
+            assert isinstance(channel, Connection)
+            asked = RemotingCommand(
+                RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, {"topic": topic, "group": group}
+            )
+            with suppress(RequestTimeoutError, ConnectionLostError, BodyError):
+                answer = await channel.request(asked, STATUS_TIMEOUT_MS)
+                if answer.code == ResponseCode.SUCCESS and answer.body:
+                    table[str(member.client_id)] = loads(answer.body).get("messageQueueTable", {})
+            if client_id:
+                break
+    return request.response(body=dumps({"consumerTable": table, "messageQueueTable": {}}))
 
 
 async def _relayed(channel: Connection, request: RemotingCommand, body: bytes) -> RemotingCommand:

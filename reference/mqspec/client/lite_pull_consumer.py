@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -33,6 +33,7 @@ from mqspec.core.lite_pull_consumer import (
     LitePullState,
     auto_commit,
     commit,
+    commit_offset,
     must_wait_for_all,
     offset_illegal,
     poll,
@@ -143,6 +144,12 @@ class LitePullConsumer(GroupMember):
     async def commit(self, mqs: Collection[MessageQueue] | None = None) -> None:
         """Report how far was polled, of some queues or all."""
         await self.carry_out(commit(self.state, self.queues if mqs is None else mqs))
+        await self.persist()
+
+    async def commit_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Report other progress than how far was polled, of queues that are held: for who is done
+        with messages in another order than that in which it polled them (LITE-003)."""
+        await self.carry_out(commit_offset(self.state, offsets))
         await self.persist()
 
     async def committed(self, mq: MessageQueue) -> int:

@@ -1,4 +1,5 @@
-"""The lite-pull consumer: what it gives to its user, and what it reports of that.
+"""The lite-pull consumer: what it gives to its user, and what it reports of that. Twin of
+LitePullConsumer.tla.
 
 Queues are pulled ahead, in turn, into their process queues. What `poll` returns leaves them at
 once; how far that is, is reported only when the user commits, or every 5 s by itself as the
@@ -11,7 +12,7 @@ client/consumer/DefaultLitePullConsumer.java, 5.3.3.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -47,7 +48,8 @@ class LitePullState(ConsumerState):
 
 
 def poll(state: LitePullState, event: Consumed) -> Step:
-    """Messages go to the user. Result: whether the queue is held still, and they do."""
+    """LitePullConsumer!Poll. Messages go to the user. Result: whether the queue is held still, and
+    they do."""
     queue = held(state, event.mq, event.generation)
     if queue is None:
         return Step(result=False)
@@ -69,18 +71,26 @@ def auto_commit(state: LitePullState, now_ms: int, interval_ms: int) -> Step:
 
 
 def commit(state: LitePullState, mqs: Collection[MessageQueue]) -> Step:
-    """How far the user polled is to be reported, even where that is less than it was."""
+    """LitePullConsumer!Commit. How far the user polled is to be reported, even where that is less
+    than it was (LITE-001)."""
+    polled = {mq: state.consume_offset[mq] for mq in mqs if mq in state.consume_offset}
+    return commit_offset(state, polled)
+
+
+def commit_offset(state: LitePullState, offsets: Mapping[MessageQueue, int]) -> Step:
+    """LitePullConsumer!CommitOffset. The user says itself how far it is, of queues that are held:
+    whatever it says is to be reported (LITE-003)."""
     steps = (
-        update_offset(state, mq, state.consume_offset[mq], increase_only=False)
-        for mq in mqs
-        if mq in state.consume_offset and mq in state.process_queue_table
+        update_offset(state, mq, offset, increase_only=False)
+        for mq, offset in offsets.items()
+        if mq in state.process_queue_table
     )
     return Step(tuple(change for step in steps for change in step.changes))
 
 
 def seek(state: LitePullState, mq: MessageQueue, offset: int, now_ms: int) -> Step:
-    """The user goes on elsewhere in a queue that is held: what was pulled of it is dropped, and
-    another process queue begins there. Result: that one."""
+    """LitePullConsumer!Seek. The user goes on elsewhere in a queue that is held: what was pulled of
+    it is dropped, and another process queue begins there (LITE-004). Result: that one."""
     made = ProcessQueue(state.generation + 1, offset, now_ms)
     changes = (
         Change("process_queue_table", mq, made),

@@ -12,13 +12,13 @@ and what 5.3.3 answered over the wire.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntFlag, StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from mqspec.core.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, alter
+from mqspec.core.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, Attribute, alter
 from mqspec.core.authentication import User
 from mqspec.core.log import RETRY_TOPIC_PREFIX, Limits
 from mqspec.core.response import Refusal, ResponseCode
@@ -221,6 +221,8 @@ class MetadataState:
     topic_data_version: DataVersion = DataVersion()
     subscription_group_table: dict[Group, SubscriptionGroupConfig] = field(default_factory=dict)
     group_data_version: DataVersion = DataVersion()
+    forbidden_table: dict[Group, Mapping[Topic, int]] = field(default_factory=dict)
+    """Of what a group may not do with a topic, the bits of Perm."""
 
 
 # Topics that a client may not send to (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET).
@@ -327,30 +329,36 @@ def is_group_name(group: Group) -> bool:
 
 
 def update_topic(
-    state: MetadataState,
-    config: BrokerConfig,
-    topic: TopicConfig,
-    now_ms: int,
-    alterations: Mapping[str, str] | None = None,
+    state: MetadataState, config: BrokerConfig, topic: TopicConfig, now_ms: int
 ) -> Step:
-    """An administrator creates a topic, or changes it. Result: a Refusal or None.
+    """An administrator creates a topic, or changes it; its attributes say what to alter
+    (`mqspec.core.attributes`). Result: a Refusal or None.
 
-    Its attributes are those that it had, altered (`mqspec.core.attributes`). The permissions
-    are taken as they come, and what changes nothing gives no new version.
+    The permissions are taken as they come, and what changes nothing gives no new version.
     """
+    return update_topic_list(state, config, (topic,), now_ms)
+
+
+def update_topic_list(
+    state: MetadataState, config: BrokerConfig, topics: Sequence[TopicConfig], now_ms: int
+) -> Step:
+    """The same of several topics. Where one may not be, nothing is done; nor where one is as it
+    was already, though that is no error (ADMIN-036). Result: a Refusal or None."""
+    for topic in topics:
+        if refusal := _check_update(config, topic):
+            return Step(result=refusal)
+        if topic == state.topic_config_table.get(topic.topic_name):
+            return Step()
+    return _alter_all(state, _TOPICS, topics, now_ms)
+
+
+def _check_update(config: BrokerConfig, topic: TopicConfig) -> Refusal | None:
     refusal = check_topic_name(topic.topic_name) or _check_not_system(config, topic.topic_name)
     if refusal:
-        return Step(result=refusal)
-    is_mixed = alterations is not None and alterations.get("+message.type") == "MIXED"
-    if is_mixed and not config.enable_mixed_message_type:
-        remark = "MIXED message type is not supported."
-        return Step(result=Refusal(ResponseCode.INVALID_PARAMETER, remark))
-    old = state.topic_config_table.get(topic.topic_name)
-    attributes = alter(TOPIC_ATTRIBUTES, old.attributes if old else None, alterations or {})
-    if isinstance(attributes, Refusal):
-        return Step(result=attributes)
-    topic = replace(topic, attributes=attributes)
-    return Step() if topic == old else Step(_put_topic(state, topic, now_ms))
+        return refusal
+    if topic.attributes.get("+message.type") == "MIXED" and not config.enable_mixed_message_type:
+        return Refusal(ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported.")
+    return None
 
 
 def delete_topic(state: MetadataState, config: BrokerConfig, topic: Topic, now_ms: int) -> Step:
@@ -469,23 +477,95 @@ def update_subscription_group(
 ) -> Step:
     """An administrator creates a group, or changes it; its attributes say what to alter. Any
     name will do (ADMIN-033). Result: a Refusal or None."""
-    old = state.subscription_group_table.get(group.group_name)
-    attributes = alter(GROUP_ATTRIBUTES, old.attributes if old else None, group.attributes)
-    if isinstance(attributes, Refusal):
-        return Step(result=attributes)
-    return Step(_put_group(state, replace(group, attributes=attributes), now_ms))
+    return update_subscription_group_list(state, (group,), now_ms)
+
+
+def update_subscription_group_list(
+    state: MetadataState, groups: Iterable[SubscriptionGroupConfig], now_ms: int
+) -> Step:
+    """The same of several groups, up to the first that may not be. Result: a Refusal or None."""
+    return _alter_all(state, _GROUPS, groups, now_ms)
+
+
+class _Table(NamedTuple):
+    """What a table of the state is made of, by names."""
+
+    entries: str
+    version: str
+    key: str  # of an entry
+    attributes: Mapping[str, Attribute]
+
+
+_TOPICS: Final = _Table("topic_config_table", "topic_data_version", "topic_name", TOPIC_ATTRIBUTES)
+_GROUPS: Final = _Table(
+    "subscription_group_table", "group_data_version", "group_name", GROUP_ATTRIBUTES
+)
+
+
+def _alter_all(
+    state: MetadataState,
+    which: _Table,
+    wanted: Iterable[TopicConfig] | Iterable[SubscriptionGroupConfig],
+    now_ms: int,
+) -> Step:
+    entries, version = dict(getattr(state, which.entries)), getattr(state, which.version)
+    changes: list[Change] = []
+    refusal = None
+    for one in wanted:
+        key = getattr(one, which.key)
+        old = entries.get(key)
+        attributes = alter(which.attributes, old.attributes if old else None, one.attributes)
+        if isinstance(attributes, Refusal):  # those before it are made
+            refusal = attributes
+            break
+        entries[key] = replace(one, attributes=attributes)
+        version = version.next(now_ms)
+        changes.append(Change(which.entries, key, entries[key]))
+    if changes:
+        changes.append(Change(which.version, None, version))
+    return Step(tuple(changes), result=refusal)
 
 
 def delete_subscription_group(state: MetadataState, group: Group, now_ms: int) -> Step:
     """An administrator deletes a group. Its topics and its members stay."""
     if group not in state.subscription_group_table:
         return Step()
-    version = state.group_data_version.next(now_ms)
     return Step(
         (
             Change("subscription_group_table", group, REMOVED),
-            Change("group_data_version", None, version),
+            Change("forbidden_table", group, REMOVED),
+            Change("group_data_version", None, state.group_data_version.next(now_ms)),
         )
+    )
+
+
+def is_read_forbidden(state: MetadataState, group: Group, topic: Topic) -> bool:
+    """Whether an administrator keeps a group from reading a topic."""
+    return bool(state.forbidden_table.get(group, {}).get(topic, 0) & Perm.READ)
+
+
+def forbid_read(state: MetadataState, group: Group, topic: Topic, now_ms: int) -> Step:
+    """A group is kept from reading a topic: also one that is not there, and a topic neither."""
+    forbidden = state.forbidden_table.get(group, {})
+    return Step(_put_forbidden(state, group, {**forbidden, topic: int(Perm.READ)}, now_ms))
+
+
+def allow_read(state: MetadataState, group: Group, topic: Topic, now_ms: int) -> Step:
+    """A group may read a topic again. 5.3.3 lets it read all topics then, and forgets to write
+    that down (AllowsOthers)."""
+    if not is_read_forbidden(state, group, topic):
+        return Step()
+    forbidden = state.forbidden_table[group]
+    left = {other: bits for other, bits in forbidden.items() if other != topic}
+    return Step(_put_forbidden(state, group, left or REMOVED, now_ms))
+
+
+def _put_forbidden(
+    state: MetadataState, group: Group, forbidden: object, now_ms: int
+) -> tuple[Change, ...]:
+    return (
+        Change("forbidden_table", group, forbidden),
+        Change("group_data_version", None, state.group_data_version.next(now_ms)),
     )
 
 

@@ -259,6 +259,21 @@ def places(metadata: MetadataState, config: BrokerConfig, event: Pop, random_q: 
     return Places(normal, retry)
 
 
+def peek_places(
+    metadata: MetadataState,
+    config: BrokerConfig,
+    topic: Topic,
+    group: Group,
+    queue_id: int,
+    random_q: int,
+) -> Places:
+    """Where a peek looks: in the retry topic first one time in five."""
+    normal = ((topic, queue_id),) if queue_id >= 0 else _queues(metadata, topic, random_q)
+    retry_topic = pop_retry_topic(topic, group, config.enable_retry_topic_v2)
+    retry = _queues(metadata, retry_topic, random_q)
+    return Places(retry + normal, ()) if random_q % 5 == 0 else Places(normal, retry)
+
+
 def _queues(metadata: MetadataState, topic: Topic, random_q: int) -> tuple[TopicQueue, ...]:
     config = metadata.topic_config_table.get(topic)
     count = config.read_queue_nums if config else 0

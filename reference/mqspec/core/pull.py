@@ -29,6 +29,7 @@ from mqspec.core.metadata import (
     SubscriptionGroupConfig,
     TopicConfig,
     find_subscription_group,
+    is_read_forbidden,
     may_always_pull,
 )
 from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
@@ -59,6 +60,7 @@ class ForbiddenType(IntEnum):
     GROUP = 2
     TOPIC = 3
     BROADCASTING_DISABLED = 4
+    SUBSCRIPTION = 5
 
 
 STATUS_CODES: Final = {
@@ -125,7 +127,7 @@ def check_pull(
     if event.sys_flag & PullSysFlag.SUBSCRIPTION:
         wanted = _carried_subscription(event)
     else:
-        wanted = _heartbeat_subscription(groups, filters, found.result, event)
+        wanted = _heartbeat_subscription(state, groups, filters, found.result, event)
     if isinstance(wanted, SubscriptionData):
         wanted = check_filter(config, wanted) or _check_member(groups, config, event) or wanted
     return Step(found.changes, result=wanted)
@@ -207,6 +209,7 @@ def _carried_subscription(event: Pull) -> SubscriptionData | Refusal:
 
 
 def _heartbeat_subscription(
+    state: MetadataState,
     groups: GroupState,
     filters: ConsumerFilterState,
     config: SubscriptionGroupConfig,
@@ -219,6 +222,9 @@ def _heartbeat_subscription(
     if group.message_model is MessageModel.BROADCASTING and not config.consume_broadcast_enable:
         remark = f"the consumer group[{event.group}] can not consume by broadcast way"
         return _forbidden(ForbiddenType.BROADCASTING_DISABLED, remark)
+    if is_read_forbidden(state, event.group, event.topic):
+        remark = f"the consumer group[{event.group}] is forbidden for topic[{event.topic}]"
+        return _forbidden(ForbiddenType.SUBSCRIPTION, remark)
     wanted = group.subscription_table.get(event.topic)
     if wanted is None:
         remark = f"the consumer's subscription not exist{SEE_FAQ}"

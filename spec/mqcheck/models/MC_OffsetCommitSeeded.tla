@@ -110,13 +110,9 @@ FileIsDamaged ==
 -----------------------------------------------------------------------------
 (***************************************************************************)
 (* Progress is the largest message that is not finished, not the smallest: *)
-(* in place of Minimum.  Or what was pulled, finished or not: in place of  *)
-(* Commit.                                                                 *)
+(* in place of Minimum.                                                    *)
 (***************************************************************************)
 Largest(set) == CHOOSE x \in set : \A y \in set : x >= y
-
-CommitOfPulled(m, q) ==
-    [member |-> m, queue |-> q, offset |-> processQueueTable[m][q].nextOffset]
 
 (***************************************************************************)
 (* A message on which the listener failed is not put back.                 *)
@@ -136,42 +132,6 @@ ForgetsFailed ==
     /\ Fairness
 
 -----------------------------------------------------------------------------
-(***************************************************************************)
-(* A queue is taken away while a pull is on its way.  The answer finds the *)
-(* process queue dropped, and moves the position of the one that has been  *)
-(* made for the queue since.  Until then the pull is among the orphans.    *)
-(***************************************************************************)
-DropWhilePulling(m, q) ==
-    LET next == processQueueTable[m][q].nextOffset
-    IN  /\ m \in Running
-        /\ Holds(m, q)
-        /\ moves < MaxMoves
-        /\ processQueueTable[m][q].msgTreeMap = {}
-        /\ next < maxOffset[q]
-        /\ moves' = moves + 1
-        /\ processQueueTable' = [processQueueTable EXCEPT ![m][q] = None]
-        /\ offsetStore' = [offsetStore EXCEPT ![m][q] = None]
-        /\ orphans' = orphans \cup {[member |-> m, queue |-> q, offset |-> next]}
-        /\ UNCHANGED <<offsetTable, offsetFile, network, crashed, brokerCrashes, maxOffset,
-                       begun, consumed>>
-
-LatePull(m, q, o) ==
-    /\ [member |-> m, queue |-> q, offset |-> o] \in orphans
-    /\ m \in Running
-    /\ Holds(m, q)
-    /\ processQueueTable[m][q].nextOffset <= o
-    /\ orphans' = orphans \ {[member |-> m, queue |-> q, offset |-> o]}
-    /\ processQueueTable' = [processQueueTable EXCEPT ![m][q].nextOffset = o + 1]
-    /\ UNCHANGED <<offsetStore, offsetTable, offsetFile, network, crashed, moves, brokerCrashes,
-                   maxOffset, begun, consumed>>
-
-LatePullMovesPosition ==
-    /\ Init
-    /\ [][\/ Next
-          \/ \E m \in Members, q \in Queues : DropWhilePulling(m, q)
-          \/ \E m \in Members, q \in Queues, o \in Offsets : LatePull(m, q, o)]_vars
-    /\ Fairness
-
 (***************************************************************************)
 (* A queue has two pull loops, and the second brings what the first one    *)
 (* brought.                                                                *)

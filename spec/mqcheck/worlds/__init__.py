@@ -36,6 +36,7 @@ _WORLDS: Mapping[str, str] = {
     "Forever": "ConsumeOrderly",
     "HoldsAtOnce": "PopPolling",
     "Remedies": "System",
+    "LeavesCommitted": "LitePullConsumer",
 }
 # Ends of the names of modules with steps that the core of theirs does not have: those of defects,
 # of a group beside a store, and of a topic that is made again.
@@ -74,6 +75,7 @@ _OTHER_PROTOCOLS = {
     "LooksForOld": True,
     "RemovesFirst": True,
     "KeepsProgress": True,
+    "ReportsBegin": True,
 }
 
 _CONSTANT = re.compile(r'(\w+)\s*(?:=|<-)\s*(\{[^}]*\}|"[^"]*"|\w+)')
