@@ -62,7 +62,7 @@ def update_and_create_topic(
         alterations,
     )
     step = update_topic(broker.metadata, broker.config, topic, clock_ms())
-    return _once_registered(broker, connection, request, step, NOT_SET)
+    return _once_registered(broker, connection, request, step)
 
 
 def update_and_create_topic_list(
@@ -83,14 +83,10 @@ def _list(request: RemotingCommand, name: str, cls: type[T]) -> list[T]:
 
 
 def _once_registered(
-    broker: Broker,
-    connection: Connection,
-    request: RemotingCommand,
-    step: Step,
-    remark: str | None = None,
+    broker: Broker, connection: Connection, request: RemotingCommand, step: Step
 ) -> Served:
     refusal = broker.carry_metadata(step).result
-    answer = refused(request, refusal) if refusal else request.response(remark=remark)
+    answer = refused(request, refusal) if refusal else request.response(remark=NOT_SET)
     return broker.once_registered(step.changes, connection, request, answer)
 
 
@@ -181,11 +177,12 @@ def update_and_get_group_forbidden(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """353. Without a word whether the group may read the topic, it is only asked."""
-    group, topic = text(request, "group"), text(request, "topic")
+    group, topic = text(request, "group"), request.ext_fields.get("topic")
     if "readable" in request.ext_fields:
         change = allow_read if boolean(request, "readable") else forbid_read
-        broker.carry_metadata(change(broker.metadata, group, topic, clock_ms()))
-    is_readable = not is_read_forbidden(broker.metadata, group, topic)
+        step = change(broker.metadata, group, text(request, "topic"), clock_ms())
+        broker.carry_metadata(step)
+    is_readable = not (topic and is_read_forbidden(broker.metadata, group, topic))
     body = {"group": group, "readable": is_readable, "topic": topic}
     return request.response(remark="", body=dumps(body))
 

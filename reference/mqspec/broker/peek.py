@@ -27,7 +27,7 @@ def peek_message(
     """200052. Messages from the group's offset on, whatever it wants of the topic; nothing of the
     group changes (POP-046)."""
     topic, group = text(request, "topic"), text(request, "consumerGroup")
-    queue_id, max_msg_nums = integer(request, "queueId"), integer(request, "maxMsgNums")
+    queue_id, max_msg_nums = integer(request, "queueId", 0), integer(request, "maxMsgNums", 0)
     fields = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
     step = check_peek(
         broker.metadata, broker.config, topic, queue_id, group, connection.peer, clock_ms()

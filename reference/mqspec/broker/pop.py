@@ -534,7 +534,7 @@ def _bits(bit_set: str | list[int]) -> Iterable[int]:
 def pop_rollback(_: Broker, __: Connection, request: RemotingCommand) -> RemotingCommand:
     """200056. It brings what a store of the option popConsumerKVServiceEnable holds, which is off
     and not covered, to the revive log: there is nothing to bring."""
-    return request.response()
+    return request.response(remark=NOT_SET)
 
 
 # Notification and polling info

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mqspec.core.group import Channel, ClientChannelInfo
 from mqspec.core.metadata import find_subscription_group
 from mqspec.core.record import position_of
-from mqspec.core.response import ResponseCode
+from mqspec.core.response import NOT_SET, ResponseCode
 from mqspec.core.types import ClientId, Group, Topic
 from mqspec.service import Served, clock_ms
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
@@ -120,7 +120,8 @@ async def _get_consumer_status(
                     table[str(member.client_id)] = loads(answer.body).get("messageQueueTable", {})
             if client_id:
                 break
-    return request.response(body=dumps({"consumerTable": table, "messageQueueTable": {}}))
+    body = {"consumerTable": table, "messageQueueTable": {}}
+    return request.response(remark=NOT_SET, body=dumps(body))
 
 
 async def _relayed(channel: Connection, request: RemotingCommand, body: bytes) -> RemotingCommand:
