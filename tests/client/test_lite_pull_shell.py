@@ -67,7 +67,24 @@ def test_what_is_committed_does_not_come_again(tmp_path: Path) -> None:
     run(tmp_path, scene)
 
 
+def test_a_user_commits_what_it_is_done_with(tmp_path: Path) -> None:
+    async def scene(cluster: Cluster) -> None:
+        await create_topic(cluster, 1)
+        await send(cluster, *"abc")
+        config = replace(MANUAL, pull_batch_size=1)
+        async with subscribed(cluster, config) as consumer:
+            _, second, _ = await polled(consumer, 3)
+            (mq,) = consumer.queues
+            await consumer.commit_offsets({mq: second.queue_offset})  # a thread is at work on it
+        async with subscribed(cluster, config) as consumer:
+            assert keys_of(await polled(consumer, 2)) == ["b", "c"]
+
+    run(tmp_path, scene)
+
+
 def test_each_poll_commits_what_was_polled_before(tmp_path: Path) -> None:
+    """Whoever is at work on it (LITE-003)."""
+
     async def scene(cluster: Cluster) -> None:
         await create_topic(cluster, 1)
         await send(cluster, *"ab")

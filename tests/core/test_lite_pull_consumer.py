@@ -8,6 +8,7 @@ from mqspec.core.lite_pull_consumer import (
     LitePullState,
     auto_commit,
     commit,
+    commit_offset,
     must_wait_for_all,
     offset_illegal,
     poll,
@@ -42,6 +43,15 @@ def test_a_queue_that_is_not_held_gives_and_commits_nothing() -> None:
     state = holding(3)
     assert poll(state, Consumed(MQ, 2, (3,), 10)).result is False
     assert not commit(state, [MQ, MessageQueue("T", "a", 1)]).changes
+
+
+def test_a_user_says_itself_how_far_it_is() -> None:
+    state = holding(3, 4, 5)
+    apply(state, poll(state, Consumed(MQ, 1, (3, 4), 20)).changes)
+    other = MessageQueue("T", "a", 1)
+    for offset in (4, 3):  # it may be less than before
+        apply(state, commit_offset(state, {MQ: offset, other: 7}).changes)
+        assert state.offset_store == {MQ: offset}
 
 
 def test_it_commits_by_itself_every_so_often() -> None:

@@ -150,13 +150,13 @@ def message(topic: str, key: str, size: int = 1) -> Message:
     return Message(topic, b"x" * size, "Tag", key, {"who": "reference"}, flag=7)
 
 
-async def create_topic(nameserver: str, topic: str) -> None:
-    """A topic with two queues on broker-a."""
+async def create_topic(nameserver: str, topic: str, queues: int = 2) -> None:
+    """A topic with queues on broker-a."""
     fields = {
         "topic": topic,
         "defaultTopic": AUTO_CREATE_TOPIC,
-        "readQueueNums": "2",
-        "writeQueueNums": "2",
+        "readQueueNums": str(queues),
+        "writeQueueNums": str(queues),
         "perm": "6",
         "topicFilterType": "SINGLE_TAG",
     }
@@ -346,6 +346,19 @@ def test_either_lite_pull_consumer_goes_on_where_the_other_one_committed(
     java.tell("lite-pull", "LiteGroup", "Lite", 2)
     by_java = [each.key for each in java.got("LiteGroup", 4)]
     assert sorted(by_java + by_reference) == [f"{i}" for i in range(6)]
+
+
+def test_java_commits_as_it_polls_on_whoever_is_at_work_on_what_it_polled(
+    java: Java, nameserver: str
+) -> None:
+    """LITE-003 is an ideal, LITE-002 a promise: of what was polled last nothing is lost."""
+    asyncio.run(create_topic(nameserver, "Threads", queues=1))
+    send(nameserver, *(message("Threads", f"{i}") for i in range(3)))
+    java.tell("lite-pull-by-itself", "ThreadsGroup", "Threads", 2)
+    first = [each.key for each in java.got("ThreadsGroup", 2)]
+    java.tell("lite-pull-by-itself", "ThreadsGroup", "Threads", 2)
+    both = [each.key for each in java.got("ThreadsGroup", 4)]
+    assert (first, both[2:]) == (["0", "1"], ["1", "2"])
 
 
 def test_what_java_commits_is_visible_and_what_it_rolls_back_is_not(

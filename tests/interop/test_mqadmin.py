@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from mqspec.cluster import Cluster, ClusterConfig
@@ -135,6 +136,20 @@ async def topics_and_groups(mqadmin: MqAdmin, cluster: Cluster) -> None:
         [CLUSTER, "broker-a", f"{{0={a}}}", "4", "4", "6"]
     ]
     assert await mqadmin(f"topicClusterList -t {TOPIC}") == [[CLUSTER]]
+
+    with NamedTemporaryFile("w", suffix=".json") as file:
+        queues = {"readQueueNums": 3, "writeQueueNums": 3}
+        json.dump([{"topicName": name, **queues} for name in ("One", "Two")], file)
+        file.flush()
+        await mqadmin(f"updateTopicList -b {a} -f {file.name}")
+    table = cluster.brokers[0].metadata.topic_config_table
+    assert [table[name].read_queue_nums for name in ("One", "Two")] == [3, 3]
+    with NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump([{"groupName": name, "retryQueueNums": 4} for name in ("g1", "g2")], file)
+        file.flush()
+        await mqadmin(f"updateSubGroupList -b {a} -f {file.name}")
+    groups = cluster.brokers[0].metadata.subscription_group_table
+    assert [groups[name].retry_queue_nums for name in ("g1", "g2")] == [4, 4]
 
     said = await mqadmin(f"updateSubGroup -c {CLUSTER} -g {GROUP} -r 5")
     assert len(starting(said, "create", "subscription", "group")) == 2

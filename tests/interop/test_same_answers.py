@@ -43,6 +43,7 @@ DIFFERENCES: Final = {
     "lock: mqSet is null": _NOT_THERE,
     "units: topic is 'SCHEDULE_TOPIC_XXXX'": "5.3.3 makes a queue when it looks for one",
     "*heartbeat: ????????DataSet is null": _NOT_THERE,
+    "create topics: topicConfigList is {}": "5.3.3 takes an object for a list of one",
     "check: subscriptionData is [[]]": "5.3.3 takes a list for an object",
     "check: subscriptionData is {}": "5.3.3 takes a subscription without a topic",
     "register: brokerName is missing": "5.3.3 has a broker without a name then",

@@ -177,13 +177,14 @@ def update_and_get_group_forbidden(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
     """353. Without a word whether the group may read the topic, it is only asked."""
-    group, topic = text(request, "group"), request.ext_fields.get("topic")
-    if "readable" in request.ext_fields:
-        change = allow_read if boolean(request, "readable") else forbid_read
-        step = change(broker.metadata, group, text(request, "topic"), clock_ms())
-        broker.carry_metadata(step)
-    is_readable = not (topic and is_read_forbidden(broker.metadata, group, topic))
-    body = {"group": group, "readable": is_readable, "topic": topic}
+    group, topic = text(request, "group"), request.ext_fields.get("topic", "")
+    if boolean(request, "readable"):
+        broker.carry_metadata(allow_read(broker.metadata, group, topic, clock_ms()))
+    elif "readable" in request.ext_fields:
+        forbidden = forbid_read(broker.metadata, group, text(request, "topic"), clock_ms())
+        broker.carry_metadata(forbidden)
+    is_readable = not is_read_forbidden(broker.metadata, group, topic)
+    body = {"group": group, "readable": is_readable, "topic": topic or None}
     return request.response(remark="", body=dumps(body))
 
 

@@ -13,7 +13,7 @@ from mqspec.core.group import Channel, ClientChannelInfo
 from mqspec.core.metadata import find_subscription_group
 from mqspec.core.record import position_of
 from mqspec.core.response import NOT_SET, ResponseCode
-from mqspec.core.types import ClientId, Group, Topic
+from mqspec.core.types import ClientId
 from mqspec.service import Served, clock_ms
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.bodies import BodyError, dumps, loads
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_MS: Final = 10_000
 STATUS_TIMEOUT_MS: Final = 5_000  # of each consumer
+_NAMED: Final = {"topic", "group"}  # what each of them is asked about
 
 # MQVersion.java, up to the first versions of consumers that know the requests
 _VERSIONS: Final = (
@@ -88,19 +89,17 @@ def get_consumer_status(
 ) -> Awaitable[RemotingCommand]:
     """223. How far the members of a group are in a topic, or the one of a client id; who does not
     answer is left out."""
-    topic, group = text(request, "topic"), text(request, "group")
+    group = text(request, "group")
     client_id = request.ext_fields.get("clientAddr", "").strip()
     info = broker.groups.consumer_table.get(group)
     if info is None:
         raise HeaderError(f"the group {group:.80} has no member")
-    return _get_consumer_status(request, info.channel_info_table, topic, group, client_id)
+    return _get_consumer_status(request, info.channel_info_table, client_id)
 
 
 async def _get_consumer_status(
     request: RemotingCommand,
     members: Mapping[Channel, ClientChannelInfo],
-    topic: Topic,
-    group: Group,
     client_id: ClientId,
 ) -> RemotingCommand:
     table = {}
@@ -111,9 +110,8 @@ async def _get_consumer_status(
             return request.response(ResponseCode.SYSTEM_ERROR, remark)
         if client_id in ("", member.client_id):
             assert isinstance(channel, Connection)
-            asked = RemotingCommand(
-                RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, {"topic": topic, "group": group}
-            )
+            named = {name: request.ext_fields[name] for name in _NAMED & request.ext_fields.keys()}
+            asked = RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, named)
             with suppress(RequestTimeoutError, ConnectionLostError, BodyError):
                 answer = await channel.request(asked, STATUS_TIMEOUT_MS)
                 if answer.code == ResponseCode.SUCCESS and answer.body:

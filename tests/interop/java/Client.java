@@ -30,6 +30,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  * command. Argument: the nameserver.
  */
 public final class Client {
+    private static final long COMMIT_INTERVAL_MS = 1_000;  // the least
     private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new HashMap<>();
     private static String nameserver;
     private static TransactionMQProducer producer;
@@ -86,7 +87,8 @@ public final class Client {
             case "push" -> push(words[1], words[2], words[3], MessageSelector.byTag("*"));
             case "push-by-sql" -> push(words[1], words[2], "concurrently", MessageSelector.bySql(words[3]));
             case "stop" -> CONSUMERS.remove(words[1]).shutdown();
-            case "lite-pull" -> litePull(words[1], words[2], Integer.parseInt(words[3]));
+            case "lite-pull" -> litePull(words[1], words[2], Integer.parseInt(words[3]), false);
+            case "lite-pull-by-itself" -> litePull(words[1], words[2], Integer.parseInt(words[3]), true);
             case "query" -> {
                 long now = System.currentTimeMillis();
                 for (MessageExt found : producer.queryMessage(words[1], words[2], 32, 0, now).getMessageList()) {
@@ -154,11 +156,13 @@ public final class Client {
         }
     }
 
-    private static void litePull(String group, String topic, int count) throws Exception {
+    /** Polls so many messages, one at a time, and commits in the end, or has that done as it polls on. */
+    private static void litePull(String group, String topic, int count, boolean byItself) throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
         consumer.setNamesrvAddr(nameserver);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setAutoCommit(false);
+        consumer.setAutoCommit(byItself);
+        consumer.setAutoCommitIntervalMillis(COMMIT_INTERVAL_MS);
         consumer.setPullBatchSize(1);
         consumer.subscribe(topic, "*");
         consumer.start();
@@ -166,8 +170,9 @@ public final class Client {
             List<MessageExt> messages = consumer.poll(20_000);
             messages.forEach(message -> got(group, message));
             left -= messages.size();
+            if (byItself) Thread.sleep(COMMIT_INTERVAL_MS + 100);  // or the next poll commits nothing
         }
-        consumer.commit();
+        if (!byItself) consumer.commit();
         consumer.shutdown();
     }
 
