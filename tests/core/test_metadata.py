@@ -290,6 +290,9 @@ def test_what_a_group_may_not_read() -> None:
     carry(state, allow_read(state, "G", "U", NOW_MS))
     assert not state.forbidden_table
     assert state.group_data_version.counter == 4
+    carry(state, forbid_read(state, "G", "T", NOW_MS))
+    carry(state, delete_subscription_group(state, "G", NOW_MS))  # there never was one
+    assert not is_read_forbidden(state, "G", "T")
 
 
 def test_a_group_is_deleted_once() -> None:

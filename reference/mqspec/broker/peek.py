@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from mqspec.broker.pop import NO_POP
 from mqspec.core.log import GetMessageStatus, TopicQueue
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.pop import check_peek, peek_places
@@ -28,12 +29,11 @@ def peek_message(
     group changes (POP-046)."""
     topic, group = text(request, "topic"), text(request, "consumerGroup")
     queue_id, max_msg_nums = integer(request, "queueId", 0), integer(request, "maxMsgNums", 0)
-    fields = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
     step = check_peek(
         broker.metadata, broker.config, topic, queue_id, group, connection.peer, clock_ms()
     )
     if refusal := broker.carry_metadata(step).result:
-        return request.response(refusal.code, refusal.remark, {**fields, "restNum": "0"})
+        return request.response(refusal.code, refusal.remark, {**NO_POP, "restNum": "0"})
     if max_msg_nums < 0:
         raise HeaderError(f"the field maxMsgNums is {max_msg_nums}")
     records: list[bytes] = []
@@ -46,7 +46,7 @@ def peek_message(
     if len(records) < max_msg_nums:
         for queue in where.if_not_full:
             rest_num += _peek(broker, group, queue, max_msg_nums, records)
-    fields["restNum"] = str(rest_num)
+    fields = {**NO_POP, "restNum": str(rest_num)}
     if not records:
         status = GetMessageStatus.NO_MESSAGE_IN_QUEUE
         return request.response(ResponseCode.PULL_NOT_FOUND, status, fields)

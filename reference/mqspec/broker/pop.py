@@ -65,7 +65,7 @@ from mqspec.wire.headers import HeaderError, boolean, integer, long, text
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
 
-_NO_POP: Final = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
+NO_POP: Final = {"popTime": "0", "invisibleTime": "0", "reviveQid": "0"}
 _NO_NOTIFICATION: Final = {"hasMsg": "false", "pollingFull": "false"}
 
 # A read that began where nothing is begins again where there is something.
@@ -129,7 +129,7 @@ def _pop(
     step = check_pop(broker.metadata, broker.config, pop, now_ms)
     wanted = broker.carry_metadata(step).result
     if isinstance(wanted, Refusal):
-        return request.response(wanted.code, wanted.remark, {**_NO_POP, "restNum": "0"})
+        return request.response(wanted.code, wanted.remark, {**NO_POP, "restNum": "0"})
     assert isinstance(wanted, SubscriptionData)
     broker.brought.note(pop.group, pop.topic, now_ms)
     is_v2 = broker.config.enable_retry_topic_v2
@@ -430,10 +430,10 @@ def change_message_invisible_time(
     invisible_time = long(request, "invisibleTime")
     refusal = check_ack_queue(broker.metadata, topic, queue_id, connection.peer)
     if refusal:
-        return request.response(refusal.code, refusal.remark, _NO_POP)
+        return request.response(refusal.code, refusal.remark, NO_POP)
     queue = _span(broker, topic, queue_id)
     if not queue.min <= offset < queue.max:
-        return request.response(ResponseCode.NO_MESSAGE, NOT_SET, _NO_POP)
+        return request.response(ResponseCode.NO_MESSAGE, NOT_SET, NO_POP)
     handle = _handle(request)
     event = ChangeInvisibleTime(topic, group, queue_id, offset, handle, invisible_time)
     if handle.revive_qid == ORDER_REVIVE_QUEUE:
@@ -443,7 +443,7 @@ def change_message_invisible_time(
     if is_too_long(broker.config, invisible_time) or not append_to_revive_log(
         broker, handle.revive_qid, check_point, event
     ):
-        return request.response(ResponseCode.SYSTEM_ERROR, NOT_SET, _NO_POP)
+        return request.response(ResponseCode.SYSTEM_ERROR, NOT_SET, NO_POP)
     append_to_revive_log(broker, handle.revive_qid, ack_of_old)
     fields = {
         "popTime": str(check_point.key.pop_time),
@@ -456,7 +456,7 @@ def change_message_invisible_time(
 def _change_orderly(broker: Broker, event: ChangeInvisibleTime) -> dict[str, str]:
     key = OrderKey(event.topic, event.group, event.queue_id)
     if event.offset < broker.offsets.offset_table.get(OffsetKey(*key), -1):
-        return dict(_NO_POP)  # it is acknowledged
+        return dict(NO_POP)  # it is acknowledged
     pop_time = event.handle.pop_time
     next_visible_time = clock_ms() + event.invisible_time
     step = pop_order.change_invisible_time(

@@ -102,6 +102,7 @@ async def _get_consumer_status(
     members: Mapping[Channel, ClientChannelInfo],
     client_id: ClientId,
 ) -> RemotingCommand:
+    named = {name: request.ext_fields[name] for name in _NAMED & request.ext_fields.keys()}
     table = {}
     for channel, member in tuple(members.items()):
         if member.version < _STATUS_VERSION_MIN:
@@ -110,7 +111,6 @@ async def _get_consumer_status(
             return request.response(ResponseCode.SYSTEM_ERROR, remark)
         if client_id in ("", member.client_id):
             assert isinstance(channel, Connection)
-            named = {name: request.ext_fields[name] for name in _NAMED & request.ext_fields.keys()}
             asked = RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, named)
             with suppress(RequestTimeoutError, ConnectionLostError, BodyError):
                 answer = await channel.request(asked, STATUS_TIMEOUT_MS)

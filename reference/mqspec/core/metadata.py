@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntFlag, StrEnum
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mqspec.core.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, Attribute, alter
 from mqspec.core.authentication import User
@@ -508,35 +508,34 @@ def _alter_all(
     wanted: Iterable[TopicConfig] | Iterable[SubscriptionGroupConfig],
     now_ms: int,
 ) -> Step:
-    entries, version = dict(getattr(state, which.entries)), getattr(state, which.version)
+    table, version = getattr(state, which.entries), getattr(state, which.version)
+    made: dict[str, Any] = {}
     changes: list[Change] = []
     refusal = None
     for one in wanted:
         key = getattr(one, which.key)
-        old = entries.get(key)
+        old = made.get(key) or table.get(key)
         attributes = alter(which.attributes, old.attributes if old else None, one.attributes)
         if isinstance(attributes, Refusal):  # those before it are made
             refusal = attributes
             break
-        entries[key] = replace(one, attributes=attributes)
+        made[key] = replace(one, attributes=attributes)
         version = version.next(now_ms)
-        changes.append(Change(which.entries, key, entries[key]))
+        changes.append(Change(which.entries, key, made[key]))
     if changes:
         changes.append(Change(which.version, None, version))
     return Step(tuple(changes), result=refusal)
 
 
 def delete_subscription_group(state: MetadataState, group: Group, now_ms: int) -> Step:
-    """An administrator deletes a group. Its topics and its members stay."""
-    if group not in state.subscription_group_table:
+    """An administrator deletes a group, and what it may not read. Its topics and its members
+    stay."""
+    tables = ("subscription_group_table", "forbidden_table")
+    gone = [Change(table, group, REMOVED) for table in tables if group in getattr(state, table)]
+    if not gone:
         return Step()
-    return Step(
-        (
-            Change("subscription_group_table", group, REMOVED),
-            Change("forbidden_table", group, REMOVED),
-            Change("group_data_version", None, state.group_data_version.next(now_ms)),
-        )
-    )
+    version = state.group_data_version.next(now_ms)
+    return Step((*gone, Change("group_data_version", None, version)))
 
 
 def is_read_forbidden(state: MetadataState, group: Group, topic: Topic) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+import time
 import tomllib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from mqrules import UserError
 
 JAVA_MIN = 17
 SETUP = "run: python3 run.py setup"
+RETRY_PAUSES_S = (1, 4, 16)  # a network may be away for a moment
 
 
 def java_home() -> Path:
@@ -109,10 +111,14 @@ def _fetch_jar(jar_set: str, coordinate: str, digest: str) -> None:
 
     downloads = _root() / "downloads"
     artifact = MavenContext(repo_cache=downloads).create_dependency(coordinate).artifact
-    try:
-        jar = Path(artifact.resolve())
-    except Exception as error:  # jgo raises whatever its transport raised
-        raise UserError(coordinate, f"not fetched: {error}", "check the network") from error
+    for pause_s in (*RETRY_PAUSES_S, None):
+        try:
+            jar = Path(artifact.resolve())
+            break
+        except Exception as error:  # jgo raises whatever its transport raised
+            if pause_s is None:
+                raise UserError(coordinate, f"not fetched: {error}", "check the network") from error
+            time.sleep(pause_s)
     if _sha256(jar) != digest:
         jar.unlink()
         raise UserError(coordinate, "its SHA-256 is not that of jars.toml", "fetch it again")
