@@ -39,10 +39,10 @@ _WORLDS: Mapping[str, str] = {
     "LeavesCommitted": "LitePullConsumer",
 }
 # Ends of the names of modules with steps that the core of theirs does not have: those of defects,
-# of a group beside a store, and of a topic that is made again.
+# of a group beside a store, of a topic that is made again, and of a group that comes to pull.
 _MORE_STEPS = (
     *("Seeded", "RetentionUnread", "RetentionReadInTime"),
-    *("RecreatedTopic", "RecreatedTopicOffline"),
+    *("RecreatedTopic", "RecreatedTopicOffline", "PopSwitched", "PopSwitchedAcknowledged"),
 )
 # A model of a protocol that Apache might have had is not one of the reference, nor is one
 # whose actions are called otherwise.
