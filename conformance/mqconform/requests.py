@@ -353,19 +353,7 @@ def create_topic(topic: str, read: int, write: int, perm: int = 6) -> Request:
 
 def create_topics(*topics: tuple[str, int]) -> Request:
     """UPDATE_AND_CREATE_TOPIC_LIST: names, and how many queues to read and to write."""
-    configs = [
-        {
-            "topicName": topic,
-            "readQueueNums": queues,
-            "writeQueueNums": queues,
-            "perm": 6,
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": 0,
-            "order": False,
-            "attributes": {},
-        }
-        for topic, queues in topics
-    ]
+    configs = [{**_topic_config(*topic), "attributes": {}} for topic in topics]
     body = json.dumps({"topicConfigList": configs}).encode()
     return Request(UPDATE_AND_CREATE_TOPIC_LIST, body=body)
 
@@ -638,20 +626,23 @@ def register_broker(
     return Request(REGISTER_BROKER, _strings(fields), json.dumps(body).encode())
 
 
+def _topic_config(topic: str, queues: int) -> dict[str, object]:
+    return {
+        "topicName": topic,
+        "readQueueNums": queues,
+        "writeQueueNums": queues,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": 0,
+        "order": False,
+    }
+
+
 def topic_table(topics: Mapping[str, int], state_version: int = 0) -> dict[str, object]:
     """TopicConfigSerializeWrapper."""
     return {
         "topicConfigTable": {
-            topic: {
-                "topicName": topic,
-                "readQueueNums": queues,
-                "writeQueueNums": queues,
-                "perm": 6,
-                "topicFilterType": "SINGLE_TAG",
-                "topicSysFlag": 0,
-                "order": False,
-            }
-            for topic, queues in topics.items()
+            topic: _topic_config(topic, queues) for topic, queues in topics.items()
         },
         "dataVersion": {
             "stateVersion": state_version,

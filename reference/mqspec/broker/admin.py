@@ -159,6 +159,10 @@ def update_and_create_subscription_group(
         raise BodyError("the group has no body")
     group = from_body(SubscriptionGroupConfig, request.body)
     step = update_subscription_group(broker.metadata, group, clock_ms())
+    return _groups_changed(broker, request, step)
+
+
+def _groups_changed(broker: Broker, request: RemotingCommand, step: Step) -> RemotingCommand:
     refusal = broker.carry_metadata(step).result
     return refused(request, refusal) if refusal else request.response()
 
@@ -169,8 +173,7 @@ def update_and_create_subscription_group_list(
     """225."""
     groups = _list(request, "groupConfigList", SubscriptionGroupConfig)
     step = update_subscription_group_list(broker.metadata, groups, clock_ms())
-    refusal = broker.carry_metadata(step).result
-    return refused(request, refusal) if refusal else request.response()
+    return _groups_changed(broker, request, step)
 
 
 def update_and_get_group_forbidden(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mqrules import UserError
 from mqspec.core import consumer_filter, delay, offset_commit, pop_order
@@ -66,9 +66,12 @@ class ConfigFiles:
 
     def load_metadata(self) -> MetadataState:
         """Topics and groups. Raises UserError where a file is damaged, and its .bak too."""
-        topics = _load_table(self._topics, "topicConfigTable", TopicConfig)
-        groups = _load_table(self._groups, "subscriptionGroupTable", SubscriptionGroupConfig)
-        return MetadataState(*topics, *groups, _forbidden(self._groups))
+        topics, groups = self._topics.load(), self._groups.load()
+        return MetadataState(
+            *_table(self._topics, topics, "topicConfigTable", TopicConfig),
+            *_table(self._groups, groups, "subscriptionGroupTable", SubscriptionGroupConfig),
+            _forbidden(self._groups, groups),
+        )
 
     def persist_topics(self, state: MetadataState) -> None:
         """On disk when this returns."""
@@ -155,8 +158,9 @@ class ConfigFiles:
         self._assignment.persist(to_plain(state))
 
 
-def _load_table(file: ConfigFile, key: str, cls: type[T]) -> tuple[dict[str, T], DataVersion]:
-    content = file.load()
+def _table(
+    file: ConfigFile, content: Mapping[str, Any], key: str, cls: type[T]
+) -> tuple[dict[str, T], DataVersion]:
     table = content.get(key, {})
     try:
         if not isinstance(table, Mapping):
@@ -167,8 +171,8 @@ def _load_table(file: ConfigFile, key: str, cls: type[T]) -> tuple[dict[str, T],
         raise _unreadable(file, error) from None
 
 
-def _forbidden(file: ConfigFile) -> dict[Group, Mapping[Topic, int]]:
-    table = file.load().get("forbiddenTable") or {}
+def _forbidden(file: ConfigFile, content: Mapping[str, Any]) -> dict[Group, Mapping[Topic, int]]:
+    table = content.get("forbiddenTable") or {}
     try:
         return {
             group: {topic: int(bits) for topic, bits in of.items()} for group, of in table.items()

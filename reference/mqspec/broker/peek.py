@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from mqspec.broker.pop import NO_POP
+from mqspec.broker.pop import NO_POP, not_popped
 from mqspec.core.log import GetMessageStatus, TopicQueue
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.pop import check_peek, peek_places
@@ -59,15 +59,12 @@ def _peek(
 ) -> int:
     """Add what there is room for; how many messages the group has not popped of the queue, also
     those that are added."""
-    store = broker.store
-    offset = broker.offsets.offset_table.get(OffsetKey(queue[0], group, queue[1]), -1)
-    if offset < 0:
-        offset = store.min_offset(*queue)
-    rest_num = store.max_offset(*queue) - offset
+    topic, queue_id = queue
+    offset, end = not_popped(broker, OffsetKey(topic, group, queue_id))
     room = max_msg_nums - len(records)
     if room > 0:
-        found = store.get(*queue, offset, room)
+        found = broker.store.get(topic, queue_id, offset, room)
         if found.status in _MOVED:
-            found = store.get(*queue, found.next_begin_offset, room)
+            found = broker.store.get(topic, queue_id, found.next_begin_offset, room)
         records += found.records
-    return rest_num
+    return end - offset

@@ -307,6 +307,13 @@ def _span(broker: Broker, topic: Topic, queue_id: int) -> Span:
     return Span(store.min_offset(topic, queue_id), store.max_offset(topic, queue_id))
 
 
+def not_popped(broker: Broker, key: OffsetKey) -> Span:
+    """What a group has not popped of a queue: from its offset on, or from the first message."""
+    queue = _span(broker, key.topic, key.queue_id)
+    offset = broker.offsets.offset_table.get(key, -1)
+    return Span(offset if offset >= 0 else queue.min, queue.max)
+
+
 # Ordered queues
 
 
@@ -596,9 +603,8 @@ def _noticed(broker: Broker, topic: Topic, group: Group, queue_id: int) -> Itera
 def _has_msg(broker: Broker, key: OrderKey, is_order: bool, attempt_id: str | None) -> bool:
     if is_order and is_blocked(broker.pop_order, key, attempt_id, clock_ms()):
         return False
-    queue = _span(broker, key.topic, key.queue_id)
-    offset = broker.offsets.offset_table.get(OffsetKey(*key), -1)
-    return queue.max > (offset if offset >= 0 else queue.min)
+    offset, end = not_popped(broker, OffsetKey(*key))
+    return end > offset
 
 
 def polling_info(

@@ -114,8 +114,9 @@ async def _get_consumer_status(
             asked = RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, named)
             with suppress(RequestTimeoutError, ConnectionLostError, BodyError):
                 answer = await channel.request(asked, STATUS_TIMEOUT_MS)
-                if answer.code == ResponseCode.SUCCESS and answer.body:
-                    table[str(member.client_id)] = loads(answer.body).get("messageQueueTable", {})
+                said = loads(answer.body) if answer.code == ResponseCode.SUCCESS else None
+                if isinstance(said, Mapping):
+                    table[str(member.client_id)] = said.get("messageQueueTable", {})
             if client_id:
                 break
     body = {"consumerTable": table, "messageQueueTable": {}}

@@ -246,17 +246,14 @@ class Places(NamedTuple):
 def places(metadata: MetadataState, config: BrokerConfig, event: Pop, random_q: int) -> Places:
     """Where a pop looks: in the retry topic before the topic itself, now and then, or else
     behind it; an ordered one never there. `random_q` is a random number below 100."""
-    queue = event.queue_id
-    normal = ((event.topic, queue),) if queue >= 0 else _queues(metadata, event.topic, random_q)
+    normal = _asked_for(metadata, event.topic, event.queue_id, random_q)
     if event.order:
         return Places(normal, ())
     is_v2 = config.enable_retry_topic_v2
     if is_v2 and config.retrieve_message_from_pop_retry_topic_v1 and random_q % 2 == 0:
         is_v2 = False  # a group's messages of before the change are found too
     retry = _queues(metadata, pop_retry_topic(event.topic, event.group, is_v2), random_q)
-    if random_q < config.pop_from_retry_probability:
-        return Places(retry + normal, ())
-    return Places(normal, retry)
+    return _in_turn(normal, retry, retry_first=random_q < config.pop_from_retry_probability)
 
 
 def peek_places(
@@ -268,10 +265,22 @@ def peek_places(
     random_q: int,
 ) -> Places:
     """Where a peek looks: in the retry topic first one time in five."""
-    normal = ((topic, queue_id),) if queue_id >= 0 else _queues(metadata, topic, random_q)
+    normal = _asked_for(metadata, topic, queue_id, random_q)
     retry_topic = pop_retry_topic(topic, group, config.enable_retry_topic_v2)
     retry = _queues(metadata, retry_topic, random_q)
-    return Places(retry + normal, ()) if random_q % 5 == 0 else Places(normal, retry)
+    return _in_turn(normal, retry, retry_first=random_q % 5 == 0)
+
+
+def _in_turn(
+    normal: tuple[TopicQueue, ...], retry: tuple[TopicQueue, ...], *, retry_first: bool
+) -> Places:
+    return Places(retry + normal, ()) if retry_first else Places(normal, retry)
+
+
+def _asked_for(
+    metadata: MetadataState, topic: Topic, queue_id: int, random_q: int
+) -> tuple[TopicQueue, ...]:
+    return ((topic, queue_id),) if queue_id >= 0 else _queues(metadata, topic, random_q)
 
 
 def _queues(metadata: MetadataState, topic: Topic, random_q: int) -> tuple[TopicQueue, ...]:

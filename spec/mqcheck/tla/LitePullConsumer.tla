@@ -266,12 +266,10 @@ Seek(m, o) ==
 (***************************************************************************)
 (* Every 5 s a member reports its progress.                                *)
 (***************************************************************************)
-Reported(m) == IF offsetStore[m] = None THEN offsetTable ELSE offsetStore[m]
-
 PersistAll(m) ==
     /\ Holds(m)
     /\ offsetStore[m] # None
-    /\ offsetTable' = Reported(m)
+    /\ offsetTable' = offsetStore[m]
     /\ UNCHANGED <<processQueueTable, consumeOffset, offsetStore, late, work, maxOffset,
                    moves, crashes, seeks, ghosts>>
 
@@ -291,7 +289,7 @@ RemoveUnnecessaryMessageQueue(m) ==
     /\ LeavesCommitted =>
         work[m] = {} /\ (consumeOffset[m] = None \/ offsetStore[m] = consumeOffset[m])
     /\ moves' = moves + 1
-    /\ offsetTable' = Reported(m)
+    /\ offsetTable' = IF offsetStore[m] = None THEN offsetTable ELSE offsetStore[m]
     /\ Forget(m)
     /\ Dropped(m)
     /\ UNCHANGED <<work, maxOffset, crashes, seeks, begun, skipped, polled, done, passed,
@@ -375,11 +373,12 @@ PollsFollow ==
 EveryMessageDone == <>[](done \cup passed = Offsets)
 
 (***************************************************************************)
-(* Ideal: LITE-007.  What lies before where a member began was polled, or  *)
+(* Ideal: LITE-007.  All before what a member polls next was polled, or    *)
 (* lies before where the group began.                                      *)
 (***************************************************************************)
 NothingMissed ==
-    begun # None => skipped \subseteq Below(begun) \cup polled \cup passed
+    \A m \in Members : Holds(m) =>
+        Below(expected[m]) \ Below(begun) \subseteq polled \cup passed
 
 (***************************************************************************)
 (* Ideal: LITE-006.                                                        *)

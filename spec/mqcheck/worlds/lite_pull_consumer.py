@@ -74,9 +74,9 @@ class LitePullConsumerWorld(World):
     def state(self) -> dict[str, object]:
         stored = self._stored()
         return {
-            "processQueueTable": self._of_each(self._process_queue),
-            "consumeOffset": self._of_each(lambda m: m.consume_offset.get(MQ, NONE)),
-            "offsetStore": self._of_each(lambda m: m.offset_store.get(MQ, NONE)),
+            "processQueueTable": function(self.members, self._process_queue),
+            "consumeOffset": self._of_each(lambda state: state.consume_offset.get(MQ, NONE)),
+            "offsetStore": self._of_each(lambda state: state.offset_store.get(MQ, NONE)),
             "offsetTable": NONE if stored == NOT_FOUND else stored,
             "late": function(self.members, self._late),
             "work": function(self.members, lambda name: frozenset(self.work[name])),
@@ -110,9 +110,8 @@ class LitePullConsumerWorld(World):
 
     def drop_answer(self, member: str, offset: int) -> None:
         require(offset in self._late(member))
-        for _, generation, asked in sorted(self.asked):
-            if asked == offset and (member, generation, offset) in self._all_late(member):
-                self._answer(member, generation, offset)
+        for pull in [each for each in self._late_pulls(member) if each[2] == offset]:
+            self._answer(*pull)
 
     def poll(self, member: str) -> None:
         queue = self._held(member)
@@ -191,13 +190,13 @@ class LitePullConsumerWorld(World):
     def _is_turn(self, member: str) -> bool:
         return not (self.waits and self.work[member])
 
-    def _all_late(self, member: str) -> set[tuple[str, int, int]]:
+    def _late_pulls(self, member: str) -> set[tuple[str, int, int]]:
         queue = self.consumers[member].process_queue_table.get(MQ)
         now = queue.generation if queue else 0
         return {pull for pull in self.asked if pull[0] == member and pull[1] != now}
 
     def _late(self, member: str) -> frozenset[int]:
-        return frozenset(offset for _, _, offset in self._all_late(member))
+        return frozenset(offset for _, _, offset in self._late_pulls(member))
 
     def _stored(self) -> int:
         return self.broker.offset_table.get(KEY, NOT_FOUND)
@@ -210,11 +209,10 @@ class LitePullConsumerWorld(World):
     def _of_each(self, value: Callable[[LitePullState], object]) -> FrozenDict:
         return function(self.members, lambda member: value(self.consumers[member]))
 
-    def _process_queue(self, state: LitePullState) -> object:
-        queue = state.process_queue_table.get(MQ)
+    def _process_queue(self, member: str) -> object:
+        queue = self.consumers[member].process_queue_table.get(MQ)
         if queue is None:
             return NONE
-        member = next(name for name, one in self.consumers.items() if one is state)
         return FrozenDict(
             {
                 "nextOffset": queue.next_offset,
