@@ -147,10 +147,17 @@ class Dispatcher(Generic[S]):
     def _process(self, connection: Connection, request: RemotingCommand) -> Served:
         if refusal := self._authenticate(request):
             return refused(request, refusal)
-        try:
-            return self._processors[request.code](self._service, connection, request)
-        except (HeaderError, BodyError) as error:
-            return request.response(ResponseCode.SYSTEM_ERROR, str(error))
+        return process(self._processors[request.code], self._service, connection, request)
+
+
+def process(
+    processor: Processor[S], service: S, connection: Connection, request: RemotingCommand
+) -> Served:
+    """The answer of a processor; also to a request that cannot be read."""
+    try:
+        return processor(service, connection, request)
+    except (HeaderError, BodyError) as error:
+        return request.response(ResponseCode.SYSTEM_ERROR, str(error))
 
 
 def refused(request: RemotingCommand, refusal: Refusal) -> RemotingCommand:

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from mqspec.tls import FirstByte, Tls
-from mqspec.wire.codec import Decoder, Flag, FrameError, RemotingCommand, encode_into
+from mqspec.wire.codec import Decoder, Flag, FrameError, RemotingCommand, encode_into, frame_into
 from mqspec.wire.codes import ResponseCode
 
 CLOSE_MS: Final = 2_000  # how long a server that ends waits for peers to take their answers
@@ -96,6 +96,14 @@ class Connection(asyncio.Protocol):
         if not (self._outgoing or self._is_reading):
             self._loop.call_soon(self._flush)
         encode_into(command, self._outgoing)
+        if len(self._outgoing) >= WRITE_BYTES:
+            self._flush()
+
+    def send_header(self, header: bytes) -> None:
+        """The same of a command without a body whose JSON header is encoded already."""
+        if not (self._outgoing or self._is_reading):
+            self._loop.call_soon(self._flush)
+        frame_into(header, self._outgoing)
         if len(self._outgoing) >= WRITE_BYTES:
             self._flush()
 

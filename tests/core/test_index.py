@@ -77,13 +77,11 @@ def test_keys_of_records_together_are_those_of_each(
 ) -> None:
     dispatches, expected, position = [], [], 0
     for at, (topic, flag, properties, beside) in enumerate(batches):
-        positions = range(position, position + len(properties) + 1)
+        positions = range(position, position + len(properties))
         position += len(properties)
-        codes = [0] * len(properties)
-        dispatches.append(
-            Dispatch((topic, 0), 0, True, positions, codes, at, flag, properties, beside)
-        )
-        for place, each in zip(positions, properties, strict=False):
+        columns = positions, [1] * len(properties), [0] * len(properties)
+        dispatches.append(Dispatch((topic, 0), 0, True, *columns, at, flag, properties, beside))
+        for place, each in zip(positions, properties, strict=True):
             if place >= indexed:
                 expected += [(topic, key, place, at) for key in index_keys(flag, each + beside)]
     waiting = Keys([], [], [], [])

@@ -55,7 +55,7 @@ def appended(
 
 
 def dispatched(state: LogState, offset: int, indexed: bool = True) -> Unit | None:
-    event = Dispatch(QUEUE, offset, indexed, (10 * offset, 10 * offset + 10), (0,))
+    event = Dispatch(QUEUE, offset, indexed, (10 * offset,), (10,), (0,))
     step = dispatch(state, (event,))
     apply(state, step.changes)
     return event.unit if step.result else None
@@ -120,7 +120,8 @@ def test_puts_together_are_as_one_by_one(
             put.queue,
             place.queue_offset,
             put.indexed,
-            tuple(itertools.accumulate(sizes, initial=place.position)),
+            tuple(itertools.accumulate(sizes[:-1], initial=place.position)),
+            tuple(sizes),
             tuple(sizes),
         )
         for put, place, (_, sizes, _) in zip(run, places, puts, strict=True)
@@ -146,7 +147,8 @@ def records_of(batch: Dispatch) -> list[Dispatch]:
             batch.queue,
             batch.queue_offset + number * batch.indexed,
             batch.indexed,
-            (position, position + size),
+            (position,),
+            (size,),
             (code,),
         )
         for number, (position, size, code) in enumerate(units((batch,)))
@@ -184,7 +186,7 @@ def test_a_queue_begins_where_its_first_record_says() -> None:
 def test_what_is_dispatched_before_it_is_flushed(sync: bool, before: bool, after: bool) -> None:
     state = LogState()
     appended(state, 40)
-    event = Dispatch(QUEUE, 0, True, (0, 40), (0,))
+    event = Dispatch(QUEUE, 0, True, (0,), (40,), (0,))
     assert may_dispatch(state, event.end, sync) is before
     apply(state, flush(state, 39).changes)
     assert may_dispatch(state, event.end, sync) is before
@@ -196,7 +198,7 @@ def test_what_is_in_the_transient_store_pool_is_not_visible() -> None:
     state = LogState()
     for _ in range(2):
         apply(state, append_message(state, Append((Put(QUEUE, 40),), 100, True)).changes)
-    event = Dispatch(QUEUE, 0, True, (0, 40), (0,))
+    event = Dispatch(QUEUE, 0, True, (0,), (40,), (0,))
     assert (state.commit_log, state.committed_where) == ((0, 80), 0)
     assert not may_dispatch(state, event.end, sync_flush=False)
     apply(state, commit(state).changes)
@@ -267,7 +269,7 @@ def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int)
 @pytest.mark.parametrize("own", [[b"", b"A\x011"], [b"DELAY\x012\x02", b"TAGS\x01a", b"A\x011"]])
 def test_what_filters_see_of_a_batch(topic: str, own: list[bytes], beside: bytes) -> None:
     batch = Batch(Record(topic, b""), [BatchMessage(b"", each) for each in own], beside)
-    found = dispatch_of(Stored(batch, range(len(own) + 1), 7, 5_000))
+    found = dispatch_of(Stored(batch, range(len(own)), [1] * len(own), 7, 5_000))
     told = [properties for _, _, properties in arrivals((found,))]
     assert told == [(each + beside).decode() for each in own]
     one_by_one = [unit_tags_codes(topic, [each + beside], b"", 5_000) for each in own]

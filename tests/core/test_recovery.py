@@ -103,7 +103,7 @@ def test_a_queue_of_blank_units_sends_the_walk_to_the_first_segment(abort: bool)
 
 
 def scanned(queue: TopicQueue, offset: int, position: int) -> Scanned:
-    return Scanned(position + 10, Dispatch(queue, offset, True, (position, position + 10), (0,)))
+    return Scanned(position + 10, Dispatch(queue, offset, True, (position,), (10,), (0,)))
 
 
 def test_what_is_dispatched_again_gets_no_second_unit() -> None:

@@ -130,8 +130,8 @@ def test_files_are_the_same_however_many_records_are_taken_at_once(
             keys = f"KEYS\x01all k{n} \u043a{n % 7}\x02UNIQ_KEY\x01u{n}\x02".encode()
             topic, rollback = f"T{n % 3}", 12 * (n % 10 == 9)
             at = 5_000 + 700 * n
-            place = 100 * n, 100 * (n + 1)
-            service.add((Dispatch((topic, 0), n, True, place, (0,), at, rollback, (keys,)),))
+            place = (100 * n,), (100,)
+            service.add((Dispatch((topic, 0), n, True, *place, (0,), at, rollback, (keys,)),))
         service.build()
         service.close()
         return [path.read_bytes() for path in sorted(root.iterdir())]

@@ -22,6 +22,7 @@ from mqspec.broker.pulling import HeldPull, wake
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
 from mqspec.broker.sends import TOGETHER_MAX, Sends
 from mqspec.broker.stats import BrokerStats
+from mqspec.broker.usual_sends import UsualSends
 from mqspec.core import authentication, consumer_filter, delay, group, long_polling, timer
 from mqspec.core.assignment import AssignmentState
 from mqspec.core.consumer_filter import ConsumerFilterState
@@ -54,7 +55,7 @@ from mqspec.core.subscription import BroughtSubscriptions
 from mqspec.core.timer import TimerState
 from mqspec.core.transaction import TransactionState
 from mqspec.core.types import Topic
-from mqspec.service import Dispatcher, Served, clock_ms, every, listen
+from mqspec.service import Dispatcher, Served, clock_ms, every, listen, process
 from mqspec.store.message_store import (
     MessageStore,
     PutResult,
@@ -120,8 +121,13 @@ class Broker:
             self.store.on_step = self._note_log
         # A trace has a step for each message: modules do not know batches.
         self.sends = Sends(
-            self.store, partial(sending.answer, self), together=1 if trace else TOGETHER_MAX
+            self.store,
+            partial(sending.answer, self),
+            partial(process, sending.send_one, self),
+            self.stats.put,
+            together=1 if trace else TOGETHER_MAX,
         )
+        self.usual_sends = UsualSends()
         self._group_commit = GroupCommit(self.store)
         self._reputs = False  # whether a reput is about to be done
         self._loop: asyncio.AbstractEventLoop
@@ -273,6 +279,7 @@ class Broker:
         self.config = self._registrar.config = config
         self.store_config = store_config
         self.store.update_config(config.limits, store_config)
+        self.usual_sends.forget()
         if permits:
             version = self.metadata.topic_data_version.next(clock_ms())
             changes = [Change("topic_data_version", None, version)]
@@ -285,6 +292,7 @@ class Broker:
         if not step.changes:
             return step
         apply(self.metadata, step.changes)
+        self.usual_sends.forget()
         topics = [change.key for change in step.changes if change.variable == "topic_config_table"]
         if topics:
             self._files.persist_topics(self.metadata)

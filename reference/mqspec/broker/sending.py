@@ -18,6 +18,7 @@ from mqspec.core.publish import (
     batched,
     check_send,
     is_plain,
+    is_usual,
     properties_stamp,
     put_refusal,
     refused_fields,
@@ -97,6 +98,14 @@ def send_message(broker: Broker, connection: Connection, request: RemotingComman
 
 def send_message_v2(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
     """310, and 320: whether it is a batch is said by a field, not by the code (SEND-014)."""
+    if usual := broker.usual_sends.read(connection, request):
+        broker.sends.add_usual(usual)
+        return None
+    return send_one(broker, connection, request)
+
+
+def send_one(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
+    """The same of a send that is not usual."""
     maximum = integer(request, "l") if "l" in request.ext_fields else None
     return _send(broker, connection, request, read(request, SendHeaderV2), maximum)
 
@@ -174,6 +183,8 @@ def _send(
     if isinstance(placed, PutStatus):
         return _refused(broker, request, placed)
     stored = alone(placed) if batch is None else batched(placed, batch)
+    if not made and is_usual(broker.metadata, broker.config, send) and broker.store.takes_runs:
+        broker.usual_sends.learn(connection, request, placed, ours, fields)
     if not send.is_plain and request.code != RequestCode.SEND_BATCH_MESSAGE:
         handle = timer.recall_handle(broker.config.broker_name, placed)
         if handle:

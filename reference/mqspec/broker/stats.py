@@ -31,11 +31,11 @@ class Traffic:
     size: int = 0  # of their records, bytes
     times: int = 0  # requests
 
-    def add(self, messages: int, size: int) -> None:
-        """One more request."""
+    def add(self, messages: int, size: int, times: int = 1) -> None:
+        """One more request, or several."""
         self.messages += messages
         self.size += size
-        self.times += 1
+        self.times += times
 
     @property
     def nums(self) -> Count:

@@ -87,7 +87,7 @@ def _is_rollback(sys_flag: int) -> bool:
 
 
 class Keys(NamedTuple):
-    """Keys of records, in the order of the log: four columns."""
+    """Keys of records: four columns."""
 
     topics: list[Topic]
     keys: list[bytes]
@@ -108,7 +108,7 @@ class Keys(NamedTuple):
         for each in dispatches:
             count = len(each.properties)
             own += each.properties
-            positions += each.positions[:count]
+            positions += each.positions
             topics += [each.queue[0]] * count
             timestamps += [each.store_timestamp] * count
         keys = find_values(own, beside, _UNIQ_KEY)
@@ -135,12 +135,26 @@ class Keys(NamedTuple):
         return [Key(key_hash(topic, key.decode(errors="replace")), *at) for topic, key, *at in rows]
 
     def not_indexed(self, header: IndexHeader) -> Keys:
-        """Those that are not in the files yet, of which the last has this header."""
+        """Those that are not in the files yet, of which the last has this header; in the order of
+        the log, as they came by queue."""
+        columns = self._in_order()
         first = bisect_left(
-            self.phy_offsets, True, key=lambda at: not is_indexed_already(header, at)
+            columns.phy_offsets, True, key=lambda at: not is_indexed_already(header, at)
         )
-        topics, keys, phy_offsets, store_timestamps = self
+        topics, keys, phy_offsets, store_timestamps = columns
         return Keys(topics[first:], keys[first:], phy_offsets[first:], store_timestamps[first:])
+
+    def _in_order(self) -> Keys:
+        topics, keys, at, store_timestamps = self
+        if at == sorted(at):
+            return self
+        order = sorted(range(len(at)), key=at.__getitem__)
+        return Keys(
+            [topics[number] for number in order],
+            [keys[number] for number in order],
+            [at[number] for number in order],
+            [store_timestamps[number] for number in order],
+        )
 
 
 def key_hash(topic: Topic, key: str) -> int:

@@ -156,18 +156,25 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     """A message, or a batch, that got its place."""
 
     batch: Batch  # as it came: it knows nothing of that
-    positions: Sequence[int]  # of each record, and the one behind them
+    positions: Sequence[int]  # of each record
+    sizes: Sequence[int]  # of each, bytes
     queue_offset: int  # of the first one
     store_timestamp: int  # ms
 
+    @property
+    def end(self) -> int:
+        """The position behind the last one."""
+        return self.positions[-1] + self.sizes[-1]
+
 
 class Dispatch(msgspec.Struct, frozen=True, gc=False):
-    """A record of the log, or those of a batch, as the dispatcher sees them."""
+    """Records of a queue that follow each other there, as the dispatcher sees them."""
 
     queue: TopicQueue
     queue_offset: int  # of the first one
     indexed: bool
-    positions: Sequence[int]  # of each, and the one behind them
+    positions: Sequence[int]  # of each
+    sizes: Sequence[int]  # of each, bytes
     tags_codes: Sequence[int]
     store_timestamp: int = 0  # ms
     sys_flag: int = 0
@@ -178,7 +185,7 @@ class Dispatch(msgspec.Struct, frozen=True, gc=False):
     @property
     def unit(self) -> Unit:
         """The unit of the first one."""
-        return Unit._make(next(units((self,))))
+        return Unit(self.positions[0], self.sizes[0], self.tags_codes[0])
 
     @property
     def next_offset(self) -> int:
@@ -188,7 +195,7 @@ class Dispatch(msgspec.Struct, frozen=True, gc=False):
     @property
     def end(self) -> int:
         """The position behind the last one."""
-        return self.positions[-1]
+        return self.positions[-1] + self.sizes[-1]
 
 
 def append_message(state: LogState, event: Append) -> Step:
@@ -267,7 +274,7 @@ def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
         if event.indexed:
             of_queue.setdefault(event.queue, []).append(event)
     visible: dict[TopicQueue, list[Dispatch]] = {}
-    changes = [Change("reput_from_offset", None, events[-1].end)]
+    changes = [Change("reput_from_offset", None, max(each.end for each in events))]
     for queue, records in of_queue.items():
         span = state.consume_queue.get(queue, EMPTY)
         if has_unit(span, records[0].queue_offset):  # only where it is done again
@@ -283,11 +290,9 @@ def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
 
 def units(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, int]]:
     """The fields of the unit of each record."""
-    for each in dispatches:
-        begin = each.positions[0]
-        for end, code in zip(each.positions[1:], each.tags_codes, strict=True):
-            yield begin, end - begin, code
-            begin = end
+    return itertools.chain.from_iterable(
+        zip(each.positions, each.sizes, each.tags_codes, strict=True) for each in dispatches
+    )
 
 
 def arrivals(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, str]]:
@@ -310,8 +315,8 @@ def check_messages(batch: Batch, max_message_size: int) -> int | PutStatus:
     """The bytes of their bodies and own properties, or which of the limits of messages they break,
     in the order in which 5.3.3 checks them (HookUtils.checkBeforePutMessage,
     MessageExtEncoder.encode)."""
-    if not _may_be_topic(batch.shared.topic) or batch.shared.sys_flag & _INNER_BATCH:
-        return PutStatus.MESSAGE_ILLEGAL  # the flag is for queues of a kind that no topic has here
+    if not may_be_stored(batch.shared.topic, batch.shared.sys_flag):
+        return PutStatus.MESSAGE_ILLEGAL
     own_bytes_max = PROPERTIES_BYTES_MAX - len(batch.beside)
     total = 0
     for message in batch.messages:
@@ -322,6 +327,12 @@ def check_messages(batch: Batch, max_message_size: int) -> int | PutStatus:
             return PutStatus.MESSAGE_ILLEGAL
         total += body_bytes + own_bytes
     return total
+
+
+def may_be_stored(topic: Topic, sys_flag: int) -> bool:
+    """Whether any message of a topic with a system flag may be."""
+    # The flag is for queues of a kind that no topic has here.
+    return _may_be_topic(topic) and not sys_flag & _INNER_BATCH
 
 
 @lru_cache(maxsize=4096)
@@ -393,6 +404,7 @@ def dispatch_of(stored: Stored, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -
         stored.queue_offset,
         is_indexed(sys_flag),
         stored.positions,
+        stored.sizes,
         codes,
         store_timestamp,
         sys_flag,
@@ -403,10 +415,8 @@ def dispatch_of(stored: Stored, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -
 
 def dispatch_of_record(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
     """The dispatch of a record as it lies in the log."""
-    begin = record.physical_offset
-    positions = begin, begin + record.size
-    stored = Stored(alone(record), positions, record.queue_offset, record.store_timestamp)
-    return dispatch_of(stored, delay_levels)
+    place = (record.physical_offset,), (record.size,), record.queue_offset
+    return dispatch_of(Stored(alone(record), *place, record.store_timestamp), delay_levels)
 
 
 def check_offset(span: Span, offset: int) -> tuple[GetMessageStatus, int] | None:

@@ -24,6 +24,7 @@ from mqspec.core.log import (
     RETRY_TOPIC_PREFIX,
     TRANSACTION_TYPE,
     PutStatus,
+    may_be_stored,
 )
 from mqspec.core.metadata import (
     NOT_ALLOWED_SEND,
@@ -182,6 +183,20 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     return Step(changes, result=event.random % topic.write_queue_nums)
 
 
+def is_usual(state: MetadataState, config: BrokerConfig, event: Send) -> bool:
+    """Whether what `check_send` accepts it would accept again, with whatever body and plain
+    properties, until topics, groups or options change, and nothing but its size could keep it
+    from being stored."""
+    if not event.is_plain or event.queue_id < 0 or event.sys_flag & TRANSACTION_TYPE:
+        return False
+    if not may_be_stored(event.topic, event.sys_flag):
+        return False
+    if event.topic.startswith(RETRY_TOPIC_PREFIX) or config.start_accept_send_request_time_stamp:
+        return False
+    topic = state.topic_config_table.get(event.topic)
+    return topic is not None and (event.is_batch or not _is_compacted(topic))
+
+
 def refused_fields(config: BrokerConfig, refusal: Refusal) -> Mapping[str, str]:
     """What the answer to a send has that `check_send` refused (SEND-035)."""
     return {} if isinstance(refusal, Thrown) else stamp(config)
@@ -202,11 +217,15 @@ def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms
 
 def _check_key(topic: TopicConfig, event: Send) -> Refusal | None:
     """A compacted topic keeps the last message of each key (SEND-037)."""
-    if event.is_batch or topic.attributes.get("cleanup.policy") != "COMPACTION":
+    if event.is_batch or not _is_compacted(topic):
         return None
     if (decode_properties(event.properties).get("KEYS") or "").strip():
         return None
     return Refusal(ResponseCode.MESSAGE_ILLEGAL, "Required message key is missing")
+
+
+def _is_compacted(topic: TopicConfig) -> bool:
+    return topic.attributes.get("cleanup.policy") == "COMPACTION"
 
 
 def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:

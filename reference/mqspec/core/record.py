@@ -213,6 +213,18 @@ class Layout(msgspec.Struct, frozen=True):
         """The bytes of all its records, of which so many are bodies and own properties."""
         return own_bytes + (self.overhead + len(batch.beside)) * len(batch.messages)
 
+    def pack_shared(self, message: Record, born_timestamp: int, store_timestamp: int) -> bytes:
+        """What the records of messages share: the hosts, the times, and what is not of the user."""
+        return self.shared.pack(
+            message.sys_flag & ~_HOSTS_V6 | self.hosts_v6,
+            born_timestamp,
+            *message.born_host,
+            store_timestamp,
+            *message.store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+        )
+
     def encode(
         self,
         pieces: list[bytes],
@@ -220,29 +232,22 @@ class Layout(msgspec.Struct, frozen=True):
         position: int,
         queue_offsets: Iterable[int],
         store_timestamp: int,
-    ) -> list[int]:
+    ) -> tuple[list[int], list[int]]:
         """Add the bytes of a batch's records, in pieces, with the place that it got. Result: the
-        position of each, and the one behind them. Raises struct.error where properties are
-        longer than the format holds."""
+        position and the size of each. Raises struct.error where properties are longer than the
+        format holds."""
         message, beside = batch.shared, batch.beside
         magic, topic, queue_id = self.magic, self.topic, message.queue_id
         beside_bytes = len(beside)
         overhead = self.overhead + beside_bytes
-        shared = self.shared.pack(
-            message.sys_flag & ~_HOSTS_V6 | self.hosts_v6,
-            message.born_timestamp,
-            *message.born_host,
-            store_timestamp,
-            *message.store_host,
-            message.reconsume_times,
-            message.prepared_transaction_offset,
-        )
+        shared = self.pack_shared(message, message.born_timestamp, store_timestamp)
         pack_head, pack_topic, crc32 = (
             self.before_body.pack,
             self.before_properties.pack,
             zlib.crc32,
         )
-        positions = [position]
+        positions: list[int] = []
+        sizes: list[int] = []
         for one, queue_offset in zip(batch.messages, queue_offsets, strict=False):
             body, own, flag = one.body, one.properties, one.flag
             body_bytes, own_bytes = len(body), len(own)
@@ -252,9 +257,10 @@ class Layout(msgspec.Struct, frozen=True):
                 size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes
             )
             pieces += head, body, pack_topic(topic, own_bytes + beside_bytes), own, beside
-            position += size
             positions.append(position)
-        return positions
+            sizes.append(size)
+            position += size
+        return positions, sizes
 
 
 def layout_of(message: Record) -> Layout:
@@ -448,8 +454,9 @@ def offset_message_ids(store_host: Host, physical_offsets: Sequence[int]) -> str
     """Those of several records, with commas between them."""
     if len(physical_offsets) == 1:  # as most often: half the price
         return offset_message_id(store_host, physical_offsets[0])
-    each = f"{_host_part(store_host)}%016X"
-    return ",".join([each] * len(physical_offsets)) % tuple(physical_offsets)
+    host = _host_part(store_host)
+    each = struct.pack(f">{len(physical_offsets)}q", *physical_offsets)
+    return host + each.hex(",", _I64.size).upper().replace(",", f",{host}")
 
 
 @lru_cache(maxsize=64)

@@ -25,7 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mqrules import UserError
-from mqspec.core import log, recovery, retention
+from mqspec.core import log, recovery, retention, run
 from mqspec.core.log import (
     UNIT_BYTES,
     Appended,
@@ -51,6 +51,7 @@ from mqspec.core.record import (
 )
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
+from mqspec.core.run import AppendedRun, Row, StoredRun
 from mqspec.core.step import Step, apply, whole
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
@@ -163,7 +164,7 @@ class MessageStore:
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
         self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
-        self._pending: deque[Stored] = deque()  # not yet dispatched
+        self._pending: deque[Stored | StoredRun] = deque()  # not yet dispatched
         self._is_dispatch_stuck = False
         self._is_disk_full = False
         self._manual_rounds = 0
@@ -256,6 +257,36 @@ class MessageStore:
             results.insert(number, result)
         return results
 
+    @property
+    def takes_runs(self) -> bool:
+        """Whether `put_run` is of use."""
+        config = self.config
+        return not (config.sync_flush or config.transient_store_pool_enable or self.on_step)
+
+    def put_run(self, rows: Sequence[Row], is_batch: bool) -> AppendedRun | None:
+        """Store a run, or a batch, where it takes them; None, and nothing is done, where they are
+        to be put as others are, which may say what is wrong."""
+        if self._is_dispatch_stuck or self._is_disk_full:
+            return None
+        now_ms = max(self._clock_ms(), self._written_at)
+        limits = run.Limits(self.config.segment_size, self.limits.max_message_size)
+        if is_batch:
+            step = run.append_batch(self._state, rows[0], limits, now_ms)
+        else:
+            step = run.append_run(self._state, rows, limits, now_ms)
+        appended: AppendedRun | None = step.result
+        if appended is None:
+            return None
+        try:
+            self._commit_log.append([(Appended(appended.begin, 0), appended.encoded)])
+        except OSError:
+            return None
+        self._carry(step)
+        self._pending.append(appended.stored)
+        self._written_at = now_ms
+        self.settle()
+        return appended
+
     def _append(self, wanted: Sequence[tuple[log.Put, Batch, Layout]]) -> list[PutResult]:
         config = self.config
         puts = [put for put, _, _ in wanted]
@@ -273,10 +304,10 @@ class MessageStore:
                 runs.append((place, []))
             queue_offset, pieces = place.queue_offset, runs[-1][1]
             offsets = log.queue_offsets(queue_offset, put.indexed)
-            positions = layout.encode(pieces, batch, place.position, offsets, now_ms)
-            stored.append(Stored(batch, positions, queue_offset, now_ms))
-            *begins, end = positions
-            ids = offset_message_ids(batch.shared.store_host, begins)
+            positions, sizes = layout.encode(pieces, batch, place.position, offsets, now_ms)
+            stored.append(Stored(batch, positions, sizes, queue_offset, now_ms))
+            ids = offset_message_ids(batch.shared.store_host, positions)
+            end = place.position + put.size
             results.append(PutResult(PutStatus.PUT_OK, queue_offset, end, ids, now_ms, put.size))
         if stored:
             self._commit_log.append([(place, b"".join(pieces)) for place, pieces in runs])
@@ -289,7 +320,12 @@ class MessageStore:
         """Dispatch what may be dispatched (ReputMessageService)."""
         try:
             while ready := self._dispatchable():
-                dispatches = [log.dispatch_of(each, self.delay_levels) for each in ready]
+                dispatches: list[Dispatch] = []
+                for each in ready:
+                    if isinstance(each, StoredRun):
+                        dispatches += each.dispatches(self.delay_levels)
+                    else:
+                        dispatches.append(log.dispatch_of(each, self.delay_levels))
                 self._dispatch(self._deleted.unindexed(dispatches))
                 for _ in ready:
                     self._pending.popleft()
@@ -669,13 +705,13 @@ class MessageStore:
             _log.error("messages are stored and cannot be %s yet: %s", undone, error)
         self._is_dispatch_stuck = True
 
-    def _dispatchable(self) -> list[Stored]:
+    def _dispatchable(self) -> list[Stored | StoredRun]:
         """What may be dispatched, from the first on that was not; for a trace, one at a time."""
         is_sync_flush = self.config.sync_flush
         count = bisect_left(
             self._pending,
             True,
-            key=lambda each: not log.may_dispatch(self._state, each.positions[-1], is_sync_flush),
+            key=lambda each: not log.may_dispatch(self._state, each.end, is_sync_flush),
         )
         return list(islice(self._pending, min(count, 1) if self.on_step else count))
 

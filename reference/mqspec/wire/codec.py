@@ -154,6 +154,29 @@ def encode_into(command: RemotingCommand, frames: bytearray) -> None:
     _PREFIX.pack_into(frames, at, length - 4, command.serializer << 24 | header_length)
 
 
+def answer_format(answer: RemotingCommand) -> str:
+    """The JSON header of an answer, as a format of `%`: its fields may have marks of their own,
+    and behind them is one for the opaque."""
+    header = _Header(
+        answer.code,
+        answer.ext_fields,
+        answer.flag,
+        answer.language,
+        msgspec.Raw(b"%d"),  # type: ignore[arg-type]
+        answer.remark,
+        "JSON",
+        answer.version,
+    )
+    return msgspec.json.encode(header).decode()
+
+
+def frame_into(header: bytes, frames: bytearray) -> None:
+    """Add the frame of a JSON header, without a body, to others."""
+    header_length = len(header)
+    frames += _PREFIX.pack(4 + header_length, header_length)
+    frames += header
+
+
 class Decoder:
     """Takes bytes as they arrive and gives the commands that are complete.
 

@@ -137,9 +137,8 @@ class LogWorld(World):
     def _dispatch(self, entry: Entry) -> Dispatch:
         is_blank = entry.queue == BLANK
         queue = NO_QUEUE if is_blank else self.queues[entry.queue]
-        return Dispatch(
-            queue, entry.queue_offset, not is_blank, (entry.position, entry.end), (TAGS_CODE,)
-        )
+        place, size = entry.position, entry.end - entry.position
+        return Dispatch(queue, entry.queue_offset, not is_blank, (place,), (size,), (TAGS_CODE,))
 
     def _write(self, entry: Entry, visible: Dispatch | None) -> None:
         """What a dispatch gave goes to the ConsumeQueue, at the entry's offset."""

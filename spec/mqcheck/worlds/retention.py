@@ -83,8 +83,8 @@ class RetentionWorld(World):
         (stored,) = step.result
         unit = Unit(stored.position, RECORD_BYTES, 0)
         self.records += ((queue, stored.queue_offset, unit),)
-        positions = stored.position, stored.position + RECORD_BYTES
-        event = Dispatch(place, stored.queue_offset, True, positions, (unit.tags_code,))
+        columns = (unit.position,), (unit.size,), (unit.tags_code,)
+        event = Dispatch(place, stored.queue_offset, True, *columns)
         apply(self.broker, log.dispatch(self.broker, (event,)).changes)
 
     def grow_old(self, segment: int) -> None:
