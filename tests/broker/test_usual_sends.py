@@ -7,7 +7,7 @@ import asyncio
 import random
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ SEEDS = range(6)
 PLAIN = "KEYS\x01k%d\x02UNIQ_KEY\x01%030X\x02WAIT\x01true\x02TAGS\x01t%d\x02"
 TOPICS = ("T", "U", "Compacted", "%RETRY%G", "A" * 200)
 
-Answers = Mapping[int, RemotingCommand]
+Answers = dict[int, RemotingCommand]
 
 
 class Wire(asyncio.Transport):
@@ -169,7 +169,7 @@ def is_busy(broker: Broker) -> bool:
     return bool(broker._dispatcher._waiting or broker.sends._usual or broker.sends._checked)
 
 
-async def play(root: Path, port: int, seed: int) -> tuple[Answers, Mapping[str, bytes]]:
+async def play(root: Path, port: int, seed: int) -> tuple[Answers, dict[str, bytes]]:
     """The answers, and the files of log, queues and index."""
     random.seed(seed)
     nameserver = NameServer()
@@ -304,8 +304,17 @@ def test_a_failure_is_told_to_each(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     asyncio.run(played())
 
 
-def test_only_so_many_kinds_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_much_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usual_sends, "KINDS_MAX", 3)
+    seen: list[UsualSends] = []
+    learn = UsualSends.learn
+
+    def watched(kinds: UsualSends, *args: Any) -> None:
+        learn(kinds, *args)
+        seen.append(kinds)
+        assert len(kinds._usual) <= 3
+
+    monkeypatch.setattr(UsualSends, "learn", watched)
 
     async def played() -> None:
         async with broker_peer(tmp_path) as peer, asyncio.timeout(20):
@@ -313,5 +322,10 @@ def test_only_so_many_kinds_are_remembered(tmp_path: Path, monkeypatch: pytest.M
                 fields = usual_fields(number) | {"h": number}
                 answer = await peer.send("T", b"a", **fields)
                 assert answer.code == ResponseCode.SUCCESS
+            known = dict(seen[-1]._usual)
+            assert known
+            long = usual_fields(8) | {"a": "g" * usual_sends.KIND_CHARS_MAX}
+            assert (await peer.send("T", b"a", **long)).code == ResponseCode.SUCCESS
+            assert seen[-1]._usual == known
 
     asyncio.run(played())

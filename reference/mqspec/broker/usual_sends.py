@@ -3,7 +3,8 @@ that asks nothing of the broker. What they have in common is checked once, for t
 what each has of its own is stored and answered in one loop, for all that were read together.
 
 The same comes of it as of `sending`, which is what to read first: the tests compare answers and
-files byte by byte. Whatever is not usual goes that way.
+files byte by byte. Whatever is not usual goes that way, and all that is sent to a broker that
+writes a trace, flushes synchronously or has a transient store pool.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand, answer_format
 
 KINDS_MAX: Final = 4096  # that are remembered
+KIND_CHARS_MAX: Final = 2048  # of the fields in common, of each
 _TIME_DIGITS_MAX: Final = 18  # more need not fit into a Java long
 
 # The fields that sends of a kind share: all that are looked at, but for the queue, the time and
@@ -85,7 +87,12 @@ class UsualSends:
         except KeyError:
             return
         constant = {name: fields[name] for name in ("MSG_REGION", "TRACE_ON", "queueId")}
-        if "l" in known or known["e"] != text or not "".join(constant.values()).isascii():
+        if (
+            "l" in known
+            or known["e"] != text
+            or len("".join(key)) > KIND_CHARS_MAX
+            or not "".join(constant.values()).isascii()
+        ):
             return
         if len(self._usual) >= KINDS_MAX:
             self.forget()

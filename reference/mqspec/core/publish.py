@@ -50,7 +50,7 @@ from mqspec.core.step import Change, Step
 from mqspec.core.transaction import is_marked
 from mqspec.core.types import Topic
 
-_ENDED: Final = {b"", b"\x02"}  # the last byte of properties behind which others may follow
+ENDED: Final = {b"", b"\x02"}  # the last byte of properties behind which others may follow
 _POP_CK: Final = "POP_CK\x01"
 _REGULAR: Final = "[^\x01\x02]++\x01[^\x02]++\x02"
 _ARE_REGULAR: Final = re.compile(f"(?:{_REGULAR})*+").fullmatch
@@ -293,9 +293,9 @@ def batched(message: Record, messages: Sequence[BatchMessage]) -> Batch:
     as they came and ended, are those that came beside all."""
     beside = message.properties
     ends = {one.properties[-1:] for one in messages}
-    if ends <= _ENDED:  # as those of Java's client
+    if ends <= ENDED:  # as those of Java's client
         return Batch(message, messages, beside)
-    if ends.isdisjoint(_ENDED):
+    if ends.isdisjoint(ENDED):
         return Batch(message, messages, b"\x02" + beside)
     ended = (_ended(one.properties) + beside for one in messages)
     whole = [

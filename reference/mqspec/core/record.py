@@ -91,7 +91,7 @@ _OUTLINES = tuple(
 )
 _BLANK = Struct(">iI")
 _QUEUE_OFFSET_AT = 20
-_CRC = 0x7FFFFFFF  # CRC-32 without its highest bit: Java's int is never negative
+CRC_MASK = 0x7FFFFFFF  # CRC-32 without its highest bit: Java's int is never negative
 
 _FEW_UNITS = 12  # of a text: so few are hashed faster one by one
 _POWERS_OF_31 = tuple(pow(31, n, 1 << 32) for n in range(256))
@@ -252,7 +252,7 @@ class Layout(msgspec.Struct, frozen=True):
             body, own, flag = one.body, one.properties, one.flag
             body_bytes, own_bytes = len(body), len(own)
             size = overhead + body_bytes + own_bytes
-            crc = crc32(body) & _CRC
+            crc = crc32(body) & CRC_MASK
             head = pack_head(
                 size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes
             )
@@ -424,7 +424,7 @@ def decode_outline(buffer: memoryview, at: int = 0) -> Outline | None:
         or (magic == _V1 and topic_bytes > V1_TOPIC_BYTES_MAX)
         or topic_end + 2 + properties_bytes != at + size
         or at + size > len(buffer)
-        or (body_bytes and zlib.crc32(buffer[topic_at - body_bytes : topic_at]) & _CRC != crc)
+        or (body_bytes and zlib.crc32(buffer[topic_at - body_bytes : topic_at]) & CRC_MASK != crc)
     ):
         return None
     # As Outline(...), at half its price: a tenth of the walk.
@@ -442,7 +442,7 @@ def _host(data: bytes, at: int, v6: int) -> tuple[Host, int]:
 
 def body_crc(body: Buffer) -> int:
     """The CRC of a body, as a record holds it."""
-    return zlib.crc32(body) & _CRC
+    return zlib.crc32(body) & CRC_MASK
 
 
 def offset_message_id(store_host: Host, physical_offset: int) -> str:

@@ -15,12 +15,19 @@ from typing import NamedTuple
 import msgspec
 
 from mqspec.core.log import Dispatch, LogState, Span, TopicQueue, unit_tags_codes
-from mqspec.core.record import BLANK_BYTES_MIN, PROPERTIES_BYTES_MAX, Layout, Record
+from mqspec.core.publish import ENDED
+from mqspec.core.record import (
+    BLANK_BYTES_MIN,
+    CRC_MASK,
+    PROPERTIES_BYTES_MAX,
+    Layout,
+    Record,
+)
 from mqspec.core.step import Change, Step
 
-_CRC = 0x7FFFFFFF  # as in mqspec.core.record
-_BATCH_HEAD = Struct(">12xii")  # of a message in the body of a batch: flag, body length
-_ENDED = (b"", b"\x02")
+# Of a message in the body of a batch: flag, and length of the body that follows, behind which come
+# two bytes of length and the properties (mqspec.wire.bodies.encode_batch).
+_BATCH_HEAD = Struct(">12xii")
 
 
 class Kind(msgspec.Struct, frozen=True, gc=False):
@@ -116,7 +123,7 @@ def append_run(state: LogState, rows: Sequence[Row], limits: Limits, store_times
         sizes.append(size)
         properties.append(own)
         places.append((position, queue_offset))
-        crc = crc32(body) & _CRC
+        crc = crc32(body) & CRC_MASK
         head = pack_head(
             size, magic, crc, queue[1], flag, queue_offset, position, shared, body_bytes
         )
@@ -154,13 +161,13 @@ def append_batch(state: LogState, row: Row, limits: Limits, store_timestamp: int
             own_at = body_end + 2
             at = own_at + own_bytes
             body, own = data[body_at:body_end], data[own_at:at]
-            if body_bytes < 0 or own_bytes > own_bytes_max or at > whole or own[-1:] not in _ENDED:
+            if body_bytes < 0 or own_bytes > own_bytes_max or at > whole or own[-1:] not in ENDED:
                 return Step()
             size = overhead + body_bytes + own_bytes
             positions.append(position)
             sizes.append(size)
             properties.append(own)
-            crc = crc32(body) & _CRC
+            crc = crc32(body) & CRC_MASK
             head = pack_head(
                 size, magic, crc, queue_id, flag, queue_offset, position, shared, body_bytes
             )
