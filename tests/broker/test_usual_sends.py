@@ -19,7 +19,7 @@ from mqspec.broker import sending, usual_sends
 from mqspec.broker.broker import Broker
 from mqspec.broker.usual_sends import UsualSends
 from mqspec.core.record import BatchMessage, SysFlag
-from mqspec.core.run import AppendedRun
+from mqspec.core.run import AppendedRun, StoredBatch
 from mqspec.nameserver.nameserver import NameServer
 from mqspec.store.message_store import MessageStore
 from mqspec.transport import IDLE_MS, Connection
@@ -250,10 +250,10 @@ def test_answers_and_files_are_the_same(
 ) -> None:
     runs, wrong = differ(tmp_path, port, monkeypatch, seed)
     assert not wrong
-    lengths = [len(run.places) for run in runs if run]
+    lengths = [len(run.stored.sizes) for run in runs if run]
     assert max(lengths) > 10
     assert None in runs  # as at the end of a segment
-    assert any(run and run.stored.beside for run in runs)
+    assert any(run and isinstance(run.stored, StoredBatch) for run in runs)
 
 
 @pytest.mark.parametrize(

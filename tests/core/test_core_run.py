@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from mqspec.core import log
+from mqspec.core.index import Keys
 from mqspec.core.log import (
     DELAY_LEVELS_MS,
     Append,
@@ -20,12 +22,26 @@ from mqspec.core.log import (
     Span,
     Stored,
     append_message,
+    arrivals,
     check_messages,
-    dispatch_of,
+    pack_units,
+    units,
 )
 from mqspec.core.publish import batched
 from mqspec.core.record import Batch, BatchMessage, Host, Record, alone, layout_of
-from mqspec.core.run import AppendedRun, Kind, Limits, Row, append_batch, append_run
+from mqspec.core.run import (
+    AppendedRun,
+    Limits,
+    Row,
+    StoredBatch,
+    StoredRun,
+    append_batch,
+    append_run,
+    dispatch_run,
+    kind_of,
+    together,
+    visible,
+)
 from mqspec.core.step import Step, apply
 from mqspec.wire.bodies import BodyError, decode_batch, encode_batch
 
@@ -53,39 +69,39 @@ states = st.builds(
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> list[Row]:
+def runs(draw: st.DrawFn) -> list[tuple[Row, Record]]:
+    """Rows, and the messages that they are."""
     kinds = []
-    for queue in draw(st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3)):
-        message = structs.replace(draw(messages), topic=queue[0], queue_id=queue[1])
-        kinds.append((Kind(message, layout_of(message)), queue))
+    for topic, queue_id in draw(st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3)):
+        message = structs.replace(draw(messages), topic=topic, queue_id=queue_id)
+        kinds.append((message, kind_of(message)))
     drawn = st.tuples(st.sampled_from(kinds), st.integers(0, 2), bodies, properties)
-    return [
-        Row(*kind, born, body, own) for kind, born, body, own in draw(st.lists(drawn, min_size=1))
-    ]
+    run = []
+    for (message, kind), born, body, own in draw(st.lists(drawn, min_size=1)):
+        row = Row(kind, (message.topic, message.queue_id), born, body, own)
+        run.append((row, message_of(row, message)))
+    return run
 
 
-def record_of(row: Row) -> Record:
-    return structs.replace(
-        row.kind.message,
-        queue_id=row.queue[1],
-        born_timestamp=row.born_timestamp,
-        body=row.body,
-        properties=row.properties,
-    )
+def message_of(row: Row, like: Record) -> Record:
+    _, _, born, body, own = row
+    return structs.replace(like, born_timestamp=born, body=body, properties=own)
 
 
-def one_by_one(state: LogState, batches: Sequence[Batch]) -> tuple[bytes, list[Dispatch]] | None:
+def one_by_one(
+    state: LogState, batches: Sequence[Batch], limits: Limits = LIMITS
+) -> tuple[bytes, list[Dispatch]] | None:
     """What is to be written, and its dispatches; None where the way of all others is taken."""
     encoded, dispatches = b"", []
     for batch in batches:
-        own_bytes = check_messages(batch, LIMITS.max_message_size)
+        own_bytes = check_messages(batch, limits.max_message_size)
         if not isinstance(own_bytes, int):
             return None
         shared, layout = batch.shared, layout_of(batch.shared)
         put = Put(
             (shared.topic, shared.queue_id), layout.size(batch, own_bytes), len(batch.messages)
         )
-        step = append_message(state, Append((put,), LIMITS.segment_size))
+        step = append_message(state, Append((put,), limits.segment_size))
         (place,) = step.result
         if not place or place.blank:
             return None
@@ -95,20 +111,8 @@ def one_by_one(state: LogState, batches: Sequence[Batch]) -> tuple[bytes, list[D
             pieces, batch, place.position, itertools.count(place.queue_offset), AT
         )
         encoded += b"".join(pieces)
-        dispatches.append(dispatch_of(Stored(batch, *columns, place.queue_offset, AT)))
+        dispatches.append(Stored(batch, *columns, place.queue_offset, AT).dispatch(DELAY_LEVELS_MS))
     return encoded, dispatches
-
-
-def records_of(dispatches: Sequence[Dispatch]) -> list[tuple[object, ...]]:
-    """Each record by itself, in the order of the log."""
-    found: list[tuple[object, ...]] = []
-    for one in dispatches:
-        columns = zip(one.positions, one.sizes, one.tags_codes, one.properties, strict=True)
-        for number, (position, size, code, own) in enumerate(columns):
-            offset = one.queue_offset + number
-            found.append((position, size, code, own, one.beside, one.queue, offset))
-        assert (one.indexed, one.sys_flag, one.store_timestamp) == (True, 0, AT)
-    return sorted(found, key=lambda each: (each[0],))
 
 
 def compare(before: LogState, step: Step, batches: Sequence[Batch]) -> None:
@@ -123,15 +127,75 @@ def compare(before: LogState, step: Step, batches: Sequence[Batch]) -> None:
     assert run.encoded == encoded
     apply(after, step.changes)
     assert after == expected
-    assert (run.begin, run.stored.end) == (before.commit_log.max, expected.commit_log.max)
-    own = [structs.replace(each, sys_flag=0) for each in dispatches]
-    assert records_of(list(run.stored.dispatches(DELAY_LEVELS_MS))) == records_of(own)
-    assert list(run.places) == [(each.positions[0], each.queue_offset) for each in dispatches]
+    stored = run.stored
+    assert (stored.positions[0], stored.end) == (before.commit_log.max, after.commit_log.max)
+    if isinstance(stored, StoredBatch):
+        alike = (structs.replace(each, sys_flag=0) for each in dispatches)
+        assert [stored.dispatch(DELAY_LEVELS_MS)] == list(alike)
+    else:
+        compare_dispatch(after, stored, dispatches)
 
 
-@given(states, rows())
-def test_a_run_is_what_its_messages_are_alone(state: LogState, run: list[Row]) -> None:
-    compare(state, append_run(state, run, LIMITS, AT), [alone(record_of(row)) for row in run])
+def compare_dispatch(before: LogState, run: StoredRun, dispatches: Sequence[Dispatch]) -> None:
+    after, expected = deepcopy(before), deepcopy(before)
+    step = dispatch_run(after, run)
+    apply(after, step.changes)
+    by_queue = log.dispatch(expected, dispatches)
+    apply(expected, by_queue.changes)
+    assert after == expected
+    written = {
+        queue: (each[0].queue_offset, pack_units(units(each)))
+        for queue, each in by_queue.result.items()
+    }
+    assert step.result == written
+    told = {queue: list(arrivals(each)) for queue, each in visible(run, step.result).items()}
+    assert told == {queue: list(arrivals(each)) for queue, each in by_queue.result.items()}
+    waiting, waiting_run = Keys([], [], [], []), Keys([], [], [], [])
+    waiting.add(dispatches)
+    topics = [topic for topic, _ in run.queues]
+    waiting_run.add_columns(run.properties, b"", topics, run.positions, run.store_timestamps)
+    assert waiting_run == waiting
+
+
+@given(states, runs(), st.integers(0, 5), st.integers(0, 5))
+def test_runs_are_dispatched_together_and_again(
+    state: LogState, rows: list[tuple[Row, Record]], cut: int, known: int
+) -> None:
+    """As often as it takes: what has its unit gets no other one."""
+    limits = Limits(1 << 30, 1 << 30)
+    parts = [part for part in (rows[:cut], rows[cut:]) if part]
+    before, dispatches, stored = deepcopy(state), [], []
+    for part in parts:
+        state_one = deepcopy(state)
+        step = append_run(state, [row for row, _ in part], limits, AT)
+        apply(state, step.changes)
+        stored.append(step.result.stored)
+        found = one_by_one(state_one, [alone(message) for _, message in part], limits)
+        assert found
+        dispatches += found[1]
+    assert before.consume_queue == state.consume_queue == {}
+    if dispatches[:known]:
+        apply(state, log.dispatch(state, dispatches[:known]).changes)
+    compare_dispatch(state, together(stored), dispatches)
+
+
+def test_what_was_deleted_enters_no_queue() -> None:
+    kind = kind_of(Record("T", b""))
+    rows = [Row(kind, ("T", n % 2), 0, b"x", b"") for n in range(4)]
+    (_, stored) = append_run(LogState(), rows, LIMITS, AT).result
+    deleted_at = stored.positions[3]
+    step = dispatch_run(LogState(), stored, lambda topic, at: topic == "T" and at < deleted_at)
+    ((queue, (offset, packed)),) = step.result.items()
+    assert (queue, offset, len(packed)) == (("T", 1), 1, 20)
+    assert step.changes[0].value == stored.end
+
+
+@given(states, runs())
+def test_a_run_is_what_its_messages_are_alone(
+    state: LogState, run: list[tuple[Row, Record]]
+) -> None:
+    step = append_run(state, [row for row, _ in run], LIMITS, AT)
+    compare(state, step, [alone(message) for _, message in run])
 
 
 batch_messages = st.builds(
@@ -141,19 +205,19 @@ batch_messages = st.builds(
 
 @given(
     states,
-    rows(),
+    runs(),
     st.lists(batch_messages, min_size=1, max_size=4).map(encode_batch),
     st.data(),
 )
 def test_a_batch_is_what_it_is_elsewhere(
-    state: LogState, run: list[Row], body: bytes, data: st.DataObject
+    state: LogState, run: list[tuple[Row, Record]], body: bytes, data: st.DataObject
 ) -> None:
     if data.draw(st.booleans()):  # torn, or a byte of it is another one
         at = data.draw(st.integers(0, len(body) - 1))
         body = body[:at] + data.draw(st.binary(max_size=1)) + body[at + 1 :]
-    row = run[0]._replace(body=body)
+    row, message = run[0][0]._replace(body=body), run[0][1]
     try:
-        batch = batched(record_of(row), decode_batch(body))
+        batch = batched(message_of(row, message), decode_batch(body))
     except BodyError:
         batch = None
     step = append_batch(state, row, LIMITS, AT)
@@ -168,5 +232,5 @@ def test_a_batch_is_what_it_is_elsewhere(
 def test_properties_that_are_not_ended_are_put_together_elsewhere(own: bytes) -> None:
     message = Record("T", b"")
     body = encode_batch([BatchMessage(b"a", own)])
-    row = Row(Kind(message, layout_of(message)), ("T", 0), 1, body, b"B\x012\x02")
+    row = Row(kind_of(message), ("T", 0), 1, body, b"B\x012\x02")
     assert append_batch(LogState(), row, LIMITS, AT).result is None

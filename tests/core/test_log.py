@@ -28,7 +28,6 @@ from mqspec.core.log import (
     check_offset,
     commit,
     dispatch,
-    dispatch_of,
     flush,
     is_batch_full,
     is_indexed,
@@ -269,7 +268,7 @@ def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int)
 @pytest.mark.parametrize("own", [[b"", b"A\x011"], [b"DELAY\x012\x02", b"TAGS\x01a", b"A\x011"]])
 def test_what_filters_see_of_a_batch(topic: str, own: list[bytes], beside: bytes) -> None:
     batch = Batch(Record(topic, b""), [BatchMessage(b"", each) for each in own], beside)
-    found = dispatch_of(Stored(batch, range(len(own)), [1] * len(own), 7, 5_000))
+    found = Stored(batch, range(len(own)), [1] * len(own), 7, 5_000).dispatch(DELAY_LEVELS_MS)
     told = [properties for _, _, properties in arrivals((found,))]
     assert told == [(each + beside).decode() for each in own]
     one_by_one = [unit_tags_codes(topic, [each + beside], b"", 5_000) for each in own]

@@ -23,7 +23,7 @@ from store_images import (
     write_image,
 )
 
-from mqspec.core.log import Dispatch, Limits, TopicQueue, arrivals
+from mqspec.core.log import Dispatch, Limits, TopicQueue, arrivals, pack_units
 from mqspec.core.record import (
     PROPERTIES_BYTES_MAX,
     Batch,
@@ -35,6 +35,7 @@ from mqspec.core.record import (
     decode_record,
     tags_code,
 )
+from mqspec.core.run import Row, kind_of
 from mqspec.store import GetMessageStatus, MessageStore, PutStatus, StoreConfig, commit_log
 from mqspec.store.checkpoint import read_checkpoint
 from mqspec.store.consume_queue import ConsumeQueue
@@ -266,7 +267,7 @@ def test_a_filter_passes_over_messages(store: MessageStore) -> None:
 
 def test_arrivals_are_told_by_queue(store: MessageStore) -> None:
     told: list[Mapping[TopicQueue, Sequence[Dispatch]]] = []
-    store.on_arrival = told.append
+    store.on_arrival = lambda visible: told.append(visible())
     tagged = [Record("T", b"x", b"TAGS\x01a\x02", queue_id=number) for number in (3, 4, 3)]
     store.put_together(list(map(alone, tagged)))
     (visible,) = told
@@ -275,12 +276,34 @@ def test_arrivals_are_told_by_queue(store: MessageStore) -> None:
     assert list(arrivals(visible["T", 3])) == [(1, code, properties), (2, code, properties)]
 
 
+def test_a_run_is_told_once_though_the_index_cannot_grow(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+    store.on_arrival = lambda visible: told.extend(
+        each[0] for dispatches in visible().values() for each in arrivals(dispatches)
+    )
+    kind = kind_of(Record("T", b""))
+    rows = [Row(kind, ("T", 0), 0, b"x", b"KEYS\x01k%d\x02" % number) for number in range(4)]
+    assert store.put(message("a")).queue_offset == 0  # another kind, dispatched by itself
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexService, "add_run", _full_disk)
+        assert store.put_run(rows[:2], is_batch=False)
+        assert store.put_run(rows[2:], is_batch=False) is None
+    assert store.put_together([]) == []  # tried again
+    assert store.put_run(rows[2:], is_batch=False)
+    assert told == [1, 2, 3, 4, 5]
+    assert [store.get("T", 0, at, 1).status for at in range(5)] == [GetMessageStatus.FOUND] * 5
+    for number in range(4):
+        assert len(store.query("T", f"k{number}", 9, 0, 1 << 60).records) == 1
+
+
 def test_an_arrival_is_told_once_though_the_index_cannot_grow(
     store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[int] = []
     store.on_arrival = lambda visible: told.extend(
-        each[0] for dispatches in visible.values() for each in arrivals(dispatches)
+        each[0] for dispatches in visible().values() for each in arrivals(dispatches)
     )
     with monkeypatch.context() as patch:
         patch.setattr(IndexService, "add", _full_disk)
@@ -397,7 +420,7 @@ def test_a_flush_in_the_middle_of_a_write_leaves_its_queue_to_be_flushed(
 
     monkeypatch.setattr(MappedFileQueue, "write", flushed_before)
     for offset in range(2):
-        queue.put(offset, [(100 * offset, 100, 0)])
+        queue.put(offset, pack_units([(100 * offset, 100, 0)]))
         assert queue.is_dirty
     queue.flush()
     assert not queue.is_dirty
@@ -446,15 +469,15 @@ def test_a_flush_after_one_that_failed_begins_where_that_did(
 ) -> None:
     queue = ConsumeQueue(tmp_path, 20)
     flushed: list[tuple[int, int]] = []
-    queue.put(0, [(0, 100, 0)])
+    queue.put(0, pack_units([(0, 100, 0)]))
     queue.flush()
-    queue.put(1, [(100, 100, 0)])
+    queue.put(1, pack_units([(100, 100, 0)]))
     with monkeypatch.context() as patch:
         patch.setattr(MappedFileQueue, "flush", _full_disk)
         with pytest.raises(OSError, match="No space"):
             queue.flush()
     assert queue.is_dirty
-    queue.put(2, [(200, 100, 0)])
+    queue.put(2, pack_units([(200, 100, 0)]))
     monkeypatch.setattr(MappedFileQueue, "flush", lambda _, *span: flushed.append(span))
     queue.flush()
     assert flushed == [(20, 60)]

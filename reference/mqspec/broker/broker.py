@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import AsyncExitStack
 from copy import deepcopy
 from functools import partial
@@ -61,6 +61,7 @@ from mqspec.store.message_store import (
     PutResult,
     RecoveryReport,
     StoreConfig,
+    Visible,
 )
 from mqspec.tls import Tls
 from mqspec.trace import Trace
@@ -73,8 +74,9 @@ FREE_PORT_ATTEMPTS = 20
 COMMIT_COMMIT_LOG_INTERVAL_MS = 200
 FLUSH_COMMIT_LOG_INTERVAL_MS = 500
 FLUSH_INTERVAL_MS = 60_000  # of everything, with the checkpoint
-CATCH_UP_INTERVAL_MS, INDEX_COUNT = 100, 500  # records indexed again after an abnormal start
-REPUT_BYTES = 64 * 1024  # of the log: so much is dispatched at once
+CATCH_UP_INTERVAL_MS = 500
+INDEX_INTERVAL_MS, INDEX_COUNT = 100, 500  # records indexed again after an abnormal start
+REPUT_BYTES = 2 * 1024 * 1024  # of the log: so much is dispatched at once
 
 
 class Broker:
@@ -181,14 +183,16 @@ class Broker:
             await self._registrar.register(self.metadata)
             undo.pop_all()
         self.stats.sampling()
+        pooled = ((COMMIT_COMMIT_LOG_INTERVAL_MS, self.store.commit_commit_log),)
         self._clocks = [
             asyncio.create_task(every(interval_ms, action))
             for interval_ms, action in (
-                (COMMIT_COMMIT_LOG_INTERVAL_MS, self.store.commit_commit_log),
+                *(pooled if self.store.config.transient_store_pool_enable else ()),
                 (FLUSH_COMMIT_LOG_INTERVAL_MS, self._flush_commit_log),
                 (FLUSH_INTERVAL_MS, self._flush),
                 (CLEAN_RESOURCE_INTERVAL_MS, self.store.clean),
-                (CATCH_UP_INTERVAL_MS, lambda: self.store.catch_up(INDEX_COUNT)),
+                (CATCH_UP_INTERVAL_MS, lambda: self.store.catch_up(0)),
+                (INDEX_INTERVAL_MS, lambda: self.store.index_more(INDEX_COUNT)),
                 (PERSIST_INTERVAL_MS, self._persist_offsets),
                 (consumer_filter.PERSIST_INTERVAL_MS, self._persist_filters),
                 (REGISTER_INTERVAL_MS, self._register),
@@ -558,10 +562,10 @@ class Broker:
             return False
         return self.config.notify_consumer_ids_changed_enable
 
-    def _arrived(self, visible: Mapping[TopicQueue, Sequence[Dispatch]]) -> None:
+    def _arrived(self, visible: Callable[[], Visible]) -> None:
         if not self._is_any_held():
             return
-        for queue, dispatches in visible.items():
+        for queue, dispatches in visible().items():
             self.pops.arrived(queue, dispatches)
             self.notifications.arrived(queue, dispatches)
             if queue in self.long_polling.pull_request_table:

@@ -11,6 +11,7 @@ import msgspec
 from mqspec.broker.stats import Traffic
 from mqspec.broker.usual_sends import UsualSend, answer_usual
 from mqspec.core.record import Batch
+from mqspec.core.run import StoredBatch
 from mqspec.core.step import Change
 from mqspec.core.types import Topic
 from mqspec.service import Served
@@ -98,11 +99,13 @@ class Sends:
             for send in sends:
                 send.connection.answer(send.request, failure(send.request, error))
             return
-        for (topic, _), messages in run.stored.in_queue.items():
-            count = len(messages.sizes)
-            times = 1 if sends[0].is_batch else count
-            self._traffic[topic].add(count, sum(messages.sizes), times)
-        answer_usual(sends, run)
+        stored = run.stored
+        if isinstance(stored, StoredBatch):
+            self._traffic[stored.queue[0]].add(len(stored.sizes), sum(stored.sizes))
+        else:
+            for (topic, _), size in zip(stored.queues, stored.sizes, strict=True):
+                self._traffic[topic].add(1, size)
+        answer_usual(sends, stored)
 
     def _put_checked(self, sends: list[Checked]) -> None:
         try:

@@ -31,11 +31,11 @@ class Traffic:
     size: int = 0  # of their records, bytes
     times: int = 0  # requests
 
-    def add(self, messages: int, size: int, times: int = 1) -> None:
-        """One more request, or several."""
+    def add(self, messages: int, size: int) -> None:
+        """One more request."""
         self.messages += messages
         self.size += size
-        self.times += times
+        self.times += 1
 
     @property
     def nums(self) -> Count:

@@ -9,23 +9,23 @@ writes a trace, flushes synchronously or has a transient store pool.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from mqspec.core.log import TopicQueue
 from mqspec.core.publish import is_plain
 from mqspec.core.record import (
     Record,
     find_property,
-    layout_of,
     offset_message_id,
     offset_message_ids,
 )
-from mqspec.core.run import AppendedRun, Kind, Row
+from mqspec.core.run import Kind, Row, StoredBatch, StoredRun, kind_of
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand, answer_format
 
@@ -38,15 +38,14 @@ _TIME_DIGITS_MAX: Final = 18  # more need not fit into a Java long
 _fields_in_common = itemgetter(*"abcdfhjkm")
 
 
-class _Usual(msgspec.Struct, frozen=True):
+class _Usual(msgspec.Struct, frozen=True, gc=False):
     """What is known of sends of a kind."""
 
     kind: Kind
     is_batch: bool
     stamp: str  # what the broker adds to the properties
-    # By queue id, as text: the queue, and of the answer's header the format, with places for
-    # transactionId, msgId, queueOffset and opaque.
-    queues: dict[str, tuple[TopicQueue, str]]
+    answer: str  # the format of the answer's header: see _answer_format
+    queues: dict[str, TopicQueue]  # that were met, by id as text
 
 
 class UsualSend(NamedTuple):
@@ -57,7 +56,7 @@ class UsualSend(NamedTuple):
     row: Row
     is_batch: bool
     unique_key: str
-    answer: str  # of its header the format, with places for what the put gives
+    answer: str  # see _answer_format
 
 
 class UsualSends:
@@ -83,34 +82,33 @@ class UsualSends:
         known = request.ext_fields
         text = str(message.queue_id)
         try:
-            key = connection.peer, *_fields_in_common(known)
+            # Interned: of many topics' kinds all other fields are the same strings, in the caches.
+            key = tuple(map(sys.intern, (connection.peer, *_fields_in_common(known))))
         except KeyError:
             return
-        constant = {name: fields[name] for name in ("MSG_REGION", "TRACE_ON", "queueId")}
+        region_id, trace_on = fields["MSG_REGION"], fields["TRACE_ON"]
         if (
             "l" in known
             or known["e"] != text
             or len("".join(key)) > KIND_CHARS_MAX
-            or not "".join(constant.values()).isascii()
+            or not region_id.isascii()
         ):
             return
         if len(self._usual) >= KINDS_MAX:
             self.forget()
         usual = self._usual.get(key)
         if usual is None:
-            kind = Kind(replace(message, body=b"", properties=b""), layout_of(message))
-            usual = self._usual[key] = _Usual(kind, known["m"].lower() == "true", stamp, {})
-        marks = {"transactionId": "%s", "msgId": "%s", "queueOffset": "%d"}
-        escaped = {name: value.replace("%", "%%") for name, value in constant.items()}
-        format_ = answer_format(request.response(ext_fields={**escaped, **marks}))
-        usual.queues[text] = (message.topic, message.queue_id), format_
+            is_batch = known["m"].lower() == "true"
+            answer = _answer_format(region_id, trace_on)
+            usual = self._usual[key] = _Usual(kind_of(message), is_batch, stamp, answer, {})
+        usual.queues[text] = message.topic, message.queue_id
 
     def read(self, connection: Connection, request: RemotingCommand) -> UsualSend | None:
         """A request as a usual send; None where it is none, or was not met yet."""
         fields, body = request.ext_fields, request.body
         try:
             usual = self._usual[connection.peer, *_fields_in_common(fields)]
-            queue, answer = usual.queues[fields["e"]]
+            queue = usual.queues[fields["e"]]
             properties, born = fields["i"], fields["g"]
         except KeyError:
             return None
@@ -127,19 +125,34 @@ class UsualSends:
             return None
         own = (properties + usual.stamp).encode(errors="replace")
         row = Row(usual.kind, queue, int(born), body, own)
-        return UsualSend(connection, request, row, usual.is_batch, unique_key, answer)
+        return UsualSend(connection, request, row, usual.is_batch, unique_key, usual.answer)
 
 
-def answer_usual(sends: Sequence[UsualSend], run: AppendedRun) -> None:
-    """Answer sends that are stored."""
-    for send, (position, queue_offset) in zip(sends, run.places, strict=True):
-        connection, request, row, is_batch, unique_key, answer = send
-        if request.is_oneway:
-            continue
-        host = row.kind.message.store_host
-        if is_batch:
-            message_ids = offset_message_ids(host, run.stored.in_queue[row.queue].positions)
-        else:
-            message_ids = offset_message_id(host, position)
-        header = answer % (unique_key, message_ids, queue_offset, request.opaque)
-        connection.send_header(header.encode())
+@lru_cache
+def _answer_format(region_id: str, trace_on: str) -> str:
+    """Of the header, with places for queueId, transactionId, msgId, queueOffset and opaque."""
+    fields = {
+        "MSG_REGION": region_id.replace("%", "%%"),
+        "TRACE_ON": trace_on,
+        "queueId": "%d",
+        "transactionId": "%s",
+        "msgId": "%s",
+        "queueOffset": "%d",
+    }
+    return answer_format(RemotingCommand(0).response(ext_fields=fields))
+
+
+def answer_usual(sends: Sequence[UsualSend], stored: StoredRun | StoredBatch) -> None:
+    """Answer sends that are stored, a run of them or a batch."""
+    host = sends[0].row.kind.origin.store_host
+    if isinstance(stored, StoredBatch):
+        message_ids = [offset_message_ids(host, stored.positions)]
+        offsets: Sequence[int] = (stored.queue_offset,)
+    else:
+        message_ids = [offset_message_id(host, position) for position in stored.positions]
+        offsets = stored.queue_offsets
+    for send, message_id, queue_offset in zip(sends, message_ids, offsets, strict=True):
+        connection, request, row, _, unique_key, answer = send
+        if not request.is_oneway:
+            header = answer % (row.queue[1], unique_key, message_id, queue_offset, request.opaque)
+            connection.send_header(header.encode())

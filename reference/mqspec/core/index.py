@@ -87,7 +87,7 @@ def _is_rollback(sys_flag: int) -> bool:
 
 
 class Keys(NamedTuple):
-    """Keys of records: four columns."""
+    """Keys of records, in the order of the log: four columns."""
 
     topics: list[Topic]
     keys: list[bytes]
@@ -98,19 +98,27 @@ class Keys(NamedTuple):
         """Add the keys of the records behind: those that `index_keys` gives of each."""
         found = (each for each in dispatches if not _is_rollback(each.sys_flag))
         for beside, together in itertools.groupby(found, attrgetter("beside")):
-            self._add(together, beside)
+            topics: list[Topic] = []
+            own: list[bytes] = []
+            positions: list[int] = []
+            timestamps: list[int] = []
+            for each in together:
+                count = len(each.properties)
+                own += each.properties
+                positions += each.positions
+                topics += [each.queue[0]] * count
+                timestamps += [each.store_timestamp] * count
+            self.add_columns(own, beside, topics, positions, timestamps)
 
-    def _add(self, dispatches: Iterable[Dispatch], beside: bytes) -> None:
-        topics: list[Topic] = []
-        own: list[bytes] = []
-        positions: list[int] = []
-        timestamps: list[int] = []
-        for each in dispatches:
-            count = len(each.properties)
-            own += each.properties
-            positions += each.positions
-            topics += [each.queue[0]] * count
-            timestamps += [each.store_timestamp] * count
+    def add_columns(
+        self,
+        own: Sequence[bytes],
+        beside: bytes,
+        topics: Sequence[Topic],
+        positions: Sequence[int],
+        timestamps: Sequence[int],
+    ) -> None:
+        """The same of records with these properties, none of which is a rollback."""
         keys = find_values(own, beside, _UNIQ_KEY)
         if mentions(b"".join(own), _KEYS) or mentions(beside, _KEYS) or not all(keys):
             others = find_values(own, beside, _KEYS)
@@ -135,26 +143,12 @@ class Keys(NamedTuple):
         return [Key(key_hash(topic, key.decode(errors="replace")), *at) for topic, key, *at in rows]
 
     def not_indexed(self, header: IndexHeader) -> Keys:
-        """Those that are not in the files yet, of which the last has this header; in the order of
-        the log, as they came by queue."""
-        columns = self._in_order()
+        """Those that are not in the files yet, of which the last has this header."""
         first = bisect_left(
-            columns.phy_offsets, True, key=lambda at: not is_indexed_already(header, at)
+            self.phy_offsets, True, key=lambda at: not is_indexed_already(header, at)
         )
-        topics, keys, phy_offsets, store_timestamps = columns
+        topics, keys, phy_offsets, store_timestamps = self
         return Keys(topics[first:], keys[first:], phy_offsets[first:], store_timestamps[first:])
-
-    def _in_order(self) -> Keys:
-        topics, keys, at, store_timestamps = self
-        if at == sorted(at):
-            return self
-        order = sorted(range(len(at)), key=at.__getitem__)
-        return Keys(
-            [topics[number] for number in order],
-            [keys[number] for number in order],
-            [at[number] for number in order],
-            [store_timestamps[number] for number in order],
-        )
 
 
 def key_hash(topic: Topic, key: str) -> int:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -42,7 +43,8 @@ from mqspec.core.types import Topic
 
 TopicQueue: TypeAlias = tuple[Topic, int]  # a topic and a queue id: one queue of this broker
 
-UNIT_BYTES = 20  # of a ConsumeQueue unit
+UNIT_LAYOUT: Final = Struct(">qiq")  # of a ConsumeQueue unit
+UNIT_BYTES: Final = UNIT_LAYOUT.size
 
 RETRY_TOPIC_PREFIX = "%RETRY%"
 RETRY_TOPIC_BYTES_MAX = 255
@@ -166,6 +168,17 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
         """The position behind the last one."""
         return self.positions[-1] + self.sizes[-1]
 
+    def dispatch(self, delay_levels: Sequence[int]) -> Dispatch:
+        """What its dispatcher sees."""
+        batch, at = self.batch, self.store_timestamp
+        shared, beside = batch.shared, batch.beside
+        topic, sys_flag = shared.topic, shared.sys_flag
+        own = [one.properties for one in batch.messages]
+        codes = unit_tags_codes(topic, own, beside, at, delay_levels)
+        columns = self.positions, self.sizes, codes
+        queue, indexed = (topic, shared.queue_id), is_indexed(sys_flag)
+        return Dispatch(queue, self.queue_offset, indexed, *columns, at, sys_flag, own, beside)
+
 
 class Dispatch(msgspec.Struct, frozen=True, gc=False):
     """Records of a queue that follow each other there, as the dispatcher sees them."""
@@ -280,12 +293,16 @@ def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
         if has_unit(span, records[0].queue_offset):  # only where it is done again
             records = [each for each in records if not has_unit(span, each.queue_offset)]
         if records:
-            begin = records[0].queue_offset
-            follows = span.min < span.max == begin
-            grown = Span(span.min if follows else begin, records[-1].next_offset)
+            grown = grow(span, records[0].queue_offset, records[-1].next_offset)
             changes.append(Change("consume_queue", queue, grown))
             visible[queue] = records
     return Step(tuple(changes), result=visible)
+
+
+def grow(span: Span, begin: int, end: int) -> Span:
+    """What a queue that holds `span` holds once the records with these queue offsets are there."""
+    follows = span.min < span.max == begin
+    return Span(span.min if follows else begin, end)
 
 
 def units(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, int]]:
@@ -293,6 +310,11 @@ def units(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, int]]:
     return itertools.chain.from_iterable(
         zip(each.positions, each.sizes, each.tags_codes, strict=True) for each in dispatches
     )
+
+
+def pack_units(fields: Iterable[tuple[int, int, int]]) -> bytes:
+    """Units as they lie in a ConsumeQueue."""
+    return b"".join(itertools.starmap(UNIT_LAYOUT.pack, fields))
 
 
 def arrivals(dispatches: Iterable[Dispatch]) -> Iterator[tuple[int, int, str]]:
@@ -392,31 +414,10 @@ def queue_offsets(first: int, indexed: bool) -> Iterator[int]:
     return itertools.count(first, int(indexed))
 
 
-def dispatch_of(stored: Stored, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
-    """The dispatch of what was stored."""
-    batch, store_timestamp = stored.batch, stored.store_timestamp
-    shared, beside = batch.shared, batch.beside
-    topic, sys_flag = shared.topic, shared.sys_flag
-    own = [one.properties for one in batch.messages]
-    codes = unit_tags_codes(topic, own, beside, store_timestamp, delay_levels)
-    return Dispatch(
-        (topic, shared.queue_id),
-        stored.queue_offset,
-        is_indexed(sys_flag),
-        stored.positions,
-        stored.sizes,
-        codes,
-        store_timestamp,
-        sys_flag,
-        own,
-        beside,
-    )
-
-
 def dispatch_of_record(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
     """The dispatch of a record as it lies in the log."""
     place = (record.physical_offset,), (record.size,), record.queue_offset
-    return dispatch_of(Stored(alone(record), *place, record.store_timestamp), delay_levels)
+    return Stored(alone(record), *place, record.store_timestamp).dispatch(delay_levels)
 
 
 def check_offset(span: Span, offset: int) -> tuple[GetMessageStatus, int] | None:

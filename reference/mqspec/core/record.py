@@ -198,11 +198,45 @@ class Bad:
     why: str
 
 
+class Origin(NamedTuple):
+    """Where a message comes from, and what else its record has from sysFlag to
+    preparedTransactionOffset, but for the times."""
+
+    layout: Struct
+    sys_flag: int
+    born_host: Host
+    store_host: Host
+    reconsume_times: int
+    prepared_transaction_offset: int
+
+    def pack(self, born_timestamp: int, store_timestamp: int) -> bytes:
+        """The bytes of all that, with the times."""
+        layout, sys_flag, born_host, store_host, *behind = self
+        return layout.pack(
+            sys_flag, born_timestamp, *born_host, store_timestamp, *store_host, *behind
+        )
+
+
+def origin_of(message: Record) -> Origin:
+    """That of a message; of messages with the same one, the same object."""
+    return _origin(
+        message.sys_flag,
+        message.born_host,
+        message.store_host,
+        message.reconsume_times,
+        message.prepared_transaction_offset,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _origin(sys_flag: int, born_host: Host, store_host: Host, *behind: int) -> Origin:
+    layout, hosts_v6 = _SHARED[len(born_host.address), len(store_host.address)]
+    return Origin(layout, sys_flag & ~_HOSTS_V6 | hosts_v6, born_host, store_host, *behind)
+
+
 class Layout(msgspec.Struct, frozen=True):
     """How the records of a topic lie in the log, from and at hosts with addresses of a length."""
 
-    shared: Struct  # what the messages of a batch share
-    hosts_v6: int  # what the system flag says of the hosts
     before_body: Struct  # what a record has of its own, what is shared, and the body's length
     magic: int
     topic: bytes  # with its length before it
@@ -212,18 +246,6 @@ class Layout(msgspec.Struct, frozen=True):
     def size(self, batch: Batch, own_bytes: int) -> int:
         """The bytes of all its records, of which so many are bodies and own properties."""
         return own_bytes + (self.overhead + len(batch.beside)) * len(batch.messages)
-
-    def pack_shared(self, message: Record, born_timestamp: int, store_timestamp: int) -> bytes:
-        """What the records of messages share: the hosts, the times, and what is not of the user."""
-        return self.shared.pack(
-            message.sys_flag & ~_HOSTS_V6 | self.hosts_v6,
-            born_timestamp,
-            *message.born_host,
-            store_timestamp,
-            *message.store_host,
-            message.reconsume_times,
-            message.prepared_transaction_offset,
-        )
 
     def encode(
         self,
@@ -240,7 +262,7 @@ class Layout(msgspec.Struct, frozen=True):
         magic, topic, queue_id = self.magic, self.topic, message.queue_id
         beside_bytes = len(beside)
         overhead = self.overhead + beside_bytes
-        shared = self.pack_shared(message, message.born_timestamp, store_timestamp)
+        shared = origin_of(message).pack(message.born_timestamp, store_timestamp)
         pack_head, pack_topic, crc32 = (
             self.before_body.pack,
             self.before_properties.pack,
@@ -276,12 +298,17 @@ def _layout(topic: str, born_bytes: int, store_bytes: int) -> Layout:
         raise ValueError(f"a topic of {len(data)} bytes, at most {TOPIC_BYTES_MAX}")
     is_v2 = len(data) > V1_TOPIC_BYTES_MAX
     field = (_I16.pack(len(data)) if is_v2 else bytes((len(data),))) + data
-    shared, hosts_v6 = _SHARED[born_bytes, store_bytes]
-    before_body = Struct(f">{_OWN}{shared.size}si")
-    before_properties = Struct(f">{len(field)}sh")
+    shared, _ = _SHARED[born_bytes, store_bytes]
+    before_body = _struct(f">{_OWN}{shared.size}si")
+    before_properties = _struct(f">{len(field)}sh")
     overhead = before_body.size + before_properties.size
     magic = _V2 if is_v2 else _V1
-    return Layout(shared, hosts_v6, before_body, magic, field, before_properties, overhead)
+    return Layout(before_body, magic, field, before_properties, overhead)
+
+
+@lru_cache
+def _struct(format_: str) -> Struct:
+    return Struct(format_)
 
 
 def encode_record(record: Record) -> bytes:

@@ -6,35 +6,70 @@ of one message after the other, at a third of the price; the tests compare them 
 
 from __future__ import annotations
 
+import itertools
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from mqspec.core.log import Dispatch, LogState, Span, TopicQueue, unit_tags_codes
+from mqspec.core.log import (
+    EMPTY,
+    UNIT_LAYOUT,
+    Dispatch,
+    LogState,
+    Span,
+    TopicQueue,
+    grow,
+    has_unit,
+    unit_tags_codes,
+)
 from mqspec.core.publish import ENDED
 from mqspec.core.record import (
     BLANK_BYTES_MIN,
     CRC_MASK,
     PROPERTIES_BYTES_MAX,
-    Layout,
+    Origin,
     Record,
+    find_values,
+    layout_of,
+    origin_of,
+    tags_code,
 )
 from mqspec.core.step import Change, Step
+from mqspec.core.types import Topic
 
 # Of a message in the body of a batch: flag, and length of the body that follows, behind which come
 # two bytes of length and the properties (mqspec.wire.bodies.encode_batch).
 _BATCH_HEAD = Struct(">12xii")
 
 
-class Kind(msgspec.Struct, frozen=True, gc=False):
+class Kind(NamedTuple):
     """What messages share that one producer sends to one topic."""
 
-    message: Record  # any of them
-    layout: Layout
+    origin: Origin
+    pack_head: Callable[..., bytes]  # these five are the layout's
+    pack_topic: Callable[..., bytes]
+    overhead: int
+    magic: int
+    topic: bytes
+    flag: int  # the user's; of a batch, each message has its own
+
+
+def kind_of(message: Record) -> Kind:
+    """That of a message."""
+    layout = layout_of(message)
+    return Kind(
+        origin_of(message),
+        layout.before_body.pack,
+        layout.before_properties.pack,
+        layout.overhead,
+        layout.magic,
+        layout.topic,
+        message.flag,
+    )
 
 
 class Row(NamedTuple):
@@ -54,38 +89,51 @@ class Limits(NamedTuple):
     max_message_size: int  # of a body, bytes
 
 
-class InQueue(NamedTuple):
-    """The messages of one queue, which follow each other there: three columns."""
+class StoredRun(NamedTuple):
+    """Messages, each alone, that got their places: columns, in the order of the log."""
 
-    queue_offset: int  # of the first one
-    positions: list[int]
-    sizes: list[int]
-    properties: list[bytes]
+    queues: Sequence[TopicQueue]
+    queue_offsets: Sequence[int]
+    positions: Sequence[int]
+    sizes: Sequence[int]
+    properties: Sequence[bytes]
+    store_timestamps: Sequence[int]  # ms
+
+    @property
+    def end(self) -> int:
+        """The position behind the last one."""
+        return self.positions[-1] + self.sizes[-1]
 
 
-class StoredRun(msgspec.Struct, frozen=True, gc=False):
-    """A run that got its places."""
+class StoredBatch(msgspec.Struct, frozen=True, gc=False):
+    """A batch that got its place."""
 
-    end: int  # position behind the last one
-    in_queue: Mapping[TopicQueue, InQueue]
+    queue: TopicQueue
+    queue_offset: int  # of the first message
+    positions: Sequence[int]
+    sizes: Sequence[int]
+    properties: Sequence[bytes]  # of each its own
+    beside: bytes  # what is stored behind them
     store_timestamp: int  # ms
-    beside: bytes = b""  # what is stored behind the own properties of each
 
-    def dispatches(self, delay_levels: Sequence[int]) -> Iterator[Dispatch]:
-        """One for each queue."""
-        at, beside = self.store_timestamp, self.beside
-        for queue, (first, positions, sizes, own) in self.in_queue.items():
-            codes = unit_tags_codes(queue[0], own, beside, at, delay_levels)
-            yield Dispatch(queue, first, True, positions, sizes, codes, at, 0, own, beside)
+    @property
+    def end(self) -> int:
+        """The position behind the last one."""
+        return self.positions[-1] + self.sizes[-1]
+
+    def dispatch(self, delay_levels: Sequence[int]) -> Dispatch:
+        """What its dispatcher sees."""
+        at, own, beside = self.store_timestamp, self.properties, self.beside
+        codes = unit_tags_codes(self.queue[0], own, beside, at, delay_levels)
+        columns = self.positions, self.sizes, codes
+        return Dispatch(self.queue, self.queue_offset, True, *columns, at, 0, own, beside)
 
 
 class AppendedRun(NamedTuple):
-    """What is to be written, and where everything is."""
+    """What is to be written, and where it all is."""
 
-    begin: int  # position
     encoded: bytes  # all records
-    places: Sequence[tuple[int, int]]  # of each: its position and its queue offset
-    stored: StoredRun
+    stored: StoredRun | StoredBatch
 
 
 def append_run(state: LogState, rows: Sequence[Row], limits: Limits, store_timestamp: int) -> Step:
@@ -93,60 +141,57 @@ def append_run(state: LogState, rows: Sequence[Row], limits: Limits, store_times
     is an AppendedRun; or None, and nothing is done, where they are to be put one by one: a limit
     of messages is broken, or the segment has no room for all."""
     max_message_size = limits.max_message_size
-    begin = state.commit_log.max
-    position = begin
-    next_offsets = state.topic_queue_table
-    in_queue: dict[TopicQueue, InQueue] = {}
-    places: list[tuple[int, int]] = []
+    position = state.commit_log.max
+    before = state.topic_queue_table
+    next_offsets: dict[TopicQueue, int] = {}
+    queue_offsets: list[int] = []
+    positions: list[int] = []
+    sizes: list[int] = []
     pieces: list[bytes] = []
-    crc32, last, born = zlib.crc32, None, None
+    crc32, last, born, packed = zlib.crc32, None, None, None
     for kind, queue, born_timestamp, body, own in rows:
         if kind is not last:
-            last, born = kind, None
-            message, layout = kind.message, kind.layout
-            overhead, magic, topic = layout.overhead, layout.magic, layout.topic
-            pack_head, pack_topic = layout.before_body.pack, layout.before_properties.pack
-            flag = message.flag
-        if born_timestamp != born:  # many are born in the same ms
-            born = born_timestamp
-            shared = layout.pack_shared(message, born, store_timestamp)
+            last = kind
+            origin, pack_head, pack_topic, overhead, magic, topic, flag = kind
+        if born_timestamp != born or origin is not packed:  # many are born in the same ms
+            born, packed = born_timestamp, origin
+            shared = origin.pack(born, store_timestamp)
         body_bytes, own_bytes = len(body), len(own)
         if body_bytes > max_message_size or own_bytes > PROPERTIES_BYTES_MAX:
             return Step()
-        mine = in_queue.get(queue)
-        if mine is None:
-            mine = in_queue[queue] = InQueue(next_offsets.get(queue, 0), [], [], [])
-        queue_offset, positions, sizes, properties = mine
-        queue_offset += len(positions)
+        queue_offset = next_offsets.get(queue)
+        if queue_offset is None:
+            queue_offset = before.get(queue, 0)
+        next_offsets[queue] = queue_offset + 1
         size = overhead + body_bytes + own_bytes
+        queue_offsets.append(queue_offset)
         positions.append(position)
         sizes.append(size)
-        properties.append(own)
-        places.append((position, queue_offset))
         crc = crc32(body) & CRC_MASK
         head = pack_head(
             size, magic, crc, queue[1], flag, queue_offset, position, shared, body_bytes
         )
         pieces += head, body, pack_topic(topic, own_bytes), own
         position += size
-    stored = StoredRun(position, in_queue, store_timestamp)
-    return _appended(state, limits, AppendedRun(begin, b"".join(pieces), places, stored))
+    queues, properties = [row.queue for row in rows], [row.properties for row in rows]
+    timestamps = [store_timestamp] * len(rows)
+    stored = StoredRun(queues, queue_offsets, positions, sizes, properties, timestamps)
+    return _appended(state, limits, AppendedRun(b"".join(pieces), stored), next_offsets)
 
 
 def append_batch(state: LogState, row: Row, limits: Limits, store_timestamp: int) -> Step:
     """The same for the messages in the body of one, for one queue. The result is None also where
     the body is not that of a batch."""
     kind, queue, born_timestamp, data, beside = row
-    message, layout = kind.message, kind.layout
-    pack_head, pack_topic = layout.before_body.pack, layout.before_properties.pack
-    magic, topic, queue_id = layout.magic, layout.topic, queue[1]
-    shared = layout.pack_shared(message, born_timestamp, store_timestamp)
+    origin, pack_head, pack_topic, overhead, magic, topic, _ = kind
+    shared, queue_id = origin.pack(born_timestamp, store_timestamp), queue[1]
     beside_bytes = len(beside)
-    overhead, own_bytes_max = layout.overhead + beside_bytes, PROPERTIES_BYTES_MAX - beside_bytes
-    begin = position = state.commit_log.max
+    overhead, own_bytes_max = overhead + beside_bytes, PROPERTIES_BYTES_MAX - beside_bytes
+    position = state.commit_log.max
     queue_offset = first = state.topic_queue_table.get(queue, 0)
-    mine = InQueue(first, [], [], [])
-    _, positions, sizes, properties = mine
+    positions: list[int] = []
+    sizes: list[int] = []
+    properties: list[bytes] = []
     pieces: list[bytes] = []
     at, whole = 0, len(data)
     crc32, read_head, head_bytes = zlib.crc32, _BATCH_HEAD.unpack_from, _BATCH_HEAD.size
@@ -176,20 +221,77 @@ def append_batch(state: LogState, row: Row, limits: Limits, store_timestamp: int
             queue_offset += 1
     except (struct.error, IndexError):
         return Step()
-    stored = StoredRun(position, {queue: mine}, store_timestamp, beside)
-    return _appended(state, limits, AppendedRun(begin, b"".join(pieces), ((begin, first),), stored))
+    stored = StoredBatch(queue, first, positions, sizes, properties, beside, store_timestamp)
+    run = AppendedRun(b"".join(pieces), stored)
+    return _appended(state, limits, run, {queue: queue_offset})
 
 
-def _appended(state: LogState, limits: Limits, run: AppendedRun) -> Step:
-    begin, end = run.begin, run.stored.end
-    room = limits.segment_size - begin % limits.segment_size
-    if end - begin + BLANK_BYTES_MIN > room:
+def _appended(
+    state: LogState, limits: Limits, run: AppendedRun, next_offsets: Mapping[TopicQueue, int]
+) -> Step:
+    begin, end = run.stored.positions[0], run.stored.end
+    if begin % limits.segment_size + (end - begin) + BLANK_BYTES_MIN > limits.segment_size:
         return Step()
     changes = [
         Change("commit_log", None, Span(state.commit_log.min, end)),
         Change("committed_where", None, end),
     ]
-    for queue, mine in run.stored.in_queue.items():
-        next_offset = mine.queue_offset + len(mine.positions)
+    for queue, next_offset in next_offsets.items():
         changes.append(Change("topic_queue_table", queue, next_offset))
     return Step(tuple(changes), result=run)
+
+
+def together(runs: Sequence[StoredRun]) -> StoredRun:
+    """Runs that follow each other, as one."""
+    if len(runs) == 1:
+        return runs[0]
+    return StoredRun(*map(list, map(itertools.chain.from_iterable, zip(*runs, strict=True))))
+
+
+def dispatch_run(
+    state: LogState, run: StoredRun, is_dead: Callable[[Topic, int], bool] | None = None
+) -> Step:
+    """Log!Dispatch, once a message; `is_dead` says of a topic and a position whose message enters
+    no queue any more. The result is by queue the units that become visible, as they are written,
+    and before them the queue offset of the first one."""
+    codes = map(tags_code, find_values(run.properties, b"", b"TAGS\x01"))
+    units = map(UNIT_LAYOUT.pack, run.positions, run.sizes, codes)
+    visible: dict[TopicQueue, list[Any]] = {}
+    for queue, queue_offset, position, unit in zip(
+        run.queues, run.queue_offsets, run.positions, units, strict=True
+    ):
+        mine = visible.get(queue)
+        if mine is not None:
+            mine.append(unit)
+        elif is_dead is None or not is_dead(queue[0], position):
+            visible[queue] = [queue_offset, unit]
+    changes = [Change("reput_from_offset", None, run.end)]
+    spans = state.consume_queue
+    found = {}
+    for queue, (first, *of_queue) in visible.items():
+        span, end = spans.get(queue, EMPTY), first + len(of_queue)
+        if has_unit(span, first):  # only where it is done again
+            del of_queue[: span.max - first]
+            first = span.max
+        if not of_queue:
+            continue
+        found[queue] = first, b"".join(of_queue)
+        grown = grow(span, first, end)
+        changes.append(Change("consume_queue", queue, grown))
+    return Step(tuple(changes), result=found)
+
+
+def visible(
+    run: StoredRun, units: Mapping[TopicQueue, tuple[int, bytes]]
+) -> Mapping[TopicQueue, Sequence[Dispatch]]:
+    """The dispatches of those that `dispatch_run` gave the units of."""
+    own = dict(zip(run.positions, run.properties, strict=True))
+    found = {}
+    for queue, (queue_offset, packed) in units.items():
+        positions, sizes, codes = zip(*UNIT_LAYOUT.iter_unpack(packed), strict=True)
+        properties = [own[position] for position in positions]
+        dispatch = Dispatch(
+            queue, queue_offset, True, positions, sizes, codes, properties=properties
+        )
+        found[queue] = (dispatch,)
+    return found

@@ -27,6 +27,7 @@ from mqspec.core.log import (
     DELAY_LEVELS_MS,
     EMPTY,
     UNIT_BYTES,
+    UNIT_LAYOUT,
     Dispatch,
     Span,
     TopicQueue,
@@ -46,7 +47,6 @@ from mqspec.store.mapped_file import NAME_DIGITS
 
 Progress = Callable[[int, int], None]  # bytes of the log that were walked, and all of them
 
-_UNIT = Struct(">qiq")
 _HEADER = Struct(">4q2i")
 _ENTRY = Struct(">iqii")
 _MAGIC = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
@@ -164,7 +164,7 @@ class _Queue:
 
     def unit(self, queue_offset: int) -> Unit | None:
         data = self.array.read(queue_offset * UNIT_BYTES, UNIT_BYTES)
-        return Unit(*_UNIT.unpack(data)) if len(data) == UNIT_BYTES else None
+        return Unit(*UNIT_LAYOUT.unpack(data)) if len(data) == UNIT_BYTES else None
 
     def units(self) -> Iterator[tuple[int, Unit]]:
         for queue_offset in range(*self.span):

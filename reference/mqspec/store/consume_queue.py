@@ -6,18 +6,15 @@ A unit is the record's position in the CommitLog (i64), its size (i32) and its t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import starmap
+from collections.abc import Iterator
 from pathlib import Path
-from struct import Struct
 
-from mqspec.core.log import UNIT_BYTES, Span, Unit
+from mqspec.core.log import UNIT_BYTES, UNIT_LAYOUT, Span, Unit
 from mqspec.core.recovery import BLANK_UNIT
 from mqspec.store.files import DISK, Disk
 from mqspec.store.mapped_file import MappedFileQueue
 
-_UNIT = Struct(">qiq")
-_BLANK = _UNIT.pack(*BLANK_UNIT)
+_BLANK = UNIT_LAYOUT.pack(*BLANK_UNIT)
 _CHUNK = 1024 * UNIT_BYTES
 FILES_SCANNED = 3  # at load, from the end: earlier files were on disk long ago
 
@@ -50,21 +47,20 @@ class ConsumeQueue:
 
     def unit(self, queue_offset: int) -> Unit:
         """The unit at a queue offset that the queue holds."""
-        return Unit(*_UNIT.unpack(self._files.read(queue_offset * UNIT_BYTES, UNIT_BYTES)))
+        return Unit(*UNIT_LAYOUT.unpack(self._files.read(queue_offset * UNIT_BYTES, UNIT_BYTES)))
 
     def units(self, queue_offset: int, count: int) -> Iterator[Unit]:
         """Units from a queue offset on, at most `count`, and no further than its file goes."""
         data = self._files.read(queue_offset * UNIT_BYTES, count * UNIT_BYTES)
-        return map(Unit._make, _UNIT.iter_unpack(data))
+        return map(Unit._make, UNIT_LAYOUT.iter_unpack(data))
 
-    def put(self, queue_offset: int, units: Iterable[tuple[int, int, int]]) -> None:
-        """Write units, as the fields of each, that follow each other. What is left out before
-        them, at the head of the first file or where units of expired records were lost, is
-        filled with blank units: readers take a unit with size 0 for the end."""
+    def put(self, queue_offset: int, data: bytes) -> None:
+        """Write units that follow each other, as `core.log.pack_units` gives them. What is left
+        out before them, at the head of the first file or where units of expired records were
+        lost, is filled with blank units: readers take a unit with size 0 for the end."""
         begin = at = queue_offset * UNIT_BYTES
         if at != self._end:
             begin = self._fill_before(at)
-        data = b"".join(starmap(_UNIT.pack, units))
         self._files.write(at, data)
         self._end = at + len(data)
         # Last: a flush that another thread does meanwhile has not seen all of it.
@@ -117,7 +113,7 @@ class ConsumeQueue:
     def _written(self, queue_offset: int) -> int:
         """The offset of the first unit, from one on, that was never written."""
         while data := self._files.read(queue_offset * UNIT_BYTES, _CHUNK):
-            for position, size, _ in _UNIT.iter_unpack(data):
+            for position, size, _ in UNIT_LAYOUT.iter_unpack(data):
                 if position < 0 or size <= 0:
                     return queue_offset
                 queue_offset += 1

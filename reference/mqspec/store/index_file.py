@@ -29,6 +29,7 @@ from mqspec.core.index import (
     Keys,
 )
 from mqspec.core.log import Dispatch
+from mqspec.core.run import StoredRun
 from mqspec.core.types import Topic
 from mqspec.store.files import DISK, Disk
 
@@ -210,9 +211,14 @@ class IndexService:
 
         Raises OSError where too many wait that cannot be; these were not added then.
         """
-        if len(self._waiting.keys) >= WAITING_MAX:
-            self.build()
+        self._make_room()
         self._waiting.add(dispatches)
+
+    def add_run(self, run: StoredRun) -> None:
+        """The same of a run."""
+        self._make_room()
+        topics = [topic for topic, _ in run.queues]
+        self._waiting.add_columns(run.properties, b"", topics, run.positions, run.store_timestamps)
 
     def build(self) -> None:
         """Index the records that were added, but for those that were indexed before. Raises
@@ -225,6 +231,10 @@ class IndexService:
         else:
             self._put_run(*columns)
         self._waiting = Keys([], [], [], [])
+
+    def _make_room(self) -> None:
+        if len(self._waiting.keys) >= WAITING_MAX:
+            self.build()
 
     def _put_keys(self, keys: list[Key]) -> None:
         while keys:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -51,7 +51,7 @@ from mqspec.core.record import (
 )
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
-from mqspec.core.run import AppendedRun, Row, StoredRun
+from mqspec.core.run import AppendedRun, Row, StoredBatch, StoredRun
 from mqspec.core.step import Step, apply, whole
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
@@ -124,14 +124,17 @@ class QueryResult(NamedTuple):
     index_last_update_phy_offset: int = 0
 
 
+Visible: TypeAlias = Mapping[TopicQueue, Sequence[Dispatch]]
+
+
 class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
-    `on_arrival` is called with messages as they become visible, by queue, and does not use the
-    store itself; `on_step` with what recovery found and then with each step of the log, and what
-    it dispatches, before it is carried out. `settle` is called after each put, to dispatch it
-    and, with synchronous flush, to have it on disk first, now or soon; what it returns is how the
-    put ended. `limits` may be others at any time.
+    `on_arrival` is called when messages become visible, with what gives them, by queue, and does
+    not use the store itself; `on_step` with what recovery found and then with each step of the
+    log, and what it dispatches, before it is carried out. `settle` is called after each put, to
+    dispatch it and, with synchronous flush, to have it on disk first, now or soon; what it returns
+    is how the put ended. `limits` may be others at any time.
     """
 
     def __init__(
@@ -143,7 +146,7 @@ class MessageStore:
     ) -> None:
         self.root = root
         self._disk = disk
-        self.on_arrival: Callable[[Mapping[TopicQueue, Sequence[Dispatch]]], None] = lambda _: None
+        self.on_arrival: Callable[[Callable[[], Visible]], None] = lambda _: None
         self.on_step: Callable[[Step, Sequence[Dispatch] | None], None] | None = None
         self.settle: Callable[[], PutStatus] = self._settle
         self.limits = Limits()
@@ -164,7 +167,7 @@ class MessageStore:
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
         self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
-        self._pending: deque[Stored | StoredRun] = deque()  # not yet dispatched
+        self._pending: deque[Stored | StoredBatch | StoredRun] = deque()  # not yet dispatched
         self._is_dispatch_stuck = False
         self._is_disk_full = False
         self._manual_rounds = 0
@@ -278,7 +281,8 @@ class MessageStore:
         if appended is None:
             return None
         try:
-            self._commit_log.append([(Appended(appended.begin, 0), appended.encoded)])
+            begin = Appended(appended.stored.positions[0], 0)
+            self._commit_log.append([(begin, appended.encoded)])
         except OSError:
             return None
         self._carry(step)
@@ -320,15 +324,15 @@ class MessageStore:
         """Dispatch what may be dispatched (ReputMessageService)."""
         try:
             while ready := self._dispatchable():
-                dispatches: list[Dispatch] = []
-                for each in ready:
-                    if isinstance(each, StoredRun):
-                        dispatches += each.dispatches(self.delay_levels)
+                for is_run, same in groupby(ready, lambda each: isinstance(each, StoredRun)):
+                    stored = list(same)
+                    if is_run:
+                        self._dispatch_run(run.together(cast("list[StoredRun]", stored)))
                     else:
-                        dispatches.append(log.dispatch_of(each, self.delay_levels))
-                self._dispatch(self._deleted.unindexed(dispatches))
-                for _ in ready:
-                    self._pending.popleft()
+                        others = cast("list[Stored | StoredBatch]", stored)
+                        self._dispatch([each.dispatch(self.delay_levels) for each in others])
+                    for _ in stored:
+                        self._pending.popleft()
             if self._is_dispatch_stuck:
                 self._index.build()
         except OSError as error:
@@ -338,13 +342,22 @@ class MessageStore:
 
     def catch_up(self, count: int | None = None) -> None:
         """Dispatch and index what was stored, and `count` records that an abnormal start left to
-        be indexed, all of them without a count. The broker calls it each 100 ms: neither a start
-        nor a put waits for it."""
+        be indexed, all of them without a count. The broker calls it each 500 ms, with none of
+        them: no put waits for it."""
         self.reput()
+        self.index_more(count)
         try:
-            if self._index_from is not None:
-                self._walk_to_index(self._index_from, count)
             self._index.build()
+        except OSError as error:
+            self._get_stuck("indexed", error)
+
+    def index_more(self, count: int | None) -> None:
+        """Index so many of the records that an abnormal start left to be indexed. The broker calls
+        it each 100 ms: no start waits for it."""
+        if self._index_from is None:
+            return
+        try:
+            self._walk_to_index(self._index_from, count)
         except OSError as error:
             self._get_stuck("indexed", error)
 
@@ -622,7 +635,9 @@ class MessageStore:
         state = RecoveryState()
         redispatched = 0
         for dispatch in recovery.recover(files, state):
-            self._write_units(dispatch.queue, (dispatch,))
+            self._write_units(
+                dispatch.queue, dispatch.queue_offset, log.pack_units((dispatch.unit,))
+            )
             redispatched += 1
             if not abort:
                 self._index.add((dispatch,))
@@ -675,22 +690,34 @@ class MessageStore:
         return ConsumeQueue(directory, self.config.consume_queue_units, self._disk)
 
     def _dispatch(self, dispatches: Sequence[Dispatch]) -> None:
+        dispatches = self._deleted.unindexed(dispatches)
         step = log.dispatch(self._state, dispatches)
         for queue, visible in step.result.items():
-            self._write_units(queue, visible)
+            self._write_units(queue, visible[0].queue_offset, log.pack_units(log.units(visible)))
         self._carry(step, dispatches)
         self._dispatched_at = dispatches[-1].store_timestamp
-        self.on_arrival(step.result)
+        self.on_arrival(lambda: step.result)
         if self._index_from is None:
             self._index.add(dispatches)
 
-    def _write_units(self, queue: TopicQueue, dispatches: Sequence[Dispatch]) -> None:
+    def _dispatch_run(self, stored: StoredRun) -> None:
+        is_dead = self._deleted.is_dead if self._deleted else None
+        step = run.dispatch_run(self._state, stored, is_dead)
+        for queue, (queue_offset, units) in step.result.items():
+            self._write_units(queue, queue_offset, units)
+        self._carry(step)
+        self._dispatched_at = stored.store_timestamps[-1]
+        self.on_arrival(lambda: run.visible(stored, step.result))
+        if self._index_from is None:
+            self._index.add_run(stored)
+
+    def _write_units(self, queue: TopicQueue, queue_offset: int, units: bytes) -> None:
         consume_queue = self._consume_queues.get(queue)
         if consume_queue is None:
             topic, queue_id = queue
             directory = self.root / "consumequeue" / topic / str(queue_id)
             consume_queue = self._consume_queues[queue] = self._consume_queue(directory)
-        consume_queue.put(dispatches[0].queue_offset, log.units(dispatches))
+        consume_queue.put(queue_offset, units)
 
     def _unit(self, queue: TopicQueue, offset: int) -> Unit:
         return self._consume_queues[queue].unit(offset)
@@ -701,11 +728,11 @@ class MessageStore:
         return record.store_timestamp if isinstance(record, Record) else 0
 
     def _get_stuck(self, undone: str, error: OSError) -> None:
-        if not self._is_dispatch_stuck:  # it is tried again each 100 ms, and said once
+        if not self._is_dispatch_stuck:  # it is tried again each 500 ms, and said once
             _log.error("messages are stored and cannot be %s yet: %s", undone, error)
         self._is_dispatch_stuck = True
 
-    def _dispatchable(self) -> list[Stored | StoredRun]:
+    def _dispatchable(self) -> list[Stored | StoredBatch | StoredRun]:
         """What may be dispatched, from the first on that was not; for a trace, one at a time."""
         is_sync_flush = self.config.sync_flush
         count = bisect_left(
@@ -718,9 +745,13 @@ class MessageStore:
     def _visible(self, queue: TopicQueue) -> Span:
         """What a queue's ConsumeQueue holds, for somebody who looks: what was put is there,
         unless it may not be dispatched."""
-        if self._pending and not self._is_dispatch_stuck:
+        spans = self._state.consume_queue
+        span = spans.get(queue, log.EMPTY)
+        is_behind = self._state.topic_queue_table.get(queue, 0) > span.max
+        if is_behind and self._pending and not self._is_dispatch_stuck:
             self.reput()
-        return self._state.consume_queue.get(queue, log.EMPTY)
+            span = spans.get(queue, log.EMPTY)
+        return span
 
     def _carry(self, step: Step, events: Sequence[Dispatch] | None = None) -> None:
         if self.on_step:
