@@ -256,19 +256,19 @@ def dispatch_run(
     and before them the queue offset of the first one."""
     codes = map(tags_code, find_values(run.properties, b"", b"TAGS\x01"))
     units = map(UNIT_LAYOUT.pack, run.positions, run.sizes, codes)
-    visible: dict[TopicQueue, list[Any]] = {}
+    by_queue: dict[TopicQueue, list[Any]] = {}
     for queue, queue_offset, position, unit in zip(
         run.queues, run.queue_offsets, run.positions, units, strict=True
     ):
-        mine = visible.get(queue)
+        mine = by_queue.get(queue)
         if mine is not None:
             mine.append(unit)
         elif is_dead is None or not is_dead(queue[0], position):
-            visible[queue] = [queue_offset, unit]
+            by_queue[queue] = [queue_offset, unit]
     changes = [Change("reput_from_offset", None, run.end)]
     spans = state.consume_queue
     found = {}
-    for queue, (first, *of_queue) in visible.items():
+    for queue, (first, *of_queue) in by_queue.items():
         span, end = spans.get(queue, EMPTY), first + len(of_queue)
         if has_unit(span, first):  # only where it is done again
             del of_queue[: span.max - first]
