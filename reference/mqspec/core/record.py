@@ -202,7 +202,7 @@ class Origin(NamedTuple):
     """Where a message comes from, and what else its record has from sysFlag to
     preparedTransactionOffset, but for the times."""
 
-    layout: Struct
+    layout: struct.Struct
     sys_flag: int
     born_host: Host
     store_host: Host
