@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from ssl import SSLContext
 from time import monotonic
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -24,6 +24,8 @@ IDLE_MS: Final = 120_000  # a server closes a connection that is silent both way
 READ_AHEAD: Final = 64  # requests of a connection that may wait before no more of it is read
 READ_BYTES: Final = 32 * 1024  # so much is read at once: what it makes stays in the caches
 WRITE_BYTES: Final = 32 * 1024  # frames go out together up to that: fewer calls, no long waits
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -93,19 +95,11 @@ class Connection(asyncio.Protocol):
     def send(self, command: RemotingCommand) -> None:
         """Send a command and wait for nothing; it goes out with what else is sent within this
         turn of the loop. On a closed connection it is dropped."""
-        if not (self._outgoing or self._is_reading):
-            self._loop.call_soon(self._flush)
-        encode_into(command, self._outgoing)
-        if len(self._outgoing) >= WRITE_BYTES:
-            self._flush()
+        self._add(encode_into, command)
 
     def send_header(self, header: bytes) -> None:
         """The same of a command without a body whose JSON header is encoded already."""
-        if not (self._outgoing or self._is_reading):
-            self._loop.call_soon(self._flush)
-        frame_into(header, self._outgoing)
-        if len(self._outgoing) >= WRITE_BYTES:
-            self._flush()
+        self._add(frame_into, header)
 
     def hold(self) -> None:
         """A request of it waits for its turn."""
@@ -262,6 +256,13 @@ class Connection(asyncio.Protocol):
         if self._idle_s and not self.is_closed:
             reads = self._writable.is_set() and not self._is_full
             (self._transport.resume_reading if reads else self._transport.pause_reading)()
+
+    def _add(self, into: Callable[[T, bytearray], None], what: T) -> None:
+        if not (self._outgoing or self._is_reading):
+            self._loop.call_soon(self._flush)
+        into(what, self._outgoing)
+        if len(self._outgoing) >= WRITE_BYTES:
+            self._flush()
 
     def _flush(self) -> None:
         if self._outgoing:

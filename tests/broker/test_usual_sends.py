@@ -18,8 +18,9 @@ from peer import SMALL, Peer, broker_peer, send_fields
 from mqspec.broker import sending, usual_sends
 from mqspec.broker.broker import Broker
 from mqspec.broker.usual_sends import UsualSends
+from mqspec.core.log import Stored
 from mqspec.core.record import BatchMessage, SysFlag
-from mqspec.core.run import AppendedRun, StoredBatch
+from mqspec.core.run import AppendedRun
 from mqspec.nameserver.nameserver import NameServer
 from mqspec.store.message_store import MessageStore
 from mqspec.transport import IDLE_MS, Connection
@@ -253,7 +254,7 @@ def test_answers_and_files_are_the_same(
     lengths = [len(run.stored.sizes) for run in runs if run]
     assert max(lengths) > 10
     assert None in runs  # as at the end of a segment
-    assert any(run and isinstance(run.stored, StoredBatch) for run in runs)
+    assert any(run and isinstance(run.stored, Stored) for run in runs)
 
 
 @pytest.mark.parametrize(

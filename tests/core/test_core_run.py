@@ -28,12 +28,19 @@ from mqspec.core.log import (
     units,
 )
 from mqspec.core.publish import batched
-from mqspec.core.record import Batch, BatchMessage, Host, Record, alone, layout_of
+from mqspec.core.record import (
+    PROPERTIES_BYTES_MAX,
+    Batch,
+    BatchMessage,
+    Host,
+    Record,
+    SysFlag,
+    alone,
+    layout_of,
+)
 from mqspec.core.run import (
     AppendedRun,
-    Limits,
     Row,
-    StoredBatch,
     StoredRun,
     append_batch,
     append_run,
@@ -46,7 +53,8 @@ from mqspec.core.step import Step, apply
 from mqspec.wire.bodies import BodyError, decode_batch, encode_batch
 
 AT = 5_000  # ms
-LIMITS = Limits(segment_size=2_000, max_message_size=300)
+HOSTS_V6 = SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6
+_, MAX_MESSAGE_SIZE = LIMITS = 2_000, 300  # bytes
 QUEUES = [("T", 0), ("T", 3), ("a-longer-topic" * 9 + "U", 0)]
 
 messages = st.builds(
@@ -89,19 +97,20 @@ def message_of(row: Row, like: Record) -> Record:
 
 
 def one_by_one(
-    state: LogState, batches: Sequence[Batch], limits: Limits = LIMITS
+    state: LogState, batches: Sequence[Batch], limits: tuple[int, int] = LIMITS
 ) -> tuple[bytes, list[Dispatch]] | None:
     """What is to be written, and its dispatches; None where the way of all others is taken."""
+    segment_size, max_message_size = limits
     encoded, dispatches = b"", []
     for batch in batches:
-        own_bytes = check_messages(batch, limits.max_message_size)
+        own_bytes = check_messages(batch, max_message_size)
         if not isinstance(own_bytes, int):
             return None
         shared, layout = batch.shared, layout_of(batch.shared)
         put = Put(
             (shared.topic, shared.queue_id), layout.size(batch, own_bytes), len(batch.messages)
         )
-        step = append_message(state, Append((put,), limits.segment_size))
+        step = append_message(state, Append((put,), segment_size))
         (place,) = step.result
         if not place or place.blank:
             return None
@@ -111,7 +120,9 @@ def one_by_one(
             pieces, batch, place.position, itertools.count(place.queue_offset), AT
         )
         encoded += b"".join(pieces)
-        dispatches.append(Stored(batch, *columns, place.queue_offset, AT).dispatch(DELAY_LEVELS_MS))
+        own, first = [one.properties for one in batch.messages], place.queue_offset
+        stored = Stored(put.queue, first, True, *columns, own, batch.beside, AT, shared.sys_flag)
+        dispatches.append(stored.dispatch(DELAY_LEVELS_MS))
     return encoded, dispatches
 
 
@@ -129,16 +140,18 @@ def compare(before: LogState, step: Step, batches: Sequence[Batch]) -> None:
     assert after == expected
     stored = run.stored
     assert (stored.positions[0], stored.end) == (before.commit_log.max, after.commit_log.max)
-    if isinstance(stored, StoredBatch):
-        alike = (structs.replace(each, sys_flag=0) for each in dispatches)
-        assert [stored.dispatch(DELAY_LEVELS_MS)] == list(alike)
+    if isinstance(stored, Stored):
+        # The flag is as it is stored: the hosts' bits follow them.
+        (alike,) = (structs.replace(each, sys_flag=stored.sys_flag) for each in dispatches)
+        assert stored.dispatch(DELAY_LEVELS_MS) == alike
+        assert (dispatches[0].sys_flag ^ stored.sys_flag) & ~HOSTS_V6 == 0
     else:
         compare_dispatch(after, stored, dispatches)
 
 
 def compare_dispatch(before: LogState, run: StoredRun, dispatches: Sequence[Dispatch]) -> None:
     after, expected = deepcopy(before), deepcopy(before)
-    step = dispatch_run(after, run)
+    step = dispatch_run(after, run, lambda *_: False)
     apply(after, step.changes)
     by_queue = log.dispatch(expected, dispatches)
     apply(expected, by_queue.changes)
@@ -162,12 +175,12 @@ def test_runs_are_dispatched_together_and_again(
     state: LogState, rows: list[tuple[Row, Record]], cut: int, known: int
 ) -> None:
     """As often as it takes: what has its unit gets no other one."""
-    limits = Limits(1 << 30, 1 << 30)
+    limits = 1 << 30, 1 << 30
     parts = [part for part in (rows[:cut], rows[cut:]) if part]
     before, dispatches, stored = deepcopy(state), [], []
     for part in parts:
         state_one = deepcopy(state)
-        step = append_run(state, [row for row, _ in part], limits, AT)
+        step = append_run(state, [row for row, _ in part], *limits, AT)
         apply(state, step.changes)
         stored.append(step.result.stored)
         found = one_by_one(state_one, [alone(message) for _, message in part], limits)
@@ -182,7 +195,7 @@ def test_runs_are_dispatched_together_and_again(
 def test_what_was_deleted_enters_no_queue() -> None:
     kind = kind_of(Record("T", b""))
     rows = [Row(kind, ("T", n % 2), 0, b"x", b"") for n in range(4)]
-    (_, stored) = append_run(LogState(), rows, LIMITS, AT).result
+    (_, stored) = append_run(LogState(), rows, *LIMITS, AT).result
     deleted_at = stored.positions[3]
     step = dispatch_run(LogState(), stored, lambda topic, at: topic == "T" and at < deleted_at)
     ((queue, (offset, packed)),) = step.result.items()
@@ -194,7 +207,7 @@ def test_what_was_deleted_enters_no_queue() -> None:
 def test_a_run_is_what_its_messages_are_alone(
     state: LogState, run: list[tuple[Row, Record]]
 ) -> None:
-    step = append_run(state, [row for row, _ in run], LIMITS, AT)
+    step = append_run(state, [row for row, _ in run], *LIMITS, AT)
     compare(state, step, [alone(message) for _, message in run])
 
 
@@ -216,16 +229,16 @@ def test_a_batch_is_what_it_is_elsewhere(
         at = data.draw(st.integers(0, len(body) - 1))
         body = body[:at] + data.draw(st.binary(max_size=1)) + body[at + 1 :]
     row, message = run[0][0]._replace(body=body), run[0][1]
+    step = append_batch(state, row, *LIMITS, AT)
     try:
-        batch = batched(message_of(row, message), decode_batch(body))
+        found = decode_batch(body)
     except BodyError:
-        batch = None
-    step = append_batch(state, row, LIMITS, AT)
-    is_usual = batch and all(one.properties[-1:] in (b"", b"\x02") for one in batch.messages)
-    if batch is None or not is_usual or len(body) > LIMITS.max_message_size:
+        found = []
+    is_ended = all(one.properties[-1:] in (b"", b"\x02") for one in found)
+    if not found or not is_ended or len(body) > MAX_MESSAGE_SIZE:
         assert step == Step()
     else:
-        compare(state, step, [batch])
+        compare(state, step, [batched(message_of(row, message), found)])
 
 
 @pytest.mark.parametrize("own", [b"A\x011", b"\x02A\x011"])
@@ -233,4 +246,27 @@ def test_properties_that_are_not_ended_are_put_together_elsewhere(own: bytes) ->
     message = Record("T", b"")
     body = encode_batch([BatchMessage(b"a", own)])
     row = Row(kind_of(message), ("T", 0), 1, body, b"B\x012\x02")
-    assert append_batch(LogState(), row, LIMITS, AT).result is None
+    assert append_batch(LogState(), row, *LIMITS, AT).result is None
+
+
+@pytest.mark.parametrize(("more", "is_taken"), [(0, True), (1, False)])
+def test_the_segment_keeps_room_for_its_blank(more: int, is_taken: bool) -> None:
+    rows = [Row(kind_of(Record("T", b"")), ("T", 0), 0, b"x" * n, b"") for n in (30, 30 + more)]
+    size = 2 * (92 + 30)
+    state = LogState(Span(0, 2_000 - 8 - size))
+    assert (append_run(state, rows, *LIMITS, AT).result is not None) == is_taken
+    body = encode_batch([BatchMessage(row.body, row.properties) for row in rows])
+    batch = rows[0]._replace(body=body)
+    assert (append_batch(state, batch, *LIMITS, AT).result is not None) == is_taken
+
+
+@pytest.mark.parametrize(("more", "is_taken"), [(0, True), (1, False)])
+def test_properties_have_a_limit(more: int, is_taken: bool) -> None:
+    """Those of a message of a batch with those that are beside it."""
+    beside = b"B\x012\x02"
+    own = b"A\x01".ljust(PROPERTIES_BYTES_MAX - len(beside) - 1 + more, b"1") + b"\x02"
+    row = Row(kind_of(Record("T", b"")), ("T", 0), 0, b"x", own + beside)
+    limits = 1 << 20, 1 << 20
+    assert (append_run(LogState(), [row], *limits, AT).result is not None) == is_taken
+    batch = row._replace(body=encode_batch([BatchMessage(b"x", own)]), properties=beside)
+    assert (append_batch(LogState(), batch, *limits, AT).result is not None) == is_taken

@@ -37,7 +37,7 @@ from mqspec.core.log import (
     unit_tags_codes,
     units,
 )
-from mqspec.core.record import Batch, BatchMessage, Record, SysFlag, alone, tags_code
+from mqspec.core.record import Record, SysFlag, alone, tags_code
 from mqspec.core.step import apply
 
 QUEUE = ("T", 0)
@@ -267,8 +267,8 @@ def test_what_filters_see_of_a_message(topic: str, properties: bytes, code: int)
 @pytest.mark.parametrize("topic", ["T", SCHEDULE_TOPIC])
 @pytest.mark.parametrize("own", [[b"", b"A\x011"], [b"DELAY\x012\x02", b"TAGS\x01a", b"A\x011"]])
 def test_what_filters_see_of_a_batch(topic: str, own: list[bytes], beside: bytes) -> None:
-    batch = Batch(Record(topic, b""), [BatchMessage(b"", each) for each in own], beside)
-    found = Stored(batch, range(len(own)), [1] * len(own), 7, 5_000).dispatch(DELAY_LEVELS_MS)
+    columns = range(len(own)), [1] * len(own), own
+    found = Stored((topic, 0), 7, True, *columns, beside, 5_000, 0).dispatch(DELAY_LEVELS_MS)
     told = [properties for _, _, properties in arrivals((found,))]
     assert told == [(each + beside).decode() for each in own]
     one_by_one = [unit_tags_codes(topic, [each + beside], b"", 5_000) for each in own]

@@ -298,6 +298,20 @@ def test_a_run_is_told_once_though_the_index_cannot_grow(
         assert len(store.query("T", f"k{number}", 9, 0, 1 << 60).records) == 1
 
 
+def test_a_run_of_a_topic_that_was_deleted_enters_no_queue(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was stored, and could not be dispatched before."""
+    assert store.put(message("a")).queue_offset == 0
+    rows = [Row(kind_of(Record("T", b"")), ("T", 0), 0, b"old", b"") for _ in range(2)]
+    with monkeypatch.context() as patch:
+        patch.setattr(ConsumeQueue, "put", _full_disk)
+        assert store.put_run(rows, is_batch=False)
+        store.delete_topic("T")
+    assert store.put(message("new")).queue_offset == 0
+    assert keys(store) == ["new"]
+
+
 def test_an_arrival_is_told_once_though_the_index_cannot_grow(
     store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

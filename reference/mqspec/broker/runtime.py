@@ -78,6 +78,7 @@ def _positions(broker: Broker) -> dict[str, str]:
     disk = shutil.disk_usage(broker.store.root)
     total, free = _bytes(disk.total), _bytes(disk.total - disk.used)
     ratio = str(broker.store.disk_used_percent / 100)
+    broker.store.reput()  # who asks looks
     state = broker.store.positions
     first, end = state.commit_log
     oldest = broker.store.look_message_by_offset(first)

@@ -10,8 +10,8 @@ import msgspec
 
 from mqspec.broker.stats import Traffic
 from mqspec.broker.usual_sends import UsualSend, answer_usual
+from mqspec.core.log import Stored
 from mqspec.core.record import Batch
-from mqspec.core.run import StoredBatch
 from mqspec.core.step import Change
 from mqspec.core.types import Topic
 from mqspec.service import Served
@@ -30,7 +30,7 @@ class Checked(msgspec.Struct, frozen=True):
     request: RemotingCommand
     batch: Batch
     fields: dict[str, str]  # of the answer, but for those that the put gives
-    made: tuple[Change, ...] = ()  # topics
+    made: tuple[Change, ...]  # topics
 
 
 class Sends:
@@ -58,23 +58,21 @@ class Sends:
         if self._usual:
             self._put()  # what came first is stored first
         self._checked.append(send)
-        self._put_soon(len(self._checked), send.connection, send.request)
-        if len(send.batch.messages) > 1:  # a batch saves nothing by waiting
-            self._put()
+        self._wait(len(self._checked), send.connection, send.request, len(send.batch.messages) > 1)
 
     def add_usual(self, send: UsualSend) -> None:
         """The same for a usual one."""
         if self._checked or send.is_batch:
             self._put()
         self._usual.append(send)
-        if send.is_batch:
-            self._put()
-        else:
-            self._put_soon(len(self._usual), send.connection, send.request)
+        self._wait(len(self._usual), send.connection, send.request, send.is_batch)
 
-    def _put_soon(self, count: int, connection: Connection, request: RemotingCommand) -> None:
+    def _wait(
+        self, count: int, connection: Connection, request: RemotingCommand, is_batch: bool
+    ) -> None:
         self._bytes += len(request.body)
-        if count >= self._together or self._bytes >= TOGETHER_BYTES_MAX:
+        # A batch saves nothing by waiting.
+        if is_batch or count >= self._together or self._bytes >= TOGETHER_BYTES_MAX:
             self._put()
         elif count == 1:
             connection.after_read(self._put)
@@ -100,7 +98,7 @@ class Sends:
                 send.connection.answer(send.request, failure(send.request, error))
             return
         stored = run.stored
-        if isinstance(stored, StoredBatch):
+        if isinstance(stored, Stored):
             self._traffic[stored.queue[0]].add(len(stored.sizes), sum(stored.sizes))
         else:
             for (topic, _), size in zip(stored.queues, stored.sizes, strict=True):

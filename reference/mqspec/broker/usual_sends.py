@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from mqspec.core.log import TopicQueue
+from mqspec.core.log import Stored, TopicQueue
 from mqspec.core.publish import is_plain
 from mqspec.core.record import (
     Record,
@@ -25,7 +25,7 @@ from mqspec.core.record import (
     offset_message_id,
     offset_message_ids,
 )
-from mqspec.core.run import Kind, Row, StoredBatch, StoredRun, kind_of
+from mqspec.core.run import Kind, Row, StoredRun, kind_of
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand, answer_format
 
@@ -142,10 +142,10 @@ def _answer_format(region_id: str, trace_on: str) -> str:
     return answer_format(RemotingCommand(0).response(ext_fields=fields))
 
 
-def answer_usual(sends: Sequence[UsualSend], stored: StoredRun | StoredBatch) -> None:
+def answer_usual(sends: Sequence[UsualSend], stored: StoredRun | Stored) -> None:
     """Answer sends that are stored, a run of them or a batch."""
     host = sends[0].row.kind.origin.store_host
-    if isinstance(stored, StoredBatch):
+    if isinstance(stored, Stored):
         message_ids = [offset_message_ids(host, stored.positions)]
         offsets: Sequence[int] = (stored.queue_offset,)
     else:

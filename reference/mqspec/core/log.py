@@ -34,7 +34,6 @@ from mqspec.core.record import (
     Batch,
     Record,
     SysFlag,
-    alone,
     find_values,
     tags_code,
 )
@@ -157,11 +156,15 @@ class Appended(msgspec.Struct, frozen=True, gc=False):
 class Stored(msgspec.Struct, frozen=True, gc=False):
     """A message, or a batch, that got its place."""
 
-    batch: Batch  # as it came: it knows nothing of that
+    queue: TopicQueue
+    queue_offset: int  # of the first one
+    indexed: bool
     positions: Sequence[int]  # of each record
     sizes: Sequence[int]  # of each, bytes
-    queue_offset: int  # of the first one
+    properties: Sequence[bytes]  # of each its own
+    beside: bytes  # what is stored behind them
     store_timestamp: int  # ms
+    sys_flag: int
 
     @property
     def end(self) -> int:
@@ -170,14 +173,12 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
     def dispatch(self, delay_levels: Sequence[int]) -> Dispatch:
         """What its dispatcher sees."""
-        batch, at = self.batch, self.store_timestamp
-        shared, beside = batch.shared, batch.beside
-        topic, sys_flag = shared.topic, shared.sys_flag
-        own = [one.properties for one in batch.messages]
-        codes = unit_tags_codes(topic, own, beside, at, delay_levels)
+        at, own, beside = self.store_timestamp, self.properties, self.beside
+        codes = unit_tags_codes(self.queue[0], own, beside, at, delay_levels)
         columns = self.positions, self.sizes, codes
-        queue, indexed = (topic, shared.queue_id), is_indexed(sys_flag)
-        return Dispatch(queue, self.queue_offset, indexed, *columns, at, sys_flag, own, beside)
+        return Dispatch(
+            self.queue, self.queue_offset, self.indexed, *columns, at, self.sys_flag, own, beside
+        )
 
 
 class Dispatch(msgspec.Struct, frozen=True, gc=False):
@@ -287,7 +288,7 @@ def dispatch(state: LogState, events: Sequence[Dispatch]) -> Step:
         if event.indexed:
             of_queue.setdefault(event.queue, []).append(event)
     visible: dict[TopicQueue, list[Dispatch]] = {}
-    changes = [Change("reput_from_offset", None, max(each.end for each in events))]
+    changes = [Change("reput_from_offset", None, events[-1].end)]
     for queue, records in of_queue.items():
         span = state.consume_queue.get(queue, EMPTY)
         if has_unit(span, records[0].queue_offset):  # only where it is done again
@@ -416,8 +417,18 @@ def queue_offsets(first: int, indexed: bool) -> Iterator[int]:
 
 def dispatch_of_record(record: Record, delay_levels: Sequence[int] = DELAY_LEVELS_MS) -> Dispatch:
     """The dispatch of a record as it lies in the log."""
-    place = (record.physical_offset,), (record.size,), record.queue_offset
-    return Stored(alone(record), *place, record.store_timestamp).dispatch(delay_levels)
+    stored = Stored(
+        (record.topic, record.queue_id),
+        record.queue_offset,
+        is_indexed(record.sys_flag),
+        (record.physical_offset,),
+        (record.size,),
+        (record.properties,),
+        b"",
+        record.store_timestamp,
+        record.sys_flag,
+    )
+    return stored.dispatch(delay_levels)
 
 
 def check_offset(span: Span, offset: int) -> tuple[GetMessageStatus, int] | None:

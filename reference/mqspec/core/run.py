@@ -1,6 +1,6 @@
 """Run: many messages, each alone and for a queue of its own, in one loop.
 
-What comes of it is what `log.append_message`, `record.Layout.encode` and `log.dispatch_of` make
+What comes of it is what `log.append_message`, `record.Layout.encode` and `log.dispatch` make
 of one message after the other, at a third of the price; the tests compare them byte by byte.
 """
 
@@ -13,18 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-import msgspec
-
 from mqspec.core.log import (
     EMPTY,
     UNIT_LAYOUT,
     Dispatch,
     LogState,
     Span,
+    Stored,
     TopicQueue,
     grow,
     has_unit,
-    unit_tags_codes,
 )
 from mqspec.core.publish import ENDED
 from mqspec.core.record import (
@@ -82,13 +80,6 @@ class Row(NamedTuple):
     properties: bytes  # as they are stored; of a batch: behind the own ones of each message
 
 
-class Limits(NamedTuple):
-    """Beyond which messages are not put in a run."""
-
-    segment_size: int
-    max_message_size: int  # of a body, bytes
-
-
 class StoredRun(NamedTuple):
     """Messages, each alone, that got their places: columns, in the order of the log."""
 
@@ -105,42 +96,23 @@ class StoredRun(NamedTuple):
         return self.positions[-1] + self.sizes[-1]
 
 
-class StoredBatch(msgspec.Struct, frozen=True, gc=False):
-    """A batch that got its place."""
-
-    queue: TopicQueue
-    queue_offset: int  # of the first message
-    positions: Sequence[int]
-    sizes: Sequence[int]
-    properties: Sequence[bytes]  # of each its own
-    beside: bytes  # what is stored behind them
-    store_timestamp: int  # ms
-
-    @property
-    def end(self) -> int:
-        """The position behind the last one."""
-        return self.positions[-1] + self.sizes[-1]
-
-    def dispatch(self, delay_levels: Sequence[int]) -> Dispatch:
-        """What its dispatcher sees."""
-        at, own, beside = self.store_timestamp, self.properties, self.beside
-        codes = unit_tags_codes(self.queue[0], own, beside, at, delay_levels)
-        columns = self.positions, self.sizes, codes
-        return Dispatch(self.queue, self.queue_offset, True, *columns, at, 0, own, beside)
-
-
 class AppendedRun(NamedTuple):
     """What is to be written, and where it all is."""
 
     encoded: bytes  # all records
-    stored: StoredRun | StoredBatch
+    stored: StoredRun | Stored
 
 
-def append_run(state: LogState, rows: Sequence[Row], limits: Limits, store_timestamp: int) -> Step:
+def append_run(
+    state: LogState,
+    rows: Sequence[Row],
+    segment_size: int,
+    max_message_size: int,
+    store_timestamp: int,
+) -> Step:
     """Log!AppendMessage, once a message, in a broker without a transient store pool. The result
     is an AppendedRun; or None, and nothing is done, where they are to be put one by one: a limit
     of messages is broken, or the segment has no room for all."""
-    max_message_size = limits.max_message_size
     position = state.commit_log.max
     before = state.topic_queue_table
     next_offsets: dict[TopicQueue, int] = {}
@@ -176,17 +148,19 @@ def append_run(state: LogState, rows: Sequence[Row], limits: Limits, store_times
     queues, properties = [row.queue for row in rows], [row.properties for row in rows]
     timestamps = [store_timestamp] * len(rows)
     stored = StoredRun(queues, queue_offsets, positions, sizes, properties, timestamps)
-    return _appended(state, limits, AppendedRun(b"".join(pieces), stored), next_offsets)
+    return _appended(state, segment_size, AppendedRun(b"".join(pieces), stored), next_offsets)
 
 
-def append_batch(state: LogState, row: Row, limits: Limits, store_timestamp: int) -> Step:
+def append_batch(
+    state: LogState, row: Row, segment_size: int, max_message_size: int, store_timestamp: int
+) -> Step:
     """The same for the messages in the body of one, for one queue. The result is None also where
     the body is not that of a batch."""
     kind, queue, born_timestamp, data, beside = row
     origin, pack_head, pack_topic, overhead, magic, topic, _ = kind
     shared, queue_id = origin.pack(born_timestamp, store_timestamp), queue[1]
     beside_bytes = len(beside)
-    overhead, own_bytes_max = overhead + beside_bytes, PROPERTIES_BYTES_MAX - beside_bytes
+    overhead += beside_bytes
     position = state.commit_log.max
     queue_offset = first = state.topic_queue_table.get(queue, 0)
     positions: list[int] = []
@@ -195,7 +169,7 @@ def append_batch(state: LogState, row: Row, limits: Limits, store_timestamp: int
     pieces: list[bytes] = []
     at, whole = 0, len(data)
     crc32, read_head, head_bytes = zlib.crc32, _BATCH_HEAD.unpack_from, _BATCH_HEAD.size
-    if whole > limits.max_message_size:
+    if whole > max_message_size:
         return Step()
     try:
         while at < whole:
@@ -206,7 +180,7 @@ def append_batch(state: LogState, row: Row, limits: Limits, store_timestamp: int
             own_at = body_end + 2
             at = own_at + own_bytes
             body, own = data[body_at:body_end], data[own_at:at]
-            if body_bytes < 0 or own_bytes > own_bytes_max or at > whole or own[-1:] not in ENDED:
+            if body_bytes < 0 or at > whole or own[-1:] not in ENDED:
                 return Step()
             size = overhead + body_bytes + own_bytes
             positions.append(position)
@@ -219,18 +193,19 @@ def append_batch(state: LogState, row: Row, limits: Limits, store_timestamp: int
             pieces += head, body, pack_topic(topic, own_bytes + beside_bytes), own, beside
             position += size
             queue_offset += 1
-    except (struct.error, IndexError):
+    except (struct.error, IndexError):  # it is torn, or properties are too long
         return Step()
-    stored = StoredBatch(queue, first, positions, sizes, properties, beside, store_timestamp)
+    columns = positions, sizes, properties
+    stored = Stored(queue, first, True, *columns, beside, store_timestamp, origin.sys_flag)
     run = AppendedRun(b"".join(pieces), stored)
-    return _appended(state, limits, run, {queue: queue_offset})
+    return _appended(state, segment_size, run, {queue: queue_offset})
 
 
 def _appended(
-    state: LogState, limits: Limits, run: AppendedRun, next_offsets: Mapping[TopicQueue, int]
+    state: LogState, segment_size: int, run: AppendedRun, next_offsets: Mapping[TopicQueue, int]
 ) -> Step:
     begin, end = run.stored.positions[0], run.stored.end
-    if begin % limits.segment_size + (end - begin) + BLANK_BYTES_MIN > limits.segment_size:
+    if begin % segment_size + (end - begin) + BLANK_BYTES_MIN > segment_size:
         return Step()
     changes = [
         Change("commit_log", None, Span(state.commit_log.min, end)),
@@ -248,9 +223,7 @@ def together(runs: Sequence[StoredRun]) -> StoredRun:
     return StoredRun(*map(list, map(itertools.chain.from_iterable, zip(*runs, strict=True))))
 
 
-def dispatch_run(
-    state: LogState, run: StoredRun, is_dead: Callable[[Topic, int], bool] | None = None
-) -> Step:
+def dispatch_run(state: LogState, run: StoredRun, is_dead: Callable[[Topic, int], bool]) -> Step:
     """Log!Dispatch, once a message; `is_dead` says of a topic and a position whose message enters
     no queue any more. The result is by queue the units that become visible, as they are written,
     and before them the queue offset of the first one."""
@@ -263,7 +236,7 @@ def dispatch_run(
         mine = by_queue.get(queue)
         if mine is not None:
             mine.append(unit)
-        elif is_dead is None or not is_dead(queue[0], position):
+        elif not is_dead(queue[0], position):
             by_queue[queue] = [queue_offset, unit]
     changes = [Change("reput_from_offset", None, run.end)]
     spans = state.consume_queue

@@ -29,10 +29,6 @@ class DeletedTopics:
         self._file = ConfigFile(root / "config" / "deletedTopics.json", disk)
         self._ends: dict[str, int] = {}  # position, by topic
 
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._ends)
-
     def load(self, log_min: int) -> None:
         """Read what is still of use, the log beginning at `log_min`."""
         ends = self._file.load(spare=True).get("endTable", {})

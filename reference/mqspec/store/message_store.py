@@ -51,7 +51,7 @@ from mqspec.core.record import (
 )
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
-from mqspec.core.run import AppendedRun, Row, StoredBatch, StoredRun
+from mqspec.core.run import AppendedRun, Row, StoredRun
 from mqspec.core.step import Step, apply, whole
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
@@ -167,7 +167,7 @@ class MessageStore:
         self._index = IndexService(root / "index", index_size, clock_ms, disk)
         self._index_from: int | None = None  # position: the index is behind, and goes on there
         self._state = LogState()
-        self._pending: deque[Stored | StoredBatch | StoredRun] = deque()  # not yet dispatched
+        self._pending: deque[Stored | StoredRun] = deque()  # not yet dispatched
         self._is_dispatch_stuck = False
         self._is_disk_full = False
         self._manual_rounds = 0
@@ -272,11 +272,11 @@ class MessageStore:
         if self._is_dispatch_stuck or self._is_disk_full:
             return None
         now_ms = max(self._clock_ms(), self._written_at)
-        limits = run.Limits(self.config.segment_size, self.limits.max_message_size)
+        limits = self.config.segment_size, self.limits.max_message_size
         if is_batch:
-            step = run.append_batch(self._state, rows[0], limits, now_ms)
+            step = run.append_batch(self._state, rows[0], *limits, now_ms)
         else:
-            step = run.append_run(self._state, rows, limits, now_ms)
+            step = run.append_run(self._state, rows, *limits, now_ms)
         appended: AppendedRun | None = step.result
         if appended is None:
             return None
@@ -309,7 +309,14 @@ class MessageStore:
             queue_offset, pieces = place.queue_offset, runs[-1][1]
             offsets = log.queue_offsets(queue_offset, put.indexed)
             positions, sizes = layout.encode(pieces, batch, place.position, offsets, now_ms)
-            stored.append(Stored(batch, positions, sizes, queue_offset, now_ms))
+            own = [one.properties for one in batch.messages]
+            columns = positions, sizes, own
+            sys_flag = batch.shared.sys_flag
+            stored.append(
+                Stored(
+                    put.queue, queue_offset, put.indexed, *columns, batch.beside, now_ms, sys_flag
+                )
+            )
             ids = offset_message_ids(batch.shared.store_host, positions)
             end = place.position + put.size
             results.append(PutResult(PutStatus.PUT_OK, queue_offset, end, ids, now_ms, put.size))
@@ -329,7 +336,7 @@ class MessageStore:
                     if is_run:
                         self._dispatch_run(run.together(cast("list[StoredRun]", stored)))
                     else:
-                        others = cast("list[Stored | StoredBatch]", stored)
+                        others = cast("list[Stored]", stored)
                         self._dispatch([each.dispatch(self.delay_levels) for each in others])
                     for _ in stored:
                         self._pending.popleft()
@@ -701,8 +708,7 @@ class MessageStore:
             self._index.add(dispatches)
 
     def _dispatch_run(self, stored: StoredRun) -> None:
-        is_dead = self._deleted.is_dead if self._deleted else None
-        step = run.dispatch_run(self._state, stored, is_dead)
+        step = run.dispatch_run(self._state, stored, self._deleted.is_dead)
         for queue, (queue_offset, units) in step.result.items():
             self._write_units(queue, queue_offset, units)
         self._carry(step)
@@ -732,7 +738,7 @@ class MessageStore:
             _log.error("messages are stored and cannot be %s yet: %s", undone, error)
         self._is_dispatch_stuck = True
 
-    def _dispatchable(self) -> list[Stored | StoredBatch | StoredRun]:
+    def _dispatchable(self) -> list[Stored | StoredRun]:
         """What may be dispatched, from the first on that was not; for a trace, one at a time."""
         is_sync_flush = self.config.sync_flush
         count = bisect_left(

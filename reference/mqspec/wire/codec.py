@@ -157,16 +157,8 @@ def encode_into(command: RemotingCommand, frames: bytearray) -> None:
 def answer_format(answer: RemotingCommand) -> str:
     """The JSON header of an answer, as a format of `%`: its fields may have marks of their own,
     and behind them is one for the opaque."""
-    header = _Header(
-        answer.code,
-        answer.ext_fields,
-        answer.flag,
-        answer.language,
-        msgspec.Raw(b"%d"),  # type: ignore[arg-type]
-        answer.remark,
-        "JSON",
-        answer.version,
-    )
+    header = _header_of(answer)
+    header.opaque = msgspec.Raw(b"%d")
     return msgspec.json.encode(header).decode()
 
 
@@ -270,7 +262,7 @@ class _Header(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     ext_fields: Mapping[str, str] | None = None
     flag: int | None = None
     language: Language | None = None
-    opaque: int | None = None
+    opaque: int | msgspec.Raw | None = None  # raw: a place for it
     remark: str | None = None
     serializer: str | None = msgspec.field(name="serializeTypeCurrentRPC", default=None)
     version: int | None = None
@@ -281,8 +273,8 @@ _LANGUAGE_OF_NAME = {str(each): each for each in Language}
 _LANGUAGE_OF_CODE = dict(enumerate(Language))
 
 
-def _encode_json(command: RemotingCommand, frames: bytearray) -> None:
-    header = _Header(
+def _header_of(command: RemotingCommand) -> _Header:
+    return _Header(
         command.code,
         command.ext_fields or None,
         command.flag,
@@ -292,6 +284,10 @@ def _encode_json(command: RemotingCommand, frames: bytearray) -> None:
         "JSON",
         command.version,
     )
+
+
+def _encode_json(command: RemotingCommand, frames: bytearray) -> None:
+    header = _header_of(command)
     at = len(frames)
     try:
         _dump_usual_into(header, frames, at + _PREFIX_BYTES)
