@@ -3,7 +3,8 @@
 A figure alone says more about the machine than about the broker, and the machine is another one a
 quarter of a minute later. So each work is done to both, one right after the other and each first in
 turn, and what counts is the median of the rounds' ratios. While one of the two is measured, the
-other is stopped (SIGSTOP), since an idle Apache broker takes a third of a core.
+other is stopped (SIGSTOP), since an idle Apache broker takes a third of a core; and what it left to
+be written to the disk is written before.
 
 Linux shares processors between sessions, and within one between threads (sched(7), autogroup): a
 server that a script starts beside its client is so many more of the client's threads, a service,
@@ -99,6 +100,7 @@ def measure(
             for one in contestants if number % 2 else contestants[::-1]:
                 command = [*client, "Bench", one.nameserver, topic]
                 print(f" {one.name}", end="", flush=True)
+                os.sync()
                 one.resume()
                 one.wait(topic)
                 found = run_client(command, work, messages, number > 0, repeats)
