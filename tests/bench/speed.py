@@ -1,10 +1,10 @@
 """The reference beside Apache RocketMQ 5.3.3, in turn, with the real client.
 
 A figure alone says more about the machine than about the broker, and the machine is another one a
-quarter of a minute later. So each work is done to both, one right after the other and each first in
-turn, and what counts is the median of the rounds' ratios. While one of the two is measured, the
-other is stopped (SIGSTOP), since an idle Apache broker takes a third of a core; and what it left to
-be written to the disk is written before.
+quarter of a minute later. So in each round each work is done to one, twice to the other, and to the
+first again, each first in turn, and what counts is the median of the rounds' ratios. While one of
+the two is measured, the other is stopped (SIGSTOP), since an idle Apache broker takes a third of a
+core; and what it left to be written to the disk is written before.
 
 Linux shares processors between sessions, and within one between threads (sched(7), autogroup): a
 server that a script starts beside its client is so many more of the client's threads, a service,
@@ -17,9 +17,10 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import harmonic_mean, median
 from typing import Final
 
 from contestants import Contestant, apache, reference
@@ -89,26 +90,30 @@ def measure(
     messages: int,
     repeats: int = 1,
 ) -> dict[str, dict[str, list[float]]]:
-    """Messages a second: by contestant, by work, one a round. Round 0 only warms up."""
+    """Messages a second: by contestant, by work, one a round, over the two times that it was done
+    in it. Round 0 only warms up."""
     rates: dict[str, dict[str, list[float]]] = {
         one.name: {work: [] for work in LEAST} for one in contestants
     }
     for number in range(rounds + 1):
         print(f"round {number}:", end="", flush=True)
+        first, second = contestants if number % 2 else contestants[::-1]
         for work in CLIENTS:
-            topic = "_".join((f"Round{number}", *work))
-            for one in contestants if number % 2 else contestants[::-1]:
+            found = defaultdict(list)
+            for turn, one in enumerate((first, second, second, first)):
+                topic = "_".join((f"Round{number}", str(turn), *work))
                 command = [*client, "Bench", one.nameserver, topic]
                 print(f" {one.name}", end="", flush=True)
                 os.sync()
                 one.resume()
                 one.wait(topic)
-                found = run_client(command, work, messages, number > 0, repeats)
-                one.pause()
-                for name, rate in found.items():
+                for name, rate in run_client(command, work, messages, number > 0, repeats).items():
                     print(f" {name} {rate}", end="", flush=True)
-                    if number:
-                        rates[one.name][name].append(rate)
+                    found[one.name, name].append(rate)
+                one.pause()
+            if number:
+                for (contestant, name), twice in found.items():
+                    rates[contestant][name].append(harmonic_mean(twice))
         print()
     return rates
 

@@ -71,7 +71,9 @@ def test_a_client_whose_sends_fail_ends_the_benchmark(
         speed.run_client(client(failures, code), {"async": 1.0}, 100, is_measured)
 
 
-def test_each_work_is_done_to_both_each_first_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_work_is_done_to_both_twice_a_round_each_first_in_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rate_of = {"apache": 1.0, "reference": 2.0}
     done: list[tuple[str, str]] = []
     running: list[str] = []
@@ -91,19 +93,25 @@ def test_each_work_is_done_to_both_each_first_in_turn(monkeypatch: pytest.Monkey
         assert [waited[-1]] == [(name, command[3]) for name in running]
         assert running == [command[2]]
         done.append((command[2], command[3]))
-        return dict.fromkeys(work, rate_of[command[2]])
+        is_second_time = command[3].split("_")[1] in "23"
+        return dict.fromkeys(work, rate_of[command[2]] * (3 if is_second_time else 1))
 
     monkeypatch.setattr(speed, "run_client", client)
     both = [Watched(name, name, "", [], 0.0) for name in rate_of]
     rates = speed.measure(both, ["java"], 2, 100)
     assert done == [
-        (name, f"Round{number}_{work}")
+        (name, f"Round{number}_{turn}_{work}")
         for number in range(3)
         for work in ("sync1", "sync16", "async", "batch_consume")
-        for name in (("apache", "reference") if number % 2 else ("reference", "apache"))
+        for turn, name in enumerate(
+            ("apache", "reference", "reference", "apache")
+            if number % 2
+            else ("reference", "apache", "apache", "reference")
+        )
     ]
+    # As many messages as in both turns, in as much time.
     assert rates == {
-        name: {work: [rate, rate] for work in speed.LEAST} for name, rate in rate_of.items()
+        name: {work: [1.5 * rate] * 2 for work in speed.LEAST} for name, rate in rate_of.items()
     }
     assert running == []
 
