@@ -46,9 +46,12 @@ def test_what_nobody_waits_for_is_dispatched_when_somebody_looks(tmp_path: Path)
 def test_much_is_dispatched_though_nobody_looks(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with without_clocks(tmp_path) as (broker, peer):
-            for _ in range(10):
-                await peer.send("T", bytes(REPUT_BYTES // 4))
-            assert 0 < broker.store.undispatched_bytes < REPUT_BYTES
+            undispatched = []
+            for _ in range(40):
+                await peer.send("T", bytes(REPUT_BYTES // 16))
+                undispatched.append(broker.store.undispatched_bytes)
+            assert 0 < max(undispatched) < REPUT_BYTES
+            assert undispatched != sorted(undispatched)
 
     asyncio.run(scenario())
 
