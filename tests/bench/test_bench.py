@@ -78,9 +78,12 @@ def test_each_work_is_done_to_both_twice_a_round_each_first_in_turn(
     done: list[tuple[str, str]] = []
     running: list[str] = []
     waited: list[tuple[str, str]] = []
+    synced = [False]
 
     class Watched(Contestant):
         def resume(self) -> None:
+            assert synced == [True]  # what the other one left is on disk
+            synced[:] = [False]
             running.append(self.name)
 
         def wait(self, topic: str) -> None:
@@ -96,7 +99,12 @@ def test_each_work_is_done_to_both_twice_a_round_each_first_in_turn(
         is_second_time = command[3].split("_")[1] in "23"
         return dict.fromkeys(work, rate_of[command[2]] * (3 if is_second_time else 1))
 
+    def sync() -> None:
+        assert not running
+        synced[:] = [True]
+
     monkeypatch.setattr(speed, "run_client", client)
+    monkeypatch.setattr("os.sync", sync)
     both = [Watched(name, name, "", [], 0.0) for name in rate_of]
     rates = speed.measure(both, ["java"], 2, 100)
     assert done == [

@@ -204,19 +204,13 @@ def test_one_property_is_found_as_all_are_read(text: str) -> None:
         assert find_property(text, name) == decode_properties(text).get(name, "")
 
 
-PROPERTIES = st.lists(st.sampled_from(["A", "XA", "\x02A\x01", "A\x01", "\x01", "\x02", "v"])).map(
-    "".join
-)
+PROPERTIES = st.lists(st.sampled_from(["A", "XA", "A\x01", "\x01", "\x02", "v"])).map("".join)
 
 
-ENDS = st.just("") | PROPERTIES.map("\x02".__add__)
-
-
-@given(st.lists(PROPERTIES), ENDS, ENDS)
+@given(st.lists(PROPERTIES), st.just("") | PROPERTIES.map("\x02".__add__))
 def test_one_property_of_several_messages_is_found_as_all_are_read(
-    heads: list[str], alike: str, beside: str
+    own: list[str], beside: str
 ) -> None:
-    own = [each + alike for each in heads]
     found = find_values([each.encode() for each in own], beside.encode(), b"A\x01")
     read = [decode_properties(each + beside).get("A", "") for each in own]
     assert [value.decode() for value in found] == read

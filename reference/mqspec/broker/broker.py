@@ -76,7 +76,7 @@ FLUSH_COMMIT_LOG_INTERVAL_MS = 500
 FLUSH_INTERVAL_MS = 60_000  # of everything, with the checkpoint
 CATCH_UP_INTERVAL_MS = 500
 INDEX_INTERVAL_MS, INDEX_COUNT = 100, 500  # records indexed again after an abnormal start
-REPUT_BYTES = 4 * 1024 * 1024  # of the log: so much is dispatched at once
+REPUT_BYTES = 4 * 1024 * 1024  # of the log, dispatched at once: each queue in it costs a write
 
 
 class Broker:

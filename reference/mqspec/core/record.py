@@ -543,8 +543,6 @@ def find_values(own: Sequence[bytes], beside: bytes, name: bytes) -> list[bytes]
     all, as in a Batch; `name` is with its \\x01."""
     if beside and (shared := _last_value(beside, name)):
         return [shared] * len(own)
-    if own and (shared := _last_value_of_all(own, name)):
-        return [shared] * len(own)
     values = []
     for properties in own:
         before, found, behind = properties.rpartition(name)
@@ -556,19 +554,6 @@ def find_values(own: Sequence[bytes], beside: bytes, name: bytes) -> list[bytes]
         else:
             values.append(b"")
     return values
-
-
-def _last_value_of_all(own: Sequence[bytes], name: bytes) -> bytes:
-    # Where all end alike from there on, as with the tags of one producer's messages; or nothing.
-    first = own[0]
-    at = first.rfind(b"\x02" + name)
-    if at < 0:
-        return b""
-    alike = first[at:]
-    for properties in own:
-        if not properties.endswith(alike):
-            return b""
-    return alike[1 + len(name) :].partition(b"\x02")[0]
 
 
 def _last_value(properties: bytes, name: bytes) -> bytes:
