@@ -16,8 +16,10 @@ from mqrules.evidence import (
     write_evidence,
 )
 from mqrules.history import Event, EventKind, Outcome
+from mqrules.incident import Incident, incidents
 from mqrules.rule import Kind, Level, Party, Rule, rules
 from mqrules.scenario import Scenario, Step
+from mqrules.symptom import LogLine, Symptom, find_log_lines, log_lines, symptoms
 
 __all__ = [
     "Defect",
@@ -26,18 +28,25 @@ __all__ = [
     "EventKind",
     "Evidence",
     "EvidenceKind",
+    "Incident",
     "Kind",
     "Level",
+    "LogLine",
     "Outcome",
     "Party",
     "Rule",
     "Scenario",
     "Step",
+    "Symptom",
     "UserError",
     "Verdict",
     "check_writable",
     "defects",
+    "find_log_lines",
+    "incidents",
+    "log_lines",
     "read_evidence",
     "rules",
+    "symptoms",
     "write_evidence",
 ]
