@@ -46,6 +46,7 @@ html_theme = "furo"
 html_title = f"mqspec {release}"
 html_static_path = ["_static"]
 html_css_files = ["mqspec.css"]
+html_js_files = ["mqspec.js"]
 html_copy_source = False
 html_show_sourcelink = False
 pygments_style = "friendly"

@@ -12,6 +12,12 @@ from sphinx.util.typing import ExtensionMetadata
 from mqdocs import docstrings
 from mqdocs.catalogue import DefectsDirective, FigureRole, IdealsDirective, ModelsDirective
 from mqdocs.diagram import SequenceDirective
+from mqdocs.entrance import (
+    GlanceDirective,
+    IncidentsDirective,
+    LogLinesDirective,
+    SymptomsDirective,
+)
 from mqdocs.guarantees import GuaranteesDirective
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.matrix import EvidenceMatrixDirective
@@ -26,6 +32,10 @@ _DIRECTIVES = {
     "ideals": IdealsDirective,
     "models": ModelsDirective,
     "guarantees": GuaranteesDirective,
+    "incidents": IncidentsDirective,
+    "symptoms": SymptomsDirective,
+    "log-lines": LogLinesDirective,
+    "at-a-glance": GlanceDirective,
     "evidence-matrix": EvidenceMatrixDirective,
     "tla-module": ModuleDirective,
     "sequence": SequenceDirective,

@@ -7,7 +7,7 @@ carries its steps as a description for those who do not see it.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import atan2, degrees
@@ -75,17 +75,26 @@ def draw(diagram: Diagram) -> str:
         f'<desc id="{name}-desc">{escape(" ".join(diagram.described()))}</desc>',
         *_lanes(diagram.lanes, middles, height),
     ]
-    # All lines before all words, so that the words' halo keeps them readable.
+    # All lines before all words, so that the words' halo keeps them readable. Both are grouped by
+    # step, so that the page's script can show one step after the other.
     for number, row in enumerate(diagram.rows):
-        parts += (
+        drawn = (
             _message(row, tops[number], tops, middles)
             if row.to
             else _mark(row, tops[number], middles)
         )
+        parts += _step(number, drawn)
     for number, row in enumerate(diagram.rows):
-        parts.append(f'<text x="8" y="{tops[number] + 4}" opacity="0.6">{number + 1}</text>')
-        parts += _words(row, tops[number], middles)
+        count = f'<text x="8" y="{tops[number] + 4}" opacity="0.6">{number + 1}</text>'
+        parts += _step(number, [count, *_words(row, tops[number], middles)])
     return "\n".join([*parts, "</svg>"])
+
+
+def _step(number: int, drawn: Iterable[str]) -> Iterator[str]:
+    """What is drawn of one step, as a group that says which."""
+    yield f'<g data-step="{number + 1}">'
+    yield from drawn
+    yield "</g>"
 
 
 def _tops(rows: Sequence[Row]) -> tuple[list[int], int]:

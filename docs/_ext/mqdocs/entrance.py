@@ -1,0 +1,192 @@
+"""Where readers come in: `{incidents}`, `{symptoms}`, `{log-lines}` and `{at-a-glance}`.
+
+All of it is made from the tables beside the rules, and from the last report of `mqspec verify`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.util.docutils import SphinxDirective
+
+from mqcheck.manifest import models
+from mqdocs.markup import (
+    Cell,
+    anchored,
+    paragraph,
+    references,
+    table,
+    text,
+)
+from mqprove.theorems import THEOREMS
+from mqrules import Incident, Kind, LogLine, Symptom, defects, incidents, log_lines, rules, symptoms
+
+BY = ("client", "broker", "nameserver")
+
+
+class IncidentsDirective(SphinxDirective):
+    """All incidents: what is seen, what it is, what is at stake, and what shows it."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
+        heads = ["", "incident", "what is seen", "what it is", "rules", "shown by"]
+        return [table(heads, map(self._row, incidents().values()), "incidents")]
+
+    def _row(self, incident: Incident) -> list[Cell]:
+        docname = self.env.docname
+        shown = references("defect", incident.defects, docname)
+        if incident.models and incident.defects:
+            shown.insert(0, nodes.Text(", "))
+        return [
+            text(incident.id),
+            [page_of(incident, docname, incident.title)],
+            text(incident.seen),
+            text(incident.kind),
+            references("rule", incident.rules, docname),
+            [*references("model", incident.models, docname), *shown],
+        ]
+
+
+class SymptomsDirective(SphinxDirective):
+    """Each symptom: what to look at, then its cases in the order in which to try them."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
+        return [self._section(symptom) for symptom in symptoms()]
+
+    def _section(self, symptom: Symptom) -> nodes.section:
+        rows = (
+            (
+                [nodes.Text(f"{case.when[0].upper()}{case.when[1:]}.")],
+                [self._link(case.incident)],
+            )
+            for case in symptom.case
+        )
+        look = paragraph(nodes.strong("", "Look first: "), *_with_code(symptom.look))
+        cases = table(["if", "then read"], rows, "cases")
+        return anchored(symptom.title, f"symptom-{symptom.id}", look, cases)
+
+    def _link(self, name: str) -> nodes.Node:
+        incident = incidents()[name]
+        return page_of(incident, self.env.docname, f"{name}. {incident.title}")
+
+
+class LogLinesDirective(SphinxDirective):
+    """Each known line: what it means, what to do, and where to read on.
+
+    A line carries its pieces, by which the page's script recognises one that is pasted.
+    """
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
+        numbered = list(enumerate(log_lines()))
+        # The page's script puts a box there.
+        sections: list[nodes.Node] = [nodes.container("", classes=["log-finder"])]
+        for by in BY:
+            lines = [self._line(number, line) for number, line in numbered if line.by == by]
+            sections.append(anchored(f"Written by the {by}", f"log-{by}", *lines))
+        return sections
+
+    def _line(self, number: int, line: LogLine) -> nodes.container:
+        docname = self.env.docname
+        links = [
+            page_of(incidents()[i], docname, f"{i}. {incidents()[i].title}") for i in line.incidents
+        ]
+        read = _joined(links)
+        read += [nodes.Text("; ")] if links and line.rules else []
+        read += references("rule", line.rules, docname)
+        where = f"{line.level} of {line.source}"
+        pieces = json.dumps(line.pieces, ensure_ascii=False)
+        body = [
+            nodes.raw(
+                "", f'<script type="application/json">{_safe(pieces)}</script>', format="html"
+            ),
+            nodes.literal_block(line.text, line.text, language="text"),
+            paragraph(nodes.Text(f"{line.means} "), nodes.emphasis("", f"({where})")),
+            paragraph(nodes.strong("", "Act? "), *_with_code(line.act)),
+        ]
+        if read:
+            body.append(paragraph(nodes.strong("", "Read on: "), *read))
+        return nodes.container("", *body, classes=["log-line"], ids=[f"log-line-{number}"])
+
+
+class GlanceDirective(SphinxDirective):
+    """The figures of the front page, each from what it counts."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
+        found = figures(Path(self.env.srcdir) / self.config.mqspec_report)
+        items = [
+            nodes.container(
+                "",
+                paragraph(nodes.strong("", number)),
+                paragraph(nodes.Text(words)),
+                classes=["figure"],
+            )
+            for number, words in found
+        ]
+        return [nodes.container("", *items, classes=["glance"])]
+
+
+def figures(report: Path) -> list[tuple[str, str]]:
+    """Numbers and what they count; what only a run tells is left out without a report."""
+    all_rules = rules().values()
+    states = sum(model.counts.distinct for model in models().values())
+    counted = [
+        (len(all_rules), "rules, each a sentence that a stranger can test"),
+        (
+            sum(rule.kind is Kind.IDEAL for rule in all_rules),
+            "of them ideals: believed by many, never promised",
+        ),
+        (len(models()), "models that TLC checks"),
+        (states, "distinct states in them"),
+        (len(THEOREMS), "theorems about the code that runs"),
+        (len(incidents()), "incidents from production, explained"),
+        (
+            sum("seen in Apache" in d.incident for d in defects().values()),
+            "defects seen in Apache 5.3.3",
+        ),
+        (len(log_lines()), "lines of logs, explained"),
+    ]
+    if report.is_file():
+        data = json.loads(report.read_text(encoding="utf-8"))
+        records = [r for rule in data.get("rules", ()) for r in rule["evidence"]]
+        cases = {r["subject"] for r in records if r["kind"] == "conforms"}
+        counted.insert(5, (len(cases), f"conformance cases run on {data['target']}"))
+    return [(f"{number:,}", words) for number, words in counted]
+
+
+def page_of(incident: Incident, docname: str, words: str) -> pending_xref:
+    """A link to an incident's page; one that is not there fails the build."""
+    return pending_xref(
+        "",
+        nodes.inline("", words),
+        refdomain="std",
+        reftype="doc",
+        reftarget=f"/incidents/{incident.page}",
+        refexplicit=True,
+        refwarn=True,
+        refdoc=docname,
+    )
+
+
+def _joined(several: Iterable[nodes.Node]) -> list[nodes.Node]:
+    found: list[nodes.Node] = []
+    for node in several:
+        found += [nodes.Text(", "), node] if found else [node]
+    return found
+
+
+def _with_code(words: str) -> Sequence[nodes.Node]:
+    """Text in which what stands between backticks is code."""
+    parts = words.split("`")
+    return [nodes.literal("", part) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)]
+
+
+def _safe(json_text: str) -> str:
+    """JSON that may stand within a script element."""
+    return json_text.replace("<", "\\u003c")

@@ -1,0 +1,123 @@
+// What the pages do beyond standing there. Without this script all of them still read whole.
+"use strict";
+
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".log-finder").forEach(findLogLines);
+  document.querySelectorAll("svg.sequence").forEach(stepThrough);
+  document.querySelectorAll(".matrix-filter").forEach(filterMatrix);
+});
+
+// A box to paste a line into: of the lines below, only those that it may be are shown.
+function findLogLines(place) {
+  const lines = [...document.querySelectorAll(".log-line")].map((element) => ({
+    element,
+    pieces: JSON.parse(element.querySelector("script").textContent),
+    text: element.querySelector("pre").textContent.toLowerCase(),
+  }));
+  const label = make("label", "Paste a line, or a part of one:");
+  const box = make("input");
+  box.type = "search";
+  box.spellcheck = false;
+  const said = make("p");
+  said.setAttribute("role", "status");
+  label.append(box);
+  place.append(label, said);
+
+  function show() {
+    const words = box.value.trim();
+    let found = lines.filter((line) => isIn(line.pieces, words));
+    if (!found.length) {
+      found = lines.filter((line) => line.text.includes(words.toLowerCase()));
+    }
+    lines.forEach((line) => (line.element.hidden = Boolean(words) && !found.includes(line)));
+    said.textContent = !words ? "" : found.length ? `${found.length} of ${lines.length} lines` : "No known line has that.";
+  }
+  box.addEventListener("input", show);
+  const asked = new URLSearchParams(location.search).get("line");
+  if (asked) {
+    box.value = asked;
+    show();
+  }
+}
+
+// Whether a line has all pieces, in their order.
+function isIn(pieces, line) {
+  let from = 0;
+  return pieces.every((piece) => {
+    const at = line.indexOf(piece, from);
+    from = at + piece.length;
+    return at >= 0;
+  });
+}
+
+// Buttons below a diagram that show its steps one after the other.
+function stepThrough(svg) {
+  const groups = [...svg.querySelectorAll("g[data-step]")];
+  const last = Math.max(...groups.map((group) => Number(group.dataset.step)));
+  let shown = last;
+  const bar = make("div");
+  bar.className = "stepper";
+  const said = make("span");
+  const buttons = [
+    ["First", "First step", () => 1],
+    ["◀", "One step back", () => Math.max(1, shown - 1)],
+    ["▶", "Next step", () => (shown === last ? 1 : shown + 1)],
+    ["All", "All steps", () => last],
+  ].map(([text, title, next]) => {
+    const button = make("button", text);
+    button.type = "button";
+    button.title = title;
+    button.setAttribute("aria-label", title);
+    button.addEventListener("click", () => show(next()));
+    return button;
+  });
+
+  function show(step) {
+    shown = step;
+    groups.forEach((group) => {
+      const number = Number(group.dataset.step);
+      group.style.opacity = number > step ? "0.08" : "";
+    });
+    said.textContent = `${step} of ${last}`;
+  }
+  bar.append(...buttons, said);
+  svg.parentElement.after(bar);
+  show(last);
+}
+
+// Choices above the evidence that leave only some rules in view.
+function filterMatrix(place) {
+  const rows = [...document.querySelectorAll(".matrix-area tbody tr")];
+  const choices = JSON.parse(place.querySelector("script").textContent).map(([name, values]) => {
+    const label = make("label", `${name} `);
+    const select = make("select");
+    ["all", ...values].forEach((value) => select.append(new Option(value, value)));
+    select.addEventListener("change", show);
+    label.append(select);
+    place.append(label);
+    return [name, select];
+  });
+  const said = make("p");
+  said.setAttribute("role", "status");
+  place.append(said);
+
+  function show() {
+    let count = 0;
+    rows.forEach((row) => {
+      const classes = row.querySelector(".about").classList;
+      row.hidden = choices.some(([name, select]) => select.value !== "all" && !classes.contains(`${name}-${select.value.replaceAll(" ", "-")}`));
+      count += row.hidden ? 0 : 1;
+    });
+    document.querySelectorAll(".matrix-area").forEach((area) => {
+      const any = [...area.querySelectorAll("tbody tr")].some((row) => !row.hidden);
+      area.hidden = !any;
+    });
+    said.textContent = count === rows.length ? "" : `${count} of ${rows.length} rules`;
+  }
+}
+
+function make(tag, text = "") {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  return element;
+}
