@@ -44,6 +44,7 @@ myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = f"mqspec {release}"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["mqspec.css"]
 html_js_files = ["mqspec.js"]

@@ -1,0 +1,162 @@
+"""The pages in a browser: nothing sideways, nothing from outside, and the script does its work.
+
+Needs Debian's packages chromium and chromium-driver; where they are missing this is skipped, and
+says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqrules import incidents, log_lines
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra dev")
+ui = pytest.importorskip("selenium.webdriver.support.ui", reason="needs the extra dev")
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="needs Debian's packages chromium and chromium-driver"
+)
+
+DOCS = Path(__file__).parents[2] / "docs"
+QUIET = (  # no display, and nothing that looks for a network
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+# What a page has that sticks out, but for what scrolls in a box of its own.
+STICKS_OUT = """
+const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+return wide <= 0 ? "" : `${wide} px too wide`;
+"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files, and says nothing."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("book")
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(DOCS), str(target)]
+    subprocess.run(command, check=True, timeout=600)
+    return target
+
+
+@pytest.fixture(scope="module")
+def site(book: Path) -> Iterator[str]:
+    handler = functools.partial(Quiet, directory=str(book))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    profile = tmp_path_factory.mktemp("profile")
+    for argument in (*QUIET, f"--user-data-dir={profile}"):
+        options.add_argument(argument)
+    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield started
+    started.quit()
+
+
+def pages(book: Path) -> list[str]:
+    return sorted(str(path.relative_to(book)) for path in book.rglob("*.html"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 390])
+def test_no_page_sticks_out_or_asks_elsewhere(
+    browser: Any, site: str, book: Path, width: int, scheme: str
+) -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    problems = []
+    for page in pages(book):
+        browser.get(f"{site}/{page}")
+        said = browser.execute_script(STICKS_OUT)
+        problems += [f"{page}: {said}"] if said else []
+        problems += [f"{page}: {entry['message']}" for entry in browser.get_log("browser")]
+        asked = [
+            entry["message"]
+            for entry in browser.get_log("performance")
+            if "Network.requestWillBeSent" in entry["message"]
+        ]
+        problems += [f"{page}: asks outside" for message in asked if outside(message, site)]
+    assert problems == []
+
+
+def outside(message: str, site: str) -> bool:
+    """Whether a request went anywhere but to the site, or to data within a page."""
+    _, _, rest = message.partition('"request":')
+    _, _, url = rest.partition('"url":"')
+    return bool(url) and not url.startswith((site, "data:", "chrome:"))
+
+
+def test_a_request_outside_is_told() -> None:
+    asked = '{"method":"Network.requestWillBeSent","request":{"url":"http://example.org/x"}}'
+    assert outside(asked, "http://127.0.0.1:1")
+    assert not outside(asked, "http://example.org")
+
+
+def test_a_pasted_line_finds_its_own(browser: Any, site: str) -> None:
+    wanted = next(line for line in log_lines() if "span too long" in line.text)
+    browser.get(f"{site}/log-lines.html")
+    box = browser.find_element("css selector", ".log-finder input")
+    box.send_keys("2026-11-26 10:11:12 WARN t - " + wanted.text.replace("{}", "7"))
+    shown = [e for e in browser.find_elements("css selector", ".log-line") if e.is_displayed()]
+    assert [e.find_element("tag name", "pre").text for e in shown] == [wanted.text]
+    box.clear()
+    box.send_keys("no such words")
+    said = browser.find_element("css selector", ".log-finder p").text
+    assert said == "No known line has that."
+
+
+def test_a_diagram_is_stepped_through(browser: Any, site: str) -> None:
+    browser.get(f"{site}/index.html")
+    first, _, following, everything = browser.find_elements("css selector", ".stepper button")
+    said = browser.find_element("css selector", ".stepper span")
+    first.click()
+    assert said.text == "1 of 10"
+    following.click()
+    assert said.text == "2 of 10"
+    faint = browser.find_elements("css selector", "svg.sequence g[style*='opacity']")
+    assert {int(g.get_attribute("data-step")) for g in faint} == set(range(3, 11))
+    everything.click()
+    assert browser.find_elements("css selector", "svg.sequence g[style*='opacity']") == []
+
+
+@pytest.mark.parametrize("incident", incidents().values(), ids=lambda incident: incident.page)
+def test_search_finds_an_incident_by_its_title(browser: Any, site: str, incident: Any) -> None:
+    browser.get(f"{site}/search.html?q={incident.title.replace(' ', '+')}")
+    waiting = ui.WebDriverWait(browser, 20)
+    path = f"incidents/{incident.page}.html"
+    waiting.until(
+        lambda b: path in b.find_element("id", "search-results").get_attribute("innerHTML")
+    )
