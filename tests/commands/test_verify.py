@@ -117,3 +117,26 @@ def test_evidence_of_an_earlier_run_does_not_count(stages: Path) -> None:
     assert run(stages) == 0
     (stages / "prove.jsonl").unlink()
     assert run(stages) == 1
+
+
+def test_the_summary_fits_a_screen_and_names_what_is_missing(
+    stages: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    (stages / "prove.jsonl").write_text("")
+    assert run(stages) == 1
+    lines = capsys.readouterr().out.partition("Evidence for")[2].splitlines()
+    assert len(lines) <= 25
+    assert all(len(line) <= 80 for line in lines[:18])  # what names a file is as long as its name
+    gaps = [line for line in lines if line.startswith("GAP ")]
+    assert len(gaps) == verify.FIRST
+    assert any(line.startswith("and ") and line.endswith("more, by --all") for line in lines)
+    assert any("mqspec explain" in line for line in lines)
+
+
+def test_all_rules_are_shown_on_demand(stages: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (stages / "prove.jsonl").write_text("")
+    assert cli.main(["verify", "--output", str(stages / "out"), "--all"]) == 1
+    said = capsys.readouterr().out
+    assert [rule for rule in rules() if rule not in said] == []
+    assert "more, by --all" not in said

@@ -3,6 +3,7 @@
   mqspec verify                          the embedded reference
   mqspec verify --target 10.0.0.5:9876   any cluster, by its nameserver
   mqspec verify --target apache:5.3.3    the real one, started for the occasion
+  mqspec verify --all                    every rule in the terminal, not only the areas
 
 Exit code 1 when a MUST rule has a gap, or any rule a failure, each named in a line; 2, before
 anything is run, when the target cannot be tested.
@@ -25,9 +26,10 @@ from rich.markup import escape
 
 from mqrules import UserError, read_evidence, rules
 from mqrules.matrix import matrix
-from mqspec.report import Report, terminal
+from mqspec.report import Report, kinds, summary, terminal
 
 HELP = "run all of it, and show the evidence matrix"
+FIRST = 4  # of what failed or lacks evidence, where not all is asked for
 MQSPEC = (sys.executable, "-m", "mqspec.cli")
 
 
@@ -36,6 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="reference", help="as for `mqspec conform`")
     parser.add_argument(
         "--output", type=Path, default=Path(".mqspec/verify"), metavar="DIR", help="for the reports"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="show every rule, and every gap and failure"
     )
 
 
@@ -80,14 +85,27 @@ def run(args: argparse.Namespace) -> int:
         tuple(e.problem for e in ended if e.problem),
     )
     report.write(output)
-    console.print(terminal(report, console.width))
-    for line in (*report.stage_failures, *report.matrix.violations()):
-        console.print(f"[bold red]FAILED[/] {escape(line)}", soft_wrap=True)
-    for line in report.matrix.gaps():
-        console.print(f"[red]GAP[/] {escape(line)}", soft_wrap=True)
+    _show(report, console, everything=args.all)
     page = output / "report.html"
     console.print(f"{len(rules())} rules in {report.seconds:.0f} s; {page}", soft_wrap=True)
     return 1 if report.failures() else 0
+
+
+def _show(report: Report, console: Console, *, everything: bool) -> None:
+    """All rules, or how their areas stand; then what failed, and what lacks evidence."""
+    console.print(terminal(report, console.width) if everything else summary(report))
+    if not everything:
+        console.print(f"rules by kind of evidence: {kinds(report)}")
+    failed = [*report.stage_failures, *report.matrix.violations()]
+    lines = [f"[bold red]FAILED[/] {escape(line)}" for line in failed]
+    lines += [f"[red]GAP[/] {escape(line)}" for line in report.matrix.gaps()]
+    shown = lines if everything else lines[:FIRST]
+    for line in shown:
+        console.print(line, soft_wrap=True)
+    if rest := len(lines) - len(shown):
+        console.print(f"and {rest} more, by --all")
+    if lines:
+        console.print("what a rule is, and what it rests on: mqspec explain RULE")
 
 
 def _look(target: str) -> None:

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import zip_longest
 from pathlib import Path
 
 from jinja2 import Environment
@@ -56,6 +57,49 @@ class Report:
         (folder / "report.json").write_text(text, encoding="utf-8")
         _junit(self).write(folder / "junit.xml", encoding="utf-8", xml_declaration=True)
         (folder / "report.html").write_text(_html(self), encoding="utf-8")
+
+
+def summary(report: Report) -> Table:
+    """How each area stands: its rules, those with all they need, and those without.
+
+    Areas go down two columns, so that all of them are in view at once.
+    """
+    table = Table(
+        title=f"Evidence for {report.target}",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    heads = ("area", "rules", "closed", "gap", "violated")
+    for name in (*heads, "", *heads):
+        table.add_column(name, justify="left" if name in ("area", "") else "right", no_wrap=True)
+    areas: dict[str, Counter[str]] = {}
+    for row in report.matrix.rows:
+        areas.setdefault(row.rule.id.partition("-")[0], Counter()).update((_standing(row),))
+    cells = [_area(name, counts) for name, counts in areas.items()]
+    half = (len(cells) + 1) // 2
+    empty = ("",) * len(heads)
+    for left, right in zip_longest(cells[:half], cells[half:], fillvalue=empty):
+        table.add_row(*left, "", *right)
+    return table
+
+
+def _area(name: str, counts: Counter[str]) -> tuple[str, ...]:
+    gaps, violated = counts["open"], counts["violated"]
+    return (
+        f"[bold red]{name}[/]" if violated else name,
+        str(counts.total()),
+        f"[green]{counts['closed']}[/]",
+        f"[yellow]{gaps}[/]" if gaps else "",
+        f"[bold red]{violated}[/]" if violated else "",
+    )
+
+
+def kinds(report: Report) -> str:
+    """How many rules have evidence of each kind. Kinds are of different strengths: no sum."""
+    counts = Counter(kind.value for row in report.matrix.rows for kind in row.cells)
+    return ", ".join(f"{counts[kind.value]} {kind.value}" for kind in EvidenceKind)
 
 
 def terminal(report: Report, width: int) -> Table:
