@@ -37,6 +37,7 @@ def test_the_design_reference_builds_without_a_warning(tmp_path: Path) -> None:
     assert '<svg class="sequence"' in pages["incidents/progress-lost.html"]
     assert 'id="rule-ALLOC-001"' in pages["rules/allocation.html"]
     assert 'id="tla-OffsetCommit-PersistAll"' in pages["specs/offset-commit.html"]
+    assert "TopicTest" in pages["tour.html"]  # what a command prints
     from_elsewhere = [
         name
         for name, page in pages.items()
@@ -56,6 +57,8 @@ WRONG = {
     "```{models} None\n```": "module None has no manifest",
     "```{sequence} none.toml\n```": "none.toml",
     "```{evidence-matrix}\n```": "not a report",
+    "```{run} verify\n```": "verify is not run at a build",
+    "```{run} allocate --queues 0\n```": "mqspec allocate --queues 0 ended with 2",
     "a page without the rules": "rule ALLOC-001 stands on no page",
 }
 

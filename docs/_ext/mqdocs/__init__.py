@@ -22,6 +22,7 @@ from mqdocs.guarantees import GuaranteesDirective
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.matrix import EvidenceMatrixDirective
 from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_page, read_rules
+from mqdocs.run import RunDirective
 from mqdocs.twin import ModuleDirective
 
 _OBJECTS = ("rule", "defect", "model", "tla")
@@ -39,6 +40,7 @@ _DIRECTIVES = {
     "evidence-matrix": EvidenceMatrixDirective,
     "tla-module": ModuleDirective,
     "sequence": SequenceDirective,
+    "run": RunDirective,
 }
 
 
