@@ -3,6 +3,7 @@
 
     python3 run.py verify        check, prove, conform and audit; ends with the evidence matrix
     python3 run.py test          the linters, the type checker and the tests
+    python3 run.py test tests/core -k lock      these tests alone; pytest's own arguments
     python3 run.py bench         speed, beside Apache RocketMQ and alone, and of the models
     python3 run.py docs          build the design reference into build/docs
     python3 run.py setup         only set up
@@ -43,6 +44,8 @@ print(*sys.version_info[:2], min(seconds() for _ in range(9)), sys.executable)
 """
 SUPPORTED = {("Linux", "x86_64"), ("Darwin", "arm64")}
 
+# The commands of each job. Arguments are for the last of them, and then it runs alone: who names
+# some tests does not wait for the linters.
 JOBS = {
     "setup": [],
     "verify": [["-m", "mqspec.cli", "verify"]],
@@ -73,7 +76,8 @@ def main() -> int:
         tried = " ".join(map(str, error.cmd[1:4]))
         print(f"run.py: set-up failed in '{tried}', see above; run again", file=sys.stderr)
         return 2
-    for command in JOBS[job]:
+    commands = JOBS[job][-1:] if arguments else JOBS[job]
+    for command in commands:
         done = subprocess.run([PYTHON, *command, *arguments], cwd=ROOT)
         if done.returncode:
             return done.returncode

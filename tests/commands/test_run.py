@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import subprocess
 import sys
 import tomllib
 from itertools import chain
@@ -94,3 +95,37 @@ def test_a_python_that_cannot_make_an_environment_gives_way(
     real = run.probe
     monkeypatch.setattr(run, "probe", lambda p: None if p == sys.executable else real(p))
     assert run.best_built() == other
+
+
+@pytest.fixture
+def ran(run: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that run.py runs once all is set up, none of which is run."""
+    commands: list[list[str]] = []
+
+    def note(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        commands.append([str(word) for word in command[1:]])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(run, "set_up", lambda: None)
+    monkeypatch.setattr(run.subprocess, "run", note)
+    return commands
+
+
+def test_tests_that_are_named_run_alone(
+    run: ModuleType, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", "test", "tests/core/test_lock.py", "-k", "expires"])
+    assert run.main() == 0
+    assert len(ran) == 1
+    assert "pytest" in ran[0]
+    assert ran[0][-3:] == ["tests/core/test_lock.py", "-k", "expires"]
+
+
+def test_the_whole_test_job_has_the_linters_first(
+    run: ModuleType, ran: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", "test"])
+    assert run.main() == 0
+    assert [command[1] for command in ran[:2]] == ["ruff", "ruff"]
+    assert "mypy" in ran[3]
+    assert "pytest" in ran[-1]
