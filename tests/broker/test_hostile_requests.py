@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peer import SMALL, Peer, broker_peer, meet, running
 
-from mqspec.broker import processors
+from mqspec.broker.processor import table as processors
 from mqspec.cluster import Cluster, ClusterConfig
 from mqspec.nameserver import processors as nameserver_processors
 from mqspec.service import Dispatcher

@@ -13,7 +13,8 @@ import pytest
 from peer import SMALL, Peer, broker_peer, meet, running
 from refusing import refusing
 
-from mqspec.broker import Broker, pop_revive
+from mqspec.broker import Broker
+from mqspec.broker.processor import pop_revive
 from mqspec.core.metadata import BrokerConfig
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, decode_properties

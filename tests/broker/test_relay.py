@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from peer import meet, running
 
-from mqspec.broker import relay
+from mqspec.broker.processor import relay
 from mqspec.transport import Connection, connect
 from mqspec.wire.bodies import loads
 from mqspec.wire.codec import RemotingCommand

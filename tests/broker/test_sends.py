@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from peer import Peer, broker_peer
 
-from mqspec.broker.sends import TOGETHER_MAX
+from mqspec.broker.fast.sends import TOGETHER_MAX
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Batch, BatchMessage, Record
 from mqspec.store.message_store import MessageStore, PutResult
 from mqspec.trace import Trace

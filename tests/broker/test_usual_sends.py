@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 from peer import SMALL, Peer, broker_peer, send_fields
 
-from mqspec.broker import sending, usual_sends
 from mqspec.broker.broker import Broker
-from mqspec.broker.usual_sends import UsualSends
+from mqspec.broker.fast import usual_sends
+from mqspec.broker.fast.usual_sends import UsualSends
+from mqspec.broker.processor import sending
 from mqspec.core.log import Stored
 from mqspec.core.record import BatchMessage, SysFlag
-from mqspec.core.run import AppendedRun
+from mqspec.fast.run import AppendedRun
 from mqspec.nameserver.nameserver import NameServer
 from mqspec.store.message_store import MessageStore
 from mqspec.transport import IDLE_MS, Connection

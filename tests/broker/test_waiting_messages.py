@@ -13,8 +13,8 @@ import pytest
 from peer import SMALL, Peer, meet, running
 from refusing import refusing
 
-from mqspec.broker import transactions
-from mqspec.broker.delay import deliver_delayed
+from mqspec.broker.processor import transactions
+from mqspec.broker.processor.delay import deliver_delayed
 from mqspec.cluster import Cluster
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
@@ -246,7 +246,9 @@ def test_where_a_put_fails_delayed_messages_are_delivered_later_in_their_order(
             for body in sent:
                 await peer.send("T", body, i="DELAY\x011\x02")
             with refusing(broker.store, "T", after=1) as refused:
-                monkeypatch.setattr("mqspec.broker.delay.clock_ms", lambda: clock_ms() + 1500)
+                monkeypatch.setattr(
+                    "mqspec.broker.processor.delay.clock_ms", lambda: clock_ms() + 1500
+                )
                 await deliver_delayed(broker)
                 assert refused
                 assert stored(cluster, "T") == broker.delay.offset_table[1] == 1

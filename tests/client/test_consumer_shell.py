@@ -25,7 +25,7 @@ from scene import (
 
 from mqrules import Event, EventKind, UserError
 from mqspec.broker import Broker
-from mqspec.broker.processors import PROCESSORS
+from mqspec.broker.processor.table import PROCESSORS
 from mqspec.client.instance import AnswerError, int_field
 from mqspec.client.listener import ConsumeStatus
 from mqspec.client.message import Message, MessageExt

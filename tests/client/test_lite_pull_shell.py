@@ -12,7 +12,7 @@ from scene import GROUP, TOPIC, create_topic, keys_of, run, send, until
 
 from mqrules import Event, EventKind, UserError
 from mqspec.broker import Broker
-from mqspec.broker.processors import PROCESSORS
+from mqspec.broker.processor.table import PROCESSORS
 from mqspec.client.lite_pull_consumer import LitePullConfig, LitePullConsumer
 from mqspec.client.message import MessageExt
 from mqspec.client.recorder import Recorder

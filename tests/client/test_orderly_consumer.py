@@ -13,7 +13,7 @@ from scene import GROUP, QUICK, TOPIC, create_topic, keys_of, pulled, run, send,
 
 from mqrules import Event, EventKind
 from mqspec.broker import Broker
-from mqspec.broker.processors import PROCESSORS
+from mqspec.broker.processor.table import PROCESSORS
 from mqspec.client.instance import ClientInstance, succeeded
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
 from mqspec.client.message import MessageExt

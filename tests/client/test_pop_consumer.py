@@ -14,7 +14,7 @@ from scene import DEADLINE_S, GROUP, TOPIC, ask, create_topic, keys_of, run, sen
 
 from mqrules import UserError
 from mqspec.broker import Broker
-from mqspec.broker.processors import PROCESSORS
+from mqspec.broker.processor.table import PROCESSORS
 from mqspec.client import BrokerError, PopConfig, PopConsumer, PopMessage, UnreachableError
 from mqspec.cluster import Cluster
 from mqspec.core.metadata import BrokerConfig

@@ -20,7 +20,7 @@ from scene import TOPIC, create_topic, pulled, run, stopped, until
 
 from mqrules import Event, EventKind, Outcome, UserError
 from mqspec.broker import Broker
-from mqspec.broker.processors import PROCESSORS
+from mqspec.broker.processor.table import PROCESSORS
 from mqspec.client.instance import Address, BrokerError, UnreachableError
 from mqspec.client.message import Message, MessageExt, create_unique_id
 from mqspec.client.producer import Producer, ProducerConfig

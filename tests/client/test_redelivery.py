@@ -24,7 +24,7 @@ from scene import (
 )
 
 from mqrules import Event, EventKind, Outcome
-from mqspec.broker.processors import PROCESSORS
+from mqspec.broker.processor.table import PROCESSORS
 from mqspec.client.instance import ClientInstance
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener, consume
 from mqspec.client.message import MessageExt

@@ -38,7 +38,8 @@ from mqspec.core.record import (
     alone,
     layout_of,
 )
-from mqspec.core.run import (
+from mqspec.core.step import Step, apply
+from mqspec.fast.run import (
     AppendedRun,
     Row,
     StoredRun,
@@ -49,7 +50,6 @@ from mqspec.core.run import (
     together,
     visible,
 )
-from mqspec.core.step import Step, apply
 from mqspec.wire.bodies import BodyError, decode_batch, encode_batch
 
 AT = 5_000  # ms

@@ -23,9 +23,9 @@ from mqspec.core.index import (
     put_keys,
     select_phy_offset,
 )
-from mqspec.core.index_run import Run, key_hashes, put_run
 from mqspec.core.log import Dispatch
 from mqspec.core.record import SysFlag, decode_properties, string_hash
+from mqspec.fast.index_run import Run, key_hashes, put_run
 
 
 @pytest.mark.parametrize(

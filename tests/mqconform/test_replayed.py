@@ -19,7 +19,7 @@ from mqconform.requests import Request
 from mqconform.target import parse_address
 from mqconform.transcript import Transcript
 from mqspec.broker.broker import Broker
-from mqspec.broker.processors import PROCESSORS
+from mqspec.broker.processor.table import PROCESSORS
 from mqspec.client import ConsumerConfig, ConsumeStatus, MessageExt, PushConsumer
 from mqspec.cluster import Cluster, ClusterConfig
 from mqspec.core import group, offset_commit

@@ -20,7 +20,8 @@ from mqconform.case import Status
 from mqconform.plugin import Suite
 from mqconform.transcript import Transcript
 from mqrules import Deviation, Verdict
-from mqspec.broker import Broker, peek, progress, relay, sending
+from mqspec.broker import Broker
+from mqspec.broker.processor import peek, progress, relay, sending
 from mqspec.broker.registrar import Registrar
 from mqspec.core import (
     assignment,

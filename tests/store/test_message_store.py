@@ -35,7 +35,7 @@ from mqspec.core.record import (
     decode_record,
     tags_code,
 )
-from mqspec.core.run import Row, kind_of
+from mqspec.fast.run import Row, kind_of
 from mqspec.store import GetMessageStatus, MessageStore, PutStatus, StoreConfig, commit_log
 from mqspec.store.checkpoint import read_checkpoint
 from mqspec.store.consume_queue import ConsumeQueue

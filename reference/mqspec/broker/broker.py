@@ -12,17 +12,18 @@ from functools import partial
 from pathlib import Path
 
 from mqrules import UserError
-from mqspec.broker import events, pop, pop_revive, sending, timers, transactions
+from mqspec.broker import events
 from mqspec.broker.config_files import ConfigFiles
-from mqspec.broker.delay import deliver_delayed
+from mqspec.broker.fast.sends import TOGETHER_MAX, Sends
+from mqspec.broker.fast.usual_sends import UsualSends
 from mqspec.broker.group_commit import GroupCommit
 from mqspec.broker.pop_polling import PopLongPolling
-from mqspec.broker.processors import MAIN_PORT_ONLY, PROCESSORS, pool_of
-from mqspec.broker.pulling import HeldPull, wake
+from mqspec.broker.processor import pop, pop_revive, sending, timers, transactions
+from mqspec.broker.processor.delay import deliver_delayed
+from mqspec.broker.processor.pulling import HeldPull, wake
+from mqspec.broker.processor.table import MAIN_PORT_ONLY, PROCESSORS, pool_of
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
-from mqspec.broker.sends import TOGETHER_MAX, Sends
 from mqspec.broker.stats import BrokerStats
-from mqspec.broker.usual_sends import UsualSends
 from mqspec.core import authentication, consumer_filter, delay, group, long_polling, timer
 from mqspec.core.assignment import AssignmentState
 from mqspec.core.consumer_filter import ConsumerFilterState

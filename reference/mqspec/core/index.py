@@ -138,7 +138,7 @@ class Keys(NamedTuple):
             column += added
 
     def hashed(self) -> list[Key]:
-        """Each with its hash: `mqspec.core.index_run` has those of many."""
+        """Each with its hash: `mqspec.fast.index_run` has those of many."""
         rows = zip(*self, strict=True)
         return [Key(key_hash(topic, key.decode(errors="replace")), *at) for topic, key, *at in rows]
 

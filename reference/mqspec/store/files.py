@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from mqspec.core.index_run import Heads, Numbers
+    from mqspec.fast.index_run import Heads, Numbers
 
 _NOT_KNOWN = frozenset({errno.EOPNOTSUPP, errno.EINVAL})
 _sync = os.fdatasync if sys.platform == "linux" else os.fsync

@@ -29,12 +29,12 @@ from mqspec.core.index import (
     Keys,
 )
 from mqspec.core.log import Dispatch
-from mqspec.core.run import StoredRun
 from mqspec.core.types import Topic
+from mqspec.fast.run import StoredRun
 from mqspec.store.files import DISK, Disk
 
 if TYPE_CHECKING:
-    from mqspec.core.index_run import Numbers, Run
+    from mqspec.fast.index_run import Numbers, Run
 
 _HEADER = Struct(">4q2i")
 _SLOT = Struct(">i")
@@ -97,7 +97,7 @@ class IndexFile:
 
     def put_run(self, run: Run) -> None:
         """Add many entries, for which there is room."""
-        from mqspec.core import index_run
+        from mqspec.fast import index_run
 
         count = self._size.max_hash_slot_num
         at = self._entry_at(self.header.index_count)
@@ -252,7 +252,7 @@ class IndexService:
     ) -> None:
         import numpy as np
 
-        from mqspec.core import index_run
+        from mqspec.fast import index_run
 
         left = index_run.Run(
             index_run.key_hashes(topics, keys),

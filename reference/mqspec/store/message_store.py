@@ -25,7 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from mqrules import UserError
-from mqspec.core import log, recovery, retention, run
+from mqspec.core import log, recovery, retention
 from mqspec.core.log import (
     UNIT_BYTES,
     Appended,
@@ -51,8 +51,9 @@ from mqspec.core.record import (
 )
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
-from mqspec.core.run import AppendedRun, Row, StoredRun
 from mqspec.core.step import Step, apply, whole
+from mqspec.fast import run
+from mqspec.fast.run import AppendedRun, Row, StoredRun
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
 from mqspec.store.commit_log import CommitLog
 from mqspec.store.consume_queue import ConsumeQueue

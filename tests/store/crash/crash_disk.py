@@ -20,7 +20,7 @@ from store_images import Image
 from mqspec.store.files import Disk
 
 if TYPE_CHECKING:
-    from mqspec.core.index_run import Heads, Numbers
+    from mqspec.fast.index_run import Heads, Numbers
 
 PAGE = mmap.PAGESIZE
 SECTOR = 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from mqspec.broker.pop import NO_POP, not_popped
+from mqspec.broker.processor.pop import NO_POP, not_popped
 from mqspec.core.log import GetMessageStatus, TopicQueue
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.pop import check_peek, peek_places

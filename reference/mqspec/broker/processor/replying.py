@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from mqspec.broker.relay import TIMEOUT_MS
-from mqspec.broker.sending import SendHeader, SendHeaderV2, born_host, to_send
+from mqspec.broker.processor.relay import TIMEOUT_MS
+from mqspec.broker.processor.sending import SendHeader, SendHeaderV2, born_host, to_send
 from mqspec.core import reply
 from mqspec.core.publish import PUT_CODES, Send, check_send, refused_fields, stamp
 from mqspec.core.record import Record

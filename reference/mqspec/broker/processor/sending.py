@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
-from mqspec.broker.sends import Checked
+from mqspec.broker.fast.sends import Checked
 from mqspec.core import timer, transaction
 from mqspec.core.lock import is_lock_all_expired
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus

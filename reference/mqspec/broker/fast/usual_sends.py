@@ -25,7 +25,7 @@ from mqspec.core.record import (
     offset_message_id,
     offset_message_ids,
 )
-from mqspec.core.run import Kind, Row, StoredRun, kind_of
+from mqspec.fast.run import Kind, Row, StoredRun, kind_of
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand, answer_format
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mqspec.broker import (
+from mqspec.broker import stats
+from mqspec.broker.processor import (
     admin,
     assignment,
     cleaning,
@@ -22,7 +23,6 @@ from mqspec.broker import (
     runtime,
     send_back,
     sending,
-    stats,
     timers,
     transactions,
 )

@@ -8,7 +8,7 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from mqspec.broker.sending import born_host
+from mqspec.broker.processor.sending import born_host
 from mqspec.core import timer
 from mqspec.core.publish import PUT_CODES
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from mqspec.broker.pop_polling import HeldPop
-from mqspec.broker.pop_revive import append_to_revive_log
-from mqspec.broker.pulling import is_wanted_record
+from mqspec.broker.processor.pop_revive import append_to_revive_log
+from mqspec.broker.processor.pulling import is_wanted_record
 from mqspec.core import pop_order
 from mqspec.core.extra_info import (
     ORDER_REVIVE_QUEUE,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from mqspec.broker.connections import subscription_body
+from mqspec.broker.processor.connections import subscription_body
 from mqspec.core import consumer_filter
 from mqspec.core.consumer_filter import FilterKey
 from mqspec.core.group import subscription

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from mqspec.broker.fast.usual_sends import UsualSend, answer_usual
 from mqspec.broker.stats import Traffic
-from mqspec.broker.usual_sends import UsualSend, answer_usual
 from mqspec.core.log import Stored
 from mqspec.core.record import Batch
 from mqspec.core.step import Change

@@ -1,0 +1,1 @@
+"""Several records at once, as columns: what the core says of one, for many."""
