@@ -1,4 +1,7 @@
-"""Apache RocketMQ itself, started on loopback from the toolchain's jars."""
+"""Apache RocketMQ itself, of any version that resolves, started on loopback.
+
+A version below 5 knows no `bindAddress`: its servers listen on every address of the machine.
+"""
 
 from __future__ import annotations
 
@@ -65,6 +68,17 @@ kvConfigPath={home}/kvConfig.json
 """
 
 
+# A version below 5 does not start without the configuration of its log.
+_LOG: Final = """\
+<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d %p %t - %m%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="out"/></root>
+</configuration>
+"""
+
+
 class Apache:
     """A nameserver and brokers, two at most, in a directory of their own.
 
@@ -79,15 +93,18 @@ class Apache:
         brokers: int = 2,
         jvm: Sequence[str] = _JVM,
         own_sessions: bool = False,
+        version: str = VERSION,
     ) -> None:
-        self.home = home
+        self.home, self.version = home, version
+        self._jars = toolchain.apache_classpath(version)
         self._jvm, self._processes = jvm, Processes(start_new_session=own_sessions)
         nameserver_port, ha_a, ha_b = free_ports(3)
         broker_a, broker_b = free_ports(2, below=_VIP_OFFSET)
         self.nameserver = Address("127.0.0.1", nameserver_port)
         self._nameserver_java = _Java(
             home / "namesrv", "namesrv.NamesrvStartup",
-            _NAMESERVER.format(port=nameserver_port, home=home / "namesrv"), jvm, self._processes,
+            _NAMESERVER.format(port=nameserver_port, home=home / "namesrv"), jvm, self._jars,
+            self._processes,
         )  # fmt: skip
         self._brokers = [
             self._broker("broker-a", broker_a, ha_a),
@@ -111,13 +128,20 @@ class Apache:
         store = self.home / "broker-a" / "store"
         return Target(
             "apache",
-            VERSION,
+            self.version,
             self.nameserver,
             lifecycle=self,
             store=store,
             tls=True,
-            secured=Secured(self._secured, USER, PASSWORD),
+            to_the_letter=True,
+            exclusive=True,
+            secured=Secured(self._secured, USER, PASSWORD) if self._has_users else None,
         )
+
+    @property
+    def _has_users(self) -> bool:
+        """Authentication of users came with 5.3; before it was a plug-in of another kind."""
+        return tuple(map(int, self.version.split(".")[:2])) >= (5, 3)
 
     def stop(self) -> None:
         self._brokers[0].stop()
@@ -141,13 +165,15 @@ class Apache:
         config = self._config("secured", port, ha_port, Address("127.0.0.1", 1))
         config += _USERS.format(user=USER, password=PASSWORD)
         home = self.home / "secured"
-        _Java(home, "broker.BrokerStartup", config, self._jvm, self._processes).start()
+        _Java(home, "broker.BrokerStartup", config, self._jvm, self._jars, self._processes).start()
         return Address("127.0.0.1", port)
 
     def _broker(self, name: str, port: int, ha_port: int) -> _Java:
         config = self._config(name, port, ha_port, self.nameserver)
         home = self.home / name
-        return _Java(home, "broker.BrokerStartup", config, self._jvm, self._processes, port)
+        return _Java(
+            home, "broker.BrokerStartup", config, self._jvm, self._jars, self._processes, port
+        )
 
     def _config(self, name: str, port: int, ha_port: int, nameserver: Address) -> str:
         store = self.home / name / "store"
@@ -165,17 +191,21 @@ class _Java:
         main_class: str,
         config: str,
         jvm: Sequence[str],
+        jars: Sequence[Path],
         processes: Processes,
         port: int = 0,
     ) -> None:
         self._home, self._main, self._jvm = home, f"org.apache.rocketmq.{main_class}", jvm
+        self._jars = jars
         self._processes, self._address = processes, Address("127.0.0.1", port)
         self.process: subprocess.Popen[bytes] | None = None
         (home / "conf").mkdir(parents=True)
         (home / "conf" / "this.conf").write_text(config, encoding="utf-8")
+        for server in ("namesrv", "broker"):
+            (home / "conf" / f"logback_{server}.xml").write_text(_LOG, encoding="utf-8")
 
     def start(self) -> None:
-        classpath = os.pathsep.join(str(jar) for jar in toolchain.classpath("apache"))
+        classpath = os.pathsep.join(map(str, self._jars))
         command = [
             *(str(toolchain.java()), *self._jvm, f"-Duser.home={self._home}"),
             *("-cp", classpath, self._main, "-c", str(self._home / "conf" / "this.conf")),

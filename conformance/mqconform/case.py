@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 
+from mqconform.causes import Departure
 from mqrules import Evidence, EvidenceKind, Level, Party, UserError, Verdict, rules
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -22,6 +23,7 @@ class Capability(StrEnum):
     BROKERS = "brokers"  # it has two brokers or more
     TLS = "tls"  # it speaks TLS
     USERS = "users"  # it has a broker that lets only users in
+    EXCLUSIVE = "exclusive"  # nobody else uses it: it may be set otherwise, cleaned and restarted
 
 
 class Status(StrEnum):
@@ -31,7 +33,7 @@ class Status(StrEnum):
     FAILED = "failed"
     DEVIATES = "deviates"  # failed, as a listed deviation of the target says
     NOT_CLAIMED = "not claimed"  # needs a capability that the target does not claim
-    BLOCKED = "blocked"  # its prerequisite did not pass, or the target went away under it
+    BLOCKED = "blocked"  # what it needs first did not work, or the target went away under it
     NOT_RUN = "not run"
 
 
@@ -69,10 +71,16 @@ class Result:
     seconds: float = 0.0
     why: str = ""  # one line: what failed, is missing or blocks
     frames: str = ""  # the last frames, as text
+    departure: Departure | None = None  # where it failed or was blocked on its way
+    letters: tuple[str, ...] = ()  # in what the target is not the same to the letter
 
     def evidence(self, target: str) -> list[Evidence]:
         """A record for each rule of the case."""
         detail = {"why": self.why} if self.why else {}
+        if self.departure:
+            detail["strength"] = self.departure.strength
+        if self.letters:
+            detail["not identical"] = ", ".join(self.letters)
         verdict = _VERDICTS[self.status]
         return [
             Evidence(rule, EvidenceKind.CONFORMS, self.name, verdict, target, detail=detail)

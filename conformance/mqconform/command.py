@@ -11,21 +11,21 @@ import argparse
 import contextlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from mqconform import apache, report
+from mqconform import report
 from mqconform.case import Result, Status
 from mqconform.cluster import Cluster
 from mqconform.plugin import Selection, Suite
 from mqconform.progress import progress
-from mqconform.reference import Reference
+from mqconform.started import BROKERS, EXAMPLES, is_started, started
 from mqconform.target import Target, parse_address, read_target
 from mqconform.transcript import SHOWN
 from mqrules import Deviation, UserError, check_writable, rules, write_evidence
@@ -34,7 +34,6 @@ from mqrules.deviation import read_deviations
 HELP = "test any broker and nameserver for conformance"
 _ALL_FRAMES = 10_000
 _PIPED_COLUMNS = 200
-_BROKERS = 2  # of the targets that the suite starts itself
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "target",
         nargs="?",
         metavar="TARGET",
-        help="host:port of a nameserver, apache:5.3.3, or reference",
+        help=f"host:port of a nameserver, {EXAMPLES}",
     )
     parser.add_argument("--target", dest="target_file", type=Path, metavar="FILE",
         help="a target file (TOML): how to stop, kill, start it; its store")  # fmt: skip
@@ -57,6 +56,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     parser.add_argument("--history", type=Path, metavar="DIR",
         help="write the history there (default: a new directory below .mqspec/)")  # fmt: skip
+    parser.add_argument("--identical", action="store_true",
+        help="judge wording, nulls and orders of keys, as of Apache and the reference")  # fmt: skip
+    parser.add_argument("--exclusive", action="store_true",
+        help="nobody else uses the target: options may be set and brokers restarted")  # fmt: skip
     parser.add_argument("--frames", action="store_true",
         help="show all frames of a failure, and those of deviations")  # fmt: skip
 
@@ -84,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     ran = [result for result in results if result.status is not Status.NOT_RUN]
     report.show_table(console, str(target), ran)
     report.show_failures(console, ran, args.frames)
+    report.show_causes(console, report.causes_of(results))
     console.print(f"history: {suite.recorder.write(directory)}", highlight=False)
     if args.evidence:
         records = [record for r in results for record in r.evidence(str(target))]
@@ -109,7 +113,7 @@ def _make_outputs(directory: Path, *files: Path | None) -> None:
 
 
 def _is_ours(args: argparse.Namespace) -> bool:
-    return args.target in ("reference", f"apache:{apache.VERSION}")
+    return bool(args.target) and is_started(args.target)
 
 
 def _look(args: argparse.Namespace) -> None:
@@ -123,32 +127,32 @@ def _look(args: argparse.Namespace) -> None:
 def _target(args: argparse.Namespace) -> Iterator[Target]:
     """The target that the arguments name, started where that is ours to do."""
     if bool(args.target) == bool(args.target_file):
-        raise UserError("target", "one is needed", "give host:port, apache:5.3.3 or reference")
-    with contextlib.ExitStack() as stack:
-        if args.target_file:
-            yield read_target(args.target_file)
-        elif args.target == "reference":
-            yield stack.enter_context(Reference(stack.enter_context(_home()))).target
-        elif args.target.startswith("apache"):
-            if args.target != f"apache:{apache.VERSION}":
-                raise UserError(args.target, "cannot be started", f"say apache:{apache.VERSION}")
-            yield stack.enter_context(apache.Apache(stack.enter_context(_home()))).target
-        else:
-            yield Target("address", args.target, parse_address(args.target))
+        raise UserError("target", "one is needed", f"give host:port, {EXAMPLES}")
+    if args.target_file:
+        found = read_target(args.target_file)
+    elif is_started(args.target):
+        with started(args.target) as found:
+            yield _as_told(found, args)
+        return
+    else:
+        found = Target("address", args.target, parse_address(args.target))
+    yield _as_told(found, args)
 
 
-@contextlib.contextmanager
-def _home() -> Iterator[Path]:
-    """A directory for what we start. A case that was cut off may still write to it."""
-    with tempfile.TemporaryDirectory(prefix="mqspec-", ignore_cleanup_errors=True) as home:
-        yield Path(home)
+def _as_told(target: Target, args: argparse.Namespace) -> Target:
+    """The target, with what the arguments say of it."""
+    return replace(
+        target,
+        to_the_letter=target.to_the_letter or args.identical,
+        exclusive=target.exclusive or args.exclusive,
+    )
 
 
 def _run_suite(target: Target, args: argparse.Namespace, console: Console, chosen: int) -> Suite:
     words = ["--junitxml", str(args.junit.absolute())] if args.junit else []
     with progress(str(target), chosen, console) as done:
         cluster = Cluster(target.nameserver)
-        cluster.wait(_BROKERS) if _is_ours(args) else cluster.find()
+        cluster.wait(BROKERS) if _is_ours(args) else cluster.find()
         suite = Suite(
             target,
             cluster,

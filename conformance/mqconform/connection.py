@@ -8,8 +8,9 @@ import ssl
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from mqconform.catalogue import field_of_broker_name
 from mqconform.frame import (
     BINARY,
     JSON,
@@ -44,8 +45,8 @@ class ClosedError(AssertionError):
 class Connection:
     """A client's end of one connection. Used by one thread.
 
-    Answers are matched by `opaque`. Requests of the server's own (notices) that arrive
-    meanwhile are kept in `notices`.
+    `broker_name` is added to requests in which clients name the broker. Answers are matched by
+    `opaque`. Requests of the server's own (notices) that arrive meanwhile are kept in `notices`.
     """
 
     def __init__(
@@ -54,8 +55,9 @@ class Connection:
         transcript: Transcript,
         deadline_s: float | None = None,
         tls: ssl.SSLContext | None = None,
+        broker_name: str = "",
     ) -> None:
-        self.address = address
+        self.address, self._broker_name = address, broker_name
         self._deadline_s = DEADLINE_S if deadline_s is None else deadline_s
         self.notices: deque[Frame] = deque()
         self._transcript = transcript
@@ -94,9 +96,16 @@ class Connection:
         opaque = next(self._opaques)
         header = binary_header if serialize_type == BINARY else json_header
         flag = ONE_WAY if one_way else 0
-        fields = header(request.code, request.fields, opaque, flag, version)
+        fields = header(request.code, self._with_broker(request), opaque, flag, version)
         self.write(frame(fields, request.body, serialize_type))
         return opaque
+
+    def _with_broker(self, request: Request) -> Mapping[str, str]:
+        """The fields, with the broker's name where clients give it."""
+        name = field_of_broker_name(request.code) if self._broker_name else None
+        if name is None or name in request.fields:
+            return request.fields
+        return {**request.fields, name: self._broker_name}
 
     def answer(self, opaque: int, within: float | None = None) -> Frame:
         """The answer to a request that was sent before. Raises as `call`."""

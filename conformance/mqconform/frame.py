@@ -90,6 +90,10 @@ class Frame:
     def is_response(self) -> bool:
         return bool(self.flag & RESPONSE)
 
+    @property
+    def is_one_way(self) -> bool:
+        return bool(self.flag & ONE_WAY)
+
     def json(self) -> Any:
         """The body, read as tolerantly as fastjson would."""
         return loads(self.body)

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from mqconform.case import Capability, Case, Result, Status
+from mqconform.causes import Departure, departure
 from mqconform.cluster import Cluster
 from mqconform.history import RecordedLifecycle, Recorder
 from mqconform.scene import Scene
@@ -122,7 +123,7 @@ class Suite(Selection):
         if lifecycle:
             lifecycle = RecordedLifecycle(lifecycle, self.recorder, next(iter(cluster.brokers)))
         self._stage = Stage(lifecycle, cluster.wait)
-        self._scenes: dict[str, Scene] = {}
+        self.scenes: dict[str, Scene] = {}
         self._errors: dict[str, BaseException] = {}
         self._ends: dict[str, Future[None]] = {}
         self._looking = threading.Lock()  # for whether the target still serves
@@ -135,7 +136,8 @@ class Suite(Selection):
     def capabilities(self) -> frozenset[Capability]:
         """What the target can do."""
         claims = {
-            Capability.RESTART: self.target.lifecycle is not None,
+            Capability.EXCLUSIVE: self.target.exclusive,
+            Capability.RESTART: self.target.lifecycle is not None and self.target.exclusive,
             Capability.STORE: self.target.store is not None,
             Capability.BROKERS: len(self._cluster.brokers) > 1,
             Capability.TLS: self.target.tls,
@@ -176,7 +178,7 @@ class Suite(Selection):
     @pytest.fixture
     def scene(self, request: pytest.FixtureRequest) -> Scene | None:
         """The scene in which the case runs in its thread; here only so that pytest finds it."""
-        return self._scenes.get(request.node.name)
+        return self.scenes.get(request.node.name)
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         """Wait for the end of the case, and tell pytest what became of it."""
@@ -202,9 +204,10 @@ class Suite(Selection):
         case = self.results[item.name].case
         began = time.monotonic()
         status, why = self._refused(case)
+        departed = None
         if status is Status.PASSED:
-            status, why = self._judged(item, prefix)
-        scene = self._scenes.get(item.name)
+            status, why, departed = self._judged(item, prefix)
+        scene = self.scenes.get(item.name)
         self.results[item.name] = result = Result(
             item.name,
             case,
@@ -212,6 +215,8 @@ class Suite(Selection):
             time.monotonic() - began,
             why,
             frames=scene.transcript.render(self._frames_shown) if scene else "",
+            departure=departed,
+            letters=tuple(scene.letters) if scene else (),
         )
         self._on_done(result)
 
@@ -223,25 +228,41 @@ class Suite(Selection):
             return Status.BLOCKED, f"by {first.name}"
         return Status.PASSED, ""
 
-    def _judged(self, item: pytest.Function, prefix: str) -> tuple[Status, str]:
+    def _judged(self, item: pytest.Function, prefix: str) -> tuple[Status, str, Departure | None]:
+        """Run a case: what became of it, why, and where it departed from what was expected."""
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         try:
             scene = Scene(prefix, self.target, self._cluster, self._stage, self.recorder)
-            self._scenes[item.name] = scene
+            self.scenes[item.name] = scene
             with contextlib.closing(scene):
                 item.obj(scene=scene, **parameters)
         except (Exception, pytest.fail.Exception) as error:  # whatever a case ran into
             self._errors[item.name] = error
             self._look_at_target(item.name, error)
             if error is self.trouble:  # as who waits for a restart is told
-                return Status.NOT_RUN, ""
+                return Status.NOT_RUN, "", None
             if self.trouble:
-                return Status.BLOCKED, f"by {self.trouble.where}"
+                return Status.BLOCKED, f"by {self.trouble.where}", None
             known = self._deviations.get(item.name)
             if known and known.explains(error):
-                return Status.DEVIATES, known.seen
-            return Status.FAILED, str(error) or type(error).__name__
-        return Status.PASSED, ""
+                return Status.DEVIATES, known.seen, None
+            return self._departed(item.name, error)
+        return Status.PASSED, "", None
+
+    def _departed(self, name: str, error: BaseException) -> tuple[Status, str, Departure | None]:
+        """Failed, or blocked where preparation failed that the case's rules do not speak of."""
+        why = str(error) or type(error).__name__
+        scene, rule_ids = self.scenes.get(name), self.results[name].case.rules
+        if not scene:
+            return Status.FAILED, why, None
+        failed, step = scene.failed_step or (None, None)
+        if failed is not error or step is None or step.fails(rule_ids):
+            step = None
+        to_the_letter = scene.failed_letter is error
+        departed = departure(error, scene.transcript, step, rule_ids, to_the_letter=to_the_letter)
+        if step:
+            return Status.BLOCKED, f"in preparation, {step.name}: {why}", departed
+        return Status.FAILED, why, departed
 
     def _look_at_target(self, name: str, error: BaseException) -> None:
         """Stop the run where a case failed because the target is gone.

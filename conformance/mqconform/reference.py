@@ -75,6 +75,8 @@ class Reference:
             lifecycle=self,
             store=self._home / "store" / "broker-a",
             tls=True,
+            to_the_letter=True,
+            exclusive=True,
             secured=Secured(self._secured, USER, PASSWORD),
         )
 

@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from mqconform.case import Result, Status
-from mqrules import Deviation, Level, rules
+from mqconform.causes import Cause, causes
+from mqrules import Deviation, Level, reliances, rules
 
 _STYLES: Final = {
     Status.PASSED: "green",
@@ -23,6 +24,46 @@ _STYLES: Final = {
     Status.NOT_RUN: "dim",
 }
 _TESTED: Final = {Status.PASSED, Status.FAILED, Status.DEVIATES}
+
+
+def causes_of(results: Iterable[Result]) -> list[Cause]:
+    """What stands behind the failures, that of most cases first."""
+    found = list(results)
+    departed = [
+        (result.name, result.departure, result.status is Status.FAILED)
+        for result in found
+        if result.departure
+    ]
+    waiting = [
+        (result.name, result.case.after or "")
+        for result in found
+        if result.status is Status.BLOCKED and not result.departure
+    ]
+    return causes(departed, waiting)
+
+
+def show_causes(console: Console, found: Sequence[Cause]) -> None:
+    """Each cause with what it fails and blocks, and its frames."""
+    for number, cause in enumerate(found, 1):
+        counts = [f"{len(cause.cases)} failed"] if cause.cases else []
+        counts += [f"{len(cause.blocks)} blocked"] if cause.blocks else []
+        console.rule(f"cause {number} of {len(found)}: {', '.join(counts)}", style="red")
+        console.print(cause.title, markup=False, highlight=False, soft_wrap=True)
+        relied = sorted({who for rule in cause.rules for who in relying(rule)})
+        told = f"{cause.strength}" + (f", by {', '.join(relied)}" if relied else "")
+        console.print(f"strength: {told}", markup=False, highlight=False)
+        if cause.rules:
+            console.print(f"rules: {' '.join(sorted(cause.rules))}", highlight=False)
+        for what, names in (("cases", cause.cases), ("blocks", cause.blocks)):
+            if names:
+                text = f"{what}: {', '.join(name.removeprefix('test_') for name in names)}"
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
+        console.print(f"\n{cause.first.frames}\n", markup=False, highlight=False, soft_wrap=True)
+
+
+def relying(rule: str) -> list[str]:
+    """Who relies on a rule."""
+    return [who for reliance in reliances().get(rule, ()) for who in reliance.by]
 
 
 def show_failures(console: Console, results: Iterable[Result], frames: bool) -> None:

@@ -1,6 +1,8 @@
-"""The requests that the cases send, with the fields of a usual client.
+"""The requests that the cases send, as the Java client 5.3.3, its mqadmin and a broker of 5.3.3
+send them (mqconform.catalogue).
 
-A field that a case wants to leave out or get wrong is given as `without` or `fields`.
+A field that a case wants to leave out or get wrong is given as `without` or `having`. The name of
+the broker, which most requests carry, is added by the connection.
 """
 
 from __future__ import annotations
@@ -8,6 +10,8 @@ from __future__ import annotations
 import json
 import struct
 import time
+import uuid
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -111,6 +115,9 @@ COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
 # What becomes of a half message (MessageSysFlag.java, 5.3.3).
 UNKNOWN, COMMIT, ROLLBACK = 0, 8, 12
 
+CLIENT_GROUP = "CLIENT_INNER_PRODUCER"  # of producers, which each client has and names
+MAX_BYTES = 256 * 1024  # what a push consumer asks for at most
+RETRIES = 16  # how often a message comes again, unless a consumer says otherwise
 DEFAULT_TOPIC = "TBW102"  # the template of topics that are created by sending to them
 
 _V1_NAMES = {
@@ -155,7 +162,7 @@ def send(
     queue_id: int = 0,
     properties: Mapping[str, str] | None = None,
 ) -> Request:
-    """SEND_MESSAGE_V2, as every client since 3.x sends it."""
+    """SEND_MESSAGE_V2, as every client since 3.x sends it, with the properties that it adds."""
     fields = {
         "a": "conformance",
         "b": topic,
@@ -165,12 +172,17 @@ def send(
         "f": 0,
         "g": time.time_ns() // 1_000_000,
         "h": 0,
-        "i": property_string(properties or {}),
+        "i": property_string(usual_properties() | dict(properties or {})),
         "j": 0,
         "k": False,
         "m": False,
     }
     return Request(SEND_MESSAGE_V2, _strings(fields), body)
+
+
+def usual_properties() -> dict[str, str]:
+    """What a producer adds to each message."""
+    return {"UNIQ_KEY": uuid.uuid4().hex.upper(), "WAIT": "true"}
 
 
 def send_v1(request: Request) -> Request:
@@ -217,8 +229,8 @@ def end_transaction(
         "commitLogOffset": position,
         "commitOrRollback": kind,
         "fromTransactionCheck": from_check,
-        "msgId": "",
-        "transactionId": "",
+        "msgId": "7F000001000000000000000000000001",
+        "transactionId": "7F000001000000000000000000000001",
     }
     return Request(END_TRANSACTION, _strings(fields))
 
@@ -248,6 +260,7 @@ def pull(
         "queueId": queue_id,
         "queueOffset": offset,
         "maxMsgNums": count,
+        "maxMsgBytes": MAX_BYTES,
         "sysFlag": flags,
         "commitOffset": commit or 0,
         "suspendTimeoutMillis": suspend_ms,
@@ -266,11 +279,13 @@ def query_message(topic: str, key: str, count: int = 32) -> Request:
         "maxNum": count,
         "beginTimestamp": 0,
         "endTimestamp": (1 << 63) - 1,
+        "_UNIQUE_KEY_QUERY": False,
     }
     return Request(QUERY_MESSAGE, _strings(fields))
 
 
 def view_message(physical_offset: int) -> Request:
+    """VIEW_MESSAGE_BY_ID, as 4.9.7 asks it: 5.3.3 names the topic, too."""
     return Request(VIEW_MESSAGE_BY_ID, _strings({"offset": physical_offset}))
 
 
@@ -291,7 +306,8 @@ def commit_offset(group: str, topic: str, offset: int, queue_id: int = 0) -> Req
 
 def reset_offset(group: str, topic: str, **where: object) -> Request:
     """INVOKE_BROKER_TO_RESET_OFFSET; `where` is a timestamp, or a queueId and an offset."""
-    fields = {"group": group, "topic": topic, "timestamp": 0, "isForce": True, **where}
+    nothing = {"timestamp": 0, "queueId": -1, "offset": -1}
+    fields = {"group": group, "topic": topic, "isForce": True, **nothing, **where}
     return Request(INVOKE_BROKER_TO_RESET_OFFSET, _strings(fields))
 
 
@@ -314,7 +330,8 @@ def update_broker_config(**options: object) -> Request:
 
 
 def max_offset(topic: str, queue_id: int = 0) -> Request:
-    return Request(GET_MAX_OFFSET, _strings({"topic": topic, "queueId": queue_id}))
+    fields = {"topic": topic, "queueId": queue_id, "committed": True}
+    return Request(GET_MAX_OFFSET, _strings(fields))
 
 
 def correction_offset(topic: str, filter_groups: str) -> Request:
@@ -332,7 +349,7 @@ def earliest_time(topic: str, queue_id: int = 0) -> Request:
 
 
 def search_offset(topic: str, time_ms: int, queue_id: int = 0) -> Request:
-    fields = {"topic": topic, "queueId": queue_id, "timestamp": time_ms}
+    fields = {"topic": topic, "queueId": queue_id, "timestamp": time_ms, "boundaryType": "LOWER"}
     return Request(SEARCH_OFFSET_BY_TIMESTAMP, _strings(fields))
 
 
@@ -347,13 +364,14 @@ def create_topic(topic: str, read: int, write: int, perm: int = 6) -> Request:
         "topicSysFlag": 0,
         "order": False,
         "attributes": "",
+        "force": False,
     }
     return Request(UPDATE_AND_CREATE_TOPIC, _strings(fields))
 
 
 def create_topics(*topics: tuple[str, int]) -> Request:
     """UPDATE_AND_CREATE_TOPIC_LIST: names, and how many queues to read and to write."""
-    configs = [{**_topic_config(*topic), "attributes": {}} for topic in topics]
+    configs = [_topic_config(*topic) for topic in topics]
     body = json.dumps({"topicConfigList": configs}).encode()
     return Request(UPDATE_AND_CREATE_TOPIC_LIST, body=body)
 
@@ -363,18 +381,39 @@ def delete_topic(topic: str) -> Request:
 
 
 def topic_config(topic: str) -> Request:
-    return Request(GET_TOPIC_CONFIG, {"topic": topic})
+    return Request(GET_TOPIC_CONFIG, {"topic": topic, "lo": "true"})
 
 
 def create_group(group: str, **settings: object) -> Request:
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP; a setting that is not given has its default."""
-    body = json.dumps({"groupName": group, **settings}).encode()
+    body = json.dumps(_group_config(group, settings)).encode()
     return Request(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+
+
+def _group_config(group: str, settings: Mapping[str, object]) -> dict[str, object]:
+    """SubscriptionGroupConfig as mqadmin sends it: with a value of each setting."""
+    return {
+        "groupName": group,
+        "consumeEnable": True,
+        "consumeFromMinEnable": True,
+        "consumeBroadcastEnable": True,
+        "consumeMessageOrderly": False,
+        "retryQueueNums": 1,
+        "retryMaxTimes": RETRIES,
+        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+        "brokerId": 0,
+        "whichBrokerWhenConsumeSlowly": 1,
+        "notifyConsumerIdsChangedEnable": True,
+        "groupSysFlag": 0,
+        "consumeTimeoutMinute": 15,
+        "attributes": {},
+        **settings,
+    }
 
 
 def create_groups(*groups: str, **settings: object) -> Request:
     """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, with the same settings of each."""
-    configs = [{"groupName": group, **settings} for group in groups]
+    configs = [_group_config(group, settings) for group in groups]
     body = json.dumps({"groupConfigList": configs}).encode()
     return Request(UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
 
@@ -412,12 +451,16 @@ def consumer_list(group: str) -> Request:
 def send_back(
     group: str, topic: str, offset: int, level: int = 0, maximum: int | None = None
 ) -> Request:
-    """CONSUMER_SEND_MSG_BACK of the message at a physical offset, first sent to `topic`."""
+    """CONSUMER_SEND_MSG_BACK of the message at a physical offset, first sent to `topic`.
+
+    Without a maximum the group's counts, which no consumer of 5.3.3 leaves to it.
+    """
     fields = {
         "group": group,
         "offset": offset,
         "delayLevel": level,
         "originTopic": topic,
+        "originMsgId": f"7F00000100002A9F{offset & (1 << 64) - 1:016X}",
         "unitMode": False,
     }
     if maximum is not None:
@@ -494,7 +537,7 @@ def heartbeat(
     data: dict[str, object] = {
         "heartbeatFingerprint": 0,
         "withoutSub": False,
-        "producerDataSet": [],
+        "producerDataSet": [{"groupName": CLIENT_GROUP}],
         "consumerDataSet": [consumer] if group is not None else [],
     }
     if client_id is not None:
@@ -508,7 +551,7 @@ def producer_heartbeat(client_id: str, group: str) -> Request:
         "clientID": client_id,
         "heartbeatFingerprint": 0,
         "withoutSub": False,
-        "producerDataSet": [{"groupName": group}],
+        "producerDataSet": [{"groupName": CLIENT_GROUP}, {"groupName": group}],
         "consumerDataSet": [],
     }
     return Request(HEART_BEAT, body=json.dumps(data).encode())
@@ -610,10 +653,6 @@ def register_broker(
     name: str, address: str, topics: Mapping[str, int], *, cluster: str, state_version: int = 0
 ) -> Request:
     """REGISTER_BROKER of a master: `topics` maps each topic to its number of queues."""
-    body = {
-        "topicConfigSerializeWrapper": topic_table(topics, state_version),
-        "filterServerList": [],
-    }
     fields = {
         "brokerName": name,
         "brokerAddr": address,
@@ -621,9 +660,17 @@ def register_broker(
         "haServerAddr": "127.0.0.1:1",
         "brokerId": 0,
         "compressed": False,
-        "bodyCrc32": 0,
+        "enableActingMaster": False,
     }
-    return Request(REGISTER_BROKER, _strings(fields), json.dumps(body).encode())
+    wrapper = topic_table(topics, state_version)
+    request = Request(REGISTER_BROKER, _strings(fields))
+    return with_body(request, {"topicConfigSerializeWrapper": wrapper, "filterServerList": []})
+
+
+def with_body(registration: Request, body: object) -> Request:
+    """A registration with another body and its checksum."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return replace(registration, body=data).having(bodyCrc32=zlib.crc32(data) & 0x7FFFFFFF)
 
 
 def _topic_config(topic: str, queues: int) -> dict[str, object]:
@@ -635,20 +682,25 @@ def _topic_config(topic: str, queues: int) -> dict[str, object]:
         "topicFilterType": "SINGLE_TAG",
         "topicSysFlag": 0,
         "order": False,
+        "attributes": {},
     }
 
 
 def topic_table(topics: Mapping[str, int], state_version: int = 0) -> dict[str, object]:
     """TopicConfigSerializeWrapper."""
+    version = {
+        "stateVersion": state_version,
+        "timestamp": time.time_ns() // 1_000_000,
+        "counter": 1,
+    }
     return {
         "topicConfigTable": {
             topic: _topic_config(topic, queues) for topic, queues in topics.items()
         },
-        "dataVersion": {
-            "stateVersion": state_version,
-            "timestamp": time.time_ns() // 1_000_000,
-            "counter": 1,
-        },
+        "dataVersion": version,
+        "mappingDataVersion": {"stateVersion": 0, "timestamp": 0, "counter": 0},
+        "topicQueueMappingDetailMap": {},
+        "topicQueueMappingInfoMap": {},
     }
 
 

@@ -77,6 +77,8 @@ class Target:
     store: Path | None = None  # the store of the broker that `lifecycle` restarts
     tls: bool = False  # its brokers speak TLS
     secured: Secured | None = None
+    to_the_letter: bool = False  # wording, nulls and the order of keys are judged
+    exclusive: bool = False  # nobody else uses it: it may be set otherwise and restarted
 
     def __str__(self) -> str:
         return f"{self.name}:{self.version}" if self.version else self.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from mqconform.frame import FrameError, parse_frame
@@ -35,8 +35,37 @@ class Transcript:
 
     def render(self, last: int = SHOWN) -> str:
         """The last frames as text."""
-        shown = list(self.exchanges)[-last:]
-        return "\n".join(line for exchange in shown for line in _lines(exchange))
+        return render(list(self.exchanges)[-last:])
+
+    def last_call(self, answer: bytes | None = None) -> list[Exchange]:
+        """The request that was sent last and its answer, if there is one; else what came last.
+
+        `answer` is a frame: then the request that it answers, and it.
+        """
+        exchanges = list(self.exchanges)
+        got = [e for e in exchanges if not e.sent and e.raw == answer]
+        if got and (asked := [e for e in exchanges if e.sent and _answers(e, got[-1])]):
+            return [asked[-1], got[-1]]
+        for at in range(len(exchanges) - 1, -1, -1):
+            if exchanges[at].sent:
+                answers = (e for e in exchanges[at + 1 :] if _answers(exchanges[at], e))
+                return [exchanges[at], *list(answers)[:1]]
+        return exchanges[-1:]
+
+
+def render(exchanges: Iterable[Exchange]) -> str:
+    """Frames as text, decoded and in hex."""
+    return "\n".join(line for exchange in exchanges for line in _lines(exchange))
+
+
+def _answers(request: Exchange, other: Exchange) -> bool:
+    if other.sent or other.address != request.address:
+        return False
+    try:
+        asked, found = parse_frame(request.raw), parse_frame(other.raw)
+    except FrameError:
+        return False
+    return found.is_response and found.opaque == asked.opaque
 
 
 def _lines(exchange: Exchange) -> Iterator[str]:

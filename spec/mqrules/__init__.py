@@ -17,7 +17,17 @@ from mqrules.evidence import (
 )
 from mqrules.history import Event, EventKind, Outcome
 from mqrules.incident import Incident, incidents
-from mqrules.rule import Kind, Level, Party, Rule, rules
+from mqrules.rule import (
+    Kind,
+    Level,
+    Party,
+    Reliance,
+    Rule,
+    Strength,
+    reliances,
+    rules,
+    strength,
+)
 from mqrules.scenario import Scenario, Step
 from mqrules.symptom import LogLine, Symptom, find_log_lines, log_lines, symptoms
 
@@ -34,9 +44,11 @@ __all__ = [
     "LogLine",
     "Outcome",
     "Party",
+    "Reliance",
     "Rule",
     "Scenario",
     "Step",
+    "Strength",
     "Symptom",
     "UserError",
     "Verdict",
@@ -46,7 +58,9 @@ __all__ = [
     "incidents",
     "log_lines",
     "read_evidence",
+    "reliances",
     "rules",
+    "strength",
     "symptoms",
     "write_evidence",
 ]

@@ -43,6 +43,23 @@ class Party(StrEnum):
     SYSTEM = "system"
 
 
+class Strength(StrEnum):
+    """How strong an expectation is; its source supports no more. Never merged in a report."""
+
+    RELIED_ON = "relied on"  # somebody breaks without it
+    APACHE = "apache"  # what 5.3.3 does, and others should match
+    IDENTICAL = "identical"  # to the letter: wording, nulls, the order of keys
+
+
+@dataclass(frozen=True, slots=True)
+class Reliance:
+    """Who relies on some rules, and in what they break where these do not hold."""
+
+    rules: tuple[str, ...]
+    by: tuple[str, ...]  # java, go, cpp, node, mqadmin, broker, users
+    how: str  # with the place in the source of who relies, where there is one
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One normative statement."""
@@ -77,6 +94,29 @@ def rules() -> dict[str, Rule]:
                 raise UserError(path.name, f"{rule.id} is used twice", "take the next free number")
             found[rule.id] = rule
     return found
+
+
+@cache
+def reliances() -> dict[str, tuple[Reliance, ...]]:
+    """Who relies on each rule, by its id. Raises UserError where `strengths.toml` is wrong."""
+    name = "strengths.toml"
+    try:
+        table = tomllib.loads(files("mqrules").joinpath(name).read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(name, f"not TOML: {error}") from None
+    found: dict[str, tuple[Reliance, ...]] = {}
+    for number, entry in enumerate(table.get("relied_on", [])):
+        reliance = decode(Reliance, entry, f"{name}[{number}]")
+        for rule in reliance.rules:
+            if rule not in rules():
+                raise UserError(name, f"{rule} is no rule", "take it out")
+            found[rule] = (*found.get(rule, ()), reliance)
+    return found
+
+
+def strength(rule: str) -> Strength:
+    """The strength of a rule: relied on where somebody is named who does, else Apache's."""
+    return Strength.RELIED_ON if rule in reliances() else Strength.APACHE
 
 
 def _check(rule: Rule, where: str) -> None:

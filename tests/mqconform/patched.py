@@ -53,7 +53,16 @@ def run_patched(store: Path, keyword: str, *deviations: Deviation) -> Suite:
         cluster = Cluster(address)
         cluster.wait(2)
         suite = Suite(
-            Target("patched", "0", address, store=store / "broker-a"), cluster, deviations
+            Target(
+                "patched",
+                "0",
+                address,
+                store=store / "broker-a",
+                to_the_letter=True,
+                exclusive=True,
+            ),
+            cluster,
+            deviations,
         )
         run_pytest(["-k", keyword], suite)
     return suite

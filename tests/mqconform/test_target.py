@@ -109,7 +109,8 @@ def test_free_ports_are_distinct() -> None:
     [
         (["nowhere"], "nowhere: not an address"),
         ([], "target: one is needed"),
-        (["apache:4.9.7"], "apache:4.9.7: cannot be started"),
+        (["apache:4.9"], "apache:4.9: no version"),
+        (["rocketmq-rust:one"], "rocketmq-rust:one: no version"),
         (["reference", "--rule", "NONE-001"], "NONE-001: no such rule"),
         (["--list", "-k", "no_such_case"], "cases: none is selected"),
         # Before a target is looked for:

@@ -165,7 +165,8 @@ def run_restarts(store: Path, lifecycle: Lifecycle, keyword: str) -> Suite:
     with reference(store) as address:
         cluster = Cluster(address)
         cluster.wait(2)
-        suite = Suite(Target("mine", "0", address, lifecycle), cluster)
+        target = Target("mine", "0", address, lifecycle, exclusive=True)
+        suite = Suite(target, cluster)
         run_pytest(["-k", keyword], suite)
     return suite
 

@@ -15,10 +15,18 @@ from mqconform.scene import Scene, done
 
 PUSHED = "test_a_reply_is_pushed_to_the_requester[v2]"
 
+SENT = {
+    "CORRELATION_ID": "c",
+    "MSG_TYPE": "reply",
+    "TTL": "3000",
+    "UNIQ_KEY": "7F000001000000000000000000000002",
+    "WAIT": "true",
+}
+
 
 def reply(topic: str, client_id: str | None, *, v1: bool = False) -> Request:
     """SEND_REPLY_MESSAGE or SEND_REPLY_MESSAGE_V2."""
-    properties = {"CORRELATION_ID": "c", "MSG_TYPE": "reply"}
+    properties = dict(SENT)
     if client_id is not None:
         properties["REPLY_TO_CLIENT"] = client_id
     sent = requests.send(topic, b"reply", properties=properties).having(h=7, g=1_700_000_000_000)
@@ -29,8 +37,7 @@ def reply(topic: str, client_id: str | None, *, v1: bool = False) -> Request:
 
 def stamped(client_id: str) -> dict[str, str]:
     """The properties of a reply, with what a broker adds."""
-    sent = {"CORRELATION_ID": "c", "MSG_TYPE": "reply", "REPLY_TO_CLIENT": client_id}
-    return {**sent, "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+    return {**SENT, "REPLY_TO_CLIENT": client_id, "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 
 
 def requester(scene: Scene) -> tuple[Connection, str]:

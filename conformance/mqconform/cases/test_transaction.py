@@ -201,7 +201,8 @@ def test_a_half_without_an_end_is_checked_back(scene: Scene) -> None:
     copy = asked(scene, notice, half)
     assert copy.queue_offset > half.queue_offset
     stored = stored_half(scene, copy)
-    assert record.properties.items() >= stored.properties.items()
+    kept = {name: value for name, value in stored.properties.items() if name != "WAIT"}  # TX-020
+    assert record.properties.items() >= kept.items()
     assert stored.physical_offset == record.physical_offset == copy.position
     assert notice.fields["offsetMsgId"] == stored.message_id
     assert scene.broker.call(copy.end(COMMIT, from_check=True)).code == 0

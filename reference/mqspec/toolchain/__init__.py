@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 import time
 import tomllib
@@ -22,6 +23,7 @@ from mqrules import UserError
 
 JAVA_MIN = 17
 SETUP = "run: python3 run.py setup"
+_APACHE = "org.apache.rocketmq:"
 RETRY_PAUSES_S = (1, 4, 16)  # a network may be away for a moment
 
 
@@ -73,6 +75,38 @@ def classpath(jar_set: str) -> list[Path]:
     if missing := [path for path in paths if not path.is_file()]:
         raise UserError(f"jars of {jar_set}", f"{missing[0].name} is not there", SETUP)
     return paths
+
+
+def apache_classpath(version: str) -> list[Path]:
+    """The jars of a version of Apache RocketMQ: those of `jars.toml` for the one that it pins,
+    else what its coordinates resolve to, which are kept after the first time.
+
+    Raises UserError for a version that does not resolve.
+    """
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise UserError(f"apache:{version}", "no version", "say it as in apache:5.3.3")
+    pinned = list(_table()["apache"]["coordinates"])
+    wanted = [_of_version(coordinate, version) for coordinate in pinned]
+    if wanted == pinned:
+        return classpath("apache")
+    if int(version.split(".")[0]) < 5:  # it uses no gRPC, and there is nothing to pin
+        wanted = [coordinate for coordinate in wanted if coordinate.startswith(_APACHE)]
+    try:
+        import jgo
+
+        return sorted(map(Path, jgo.build("+".join(wanted)).all_jars))
+    except Exception as error:  # jgo raises whatever its transport raised
+        why = str(error).splitlines()[0].partition(" in remote")[0]
+        raise UserError(
+            f"apache:{version}", f"does not resolve: {why}", "name a version that is published"
+        ) from error
+
+
+def _of_version(coordinate: str, version: str) -> str:
+    """The coordinate with another version, where it is one of Apache RocketMQ."""
+    if not coordinate.startswith(_APACHE):
+        return coordinate
+    return f"{coordinate.rpartition(':')[0]}:{version}"
 
 
 def fetch(jar_set: str, progress: Callable[[str], None]) -> None:

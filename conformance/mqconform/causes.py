@@ -1,0 +1,181 @@
+"""Causes: many failures of a broker have one reason, which a reader wants to see once.
+
+Failures are grouped by the first exchange that departs: the request, and what of its answer was
+not as expected. One in preparation, in a step that a case takes only to get where its rules begin,
+is named as such; it fails no rule of something else, and its cases are blocked by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from mqconform import requests
+from mqconform.frame import FrameError, parse_frame
+from mqconform.transcript import Exchange, Transcript, render
+from mqrules import Strength, rules, strength
+
+_NAMES: Final = {
+    value: name
+    for name, value in reversed(vars(requests).items())
+    if name.isupper() and isinstance(value, int)
+}
+_WHERE: Final = re.compile(r"\n +\+ +where (.*?) = Frame\(.*\)\.(\w+)")
+_VARIES: Final = (
+    (re.compile(r"mq\w*-\d+-[A-Z]\w*\d+|[\w.]+-\d+-[A-Z]+\d+"), "NAME"),
+    (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?"), "ADDRESS"),
+    (re.compile(r"\b[0-9A-F]{16,}\b"), "ID"),
+    (re.compile(r"\b\d{5,}\b"), "NUMBER"),
+    (re.compile(r"Frame\(.*?\)(?=\.|\n|$)"), "the answer"),
+)
+_JUDGED: Final = (Strength.RELIED_ON, Strength.APACHE)
+_WIDTH: Final = 160
+
+
+class UnexpectedError(AssertionError):
+    """An answer that is not as expected."""
+
+    def __init__(self, what: str, raw: bytes) -> None:
+        super().__init__(what)
+        self.raw = raw  # the answer's frame
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of preparation: its name, and the areas of rules whose cases it may fail."""
+
+    name: str
+    areas: tuple[str, ...]
+
+    def fails(self, rule_ids: Iterable[str]) -> bool:
+        """Whether a case of these rules is about this step."""
+        return any(rule.split("-")[0] in self.areas for rule in rule_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Where one case departed from what was expected."""
+
+    request: int | None  # the code of the request, if a request was sent at all
+    what: str  # what was seen and what was expected, without names and numbers of the run
+    step: str = ""  # the step of preparation, if it was one
+    strength: Strength = Strength.APACHE
+    frames: str = ""  # the request and its answer
+    rules: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return self.request, self.what, self.step
+
+    @property
+    def asked(self) -> str:
+        """The request by its name and code."""
+        if self.request is None:
+            return "no request"
+        return f"{_NAMES.get(self.request, 'request')} ({self.request})"
+
+
+@dataclass(slots=True)
+class Cause:
+    """What stands behind some failures."""
+
+    first: Departure
+    cases: list[str] = field(default_factory=list)  # that failed at it
+    blocks: list[str] = field(default_factory=list)  # that could not be judged for it
+    rules: set[str] = field(default_factory=set)  # of the cases that failed
+
+    @property
+    def title(self) -> str:
+        where = f"in preparation, {self.first.step}: " if self.first.step else ""
+        return f"{where}{self.first.asked}: {self.first.what}"
+
+    @property
+    def strength(self) -> Strength:
+        """That of the strongest expectation that fails for it."""
+        return strongest(self.rules) if self.first.strength in _JUDGED else self.first.strength
+
+    @property
+    def weight(self) -> int:
+        return len(self.cases) + len(self.blocks)
+
+
+def departure(
+    error: BaseException,
+    transcript: Transcript,
+    step: Step | None,
+    rule_ids: Sequence[str],
+    *,
+    to_the_letter: bool = False,
+) -> Departure:
+    """Where a case that ended with `error` departed: at the exchange that came last."""
+    raw = error.raw if isinstance(error, UnexpectedError) else None
+    exchanges = transcript.last_call(raw)
+    code = _code(exchanges)
+    found = Strength.IDENTICAL if to_the_letter else strongest(rule_ids)
+    return Departure(
+        code,
+        _what(error, exchanges),
+        step.name if step else "",
+        found,
+        render(exchanges),
+        tuple(rule_ids),
+    )
+
+
+def strongest(rule_ids: Iterable[str]) -> Strength:
+    """Relied on where one of the rules is."""
+    found = {strength(rule) for rule in rule_ids if rule in rules()}
+    return Strength.RELIED_ON if Strength.RELIED_ON in found else Strength.APACHE
+
+
+def causes(
+    departures: Iterable[tuple[str, Departure, bool]], after: Iterable[tuple[str, str]] = ()
+) -> list[Cause]:
+    """The causes of failures, those of most cases first.
+
+    Each departure comes with its case and whether it failed it or blocked it; `after` has, of the
+    cases that never began, the one by which each is blocked.
+    """
+    found: dict[tuple[object, ...], Cause] = {}
+    of_case: dict[str, Cause] = {}
+    for name, departed, failed in departures:
+        cause = of_case[name] = found.setdefault(departed.key, Cause(departed))
+        (cause.cases if failed else cause.blocks).append(name)
+        if failed:
+            cause.rules |= set(departed.rules)
+    waiting = dict(after)
+    for name in waiting:
+        seen, first = {name}, waiting[name]
+        while first in waiting and first not in of_case and first not in seen:
+            seen.add(first)
+            first = waiting[first]
+        if first in of_case:
+            of_case[first].blocks.append(name)
+    return sorted(found.values(), key=lambda cause: (-cause.weight, cause.title))
+
+
+def _code(exchanges: Sequence[Exchange]) -> int | None:
+    for exchange in exchanges:
+        if exchange.sent:
+            try:
+                return parse_frame(exchange.raw).code
+            except FrameError:
+                return None
+    return None
+
+
+def _what(error: BaseException, exchanges: Sequence[Exchange]) -> str:
+    """One line that is the same of all failures of one cause."""
+    text = str(error) or type(error).__name__
+    if isinstance(error, KeyError):
+        text = f"no {error} in the answer"
+    elif not isinstance(error, AssertionError):
+        text = f"{type(error).__name__}: {text}"
+    elif found := _WHERE.search(text):
+        text = f"{found[2]} {text.splitlines()[0].removeprefix('assert ')}"
+    text = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    for pattern, word in _VARIES:
+        text = pattern.sub(word, text)
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."

@@ -1,0 +1,105 @@
+"""Requests are those of real clients, but where a case says in what they are not.
+
+`python tests/mqconform/test_requests_sent.py` writes anew what the cases say
+(mqconform/data/departures.json): read what changed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from mqconform import requests
+from mqconform.catalogue import DEPARTURES, declared, departures, departures_of, forms
+from mqconform.cluster import Cluster
+from mqconform.command import run_pytest
+from mqconform.history import Recorder
+from mqconform.plugin import Suite
+from mqconform.reference import Reference
+from mqconform.requests import Request, Subscription
+from mqconform.scene import Scene
+from mqconform.stage import Stage
+
+PROXYS_OWN = {"14 with setZeroIfNotFound"}  # RocketMQ's proxy asks so, for clients of gRPC
+
+
+def of(request: Request, *, one_way: bool = False) -> tuple[str, ...]:
+    return departures(request.code, request.fields, request.body, one_way)
+
+
+def found_on(reference: Reference) -> dict[str, set[str]]:
+    """In what the requests of all cases depart."""
+    cluster = Cluster(reference.nameserver)
+    cluster.wait(2)
+    suite = Suite(reference.target, cluster)
+    run_pytest([], suite)
+    found = {name: departures_of(scene.transcript) for name, scene in suite.scenes.items()}
+    return {name: departs for name, departs in found.items() if departs}
+
+
+def test_forms_were_recorded_of_two_versions() -> None:
+    for code in (11, 14, 15, 34, 35, 38, 41, 42, 103, 105, 310, 320):
+        assert len(forms()[code]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (requests.unregister("", "G"), "clientID empty"),
+        (requests.unregister("one", "G").without("clientID"), "without clientID"),
+        (requests.create_topic("T", 1, 1).having(perm="six"), "perm text"),
+        (requests.route("T").having(mood="good"), "with mood"),
+        (requests.heartbeat(None, "G"), "without body.clientID"),
+        (requests.send("T").having(i=""), "i empty"),
+        (requests.register_broker("B", "a:1", {}, cluster="C").without("brokerId"),
+            "without brokerId"),
+        (Request(9999), "was never recorded"),
+    ],
+)  # fmt: skip
+def test_what_no_client_sends_is_told(request_: Request, said: str) -> None:
+    assert said in of(request_)
+
+
+def test_what_clients_send_one_way_is_told_where_it_is_not() -> None:
+    end = requests.end_transaction("P", 1, 2, 8).having(bname="broker-a")
+    assert of(end, one_way=True) == ()
+    assert of(end) == ("not one way",)
+
+
+def test_preparation_sends_what_real_clients_send(tmp_path: Path) -> None:
+    with Reference(tmp_path) as reference:
+        cluster = Cluster(reference.nameserver)
+        cluster.wait(2)
+        stage = Stage(None, cluster.wait)
+        scene = Scene("mqtest-1", reference.target, cluster, stage, Recorder("mqtest"))
+        topic, group = scene.topic(2, everywhere=True), scene.group()
+        scene.send(topic, tag="A")
+        assert scene.max_offset(topic) == 1
+        assert len(scene.read_all(topic, group)) == len(scene.pull(requests.pull(topic, group)))
+        assert scene.committed(group, topic) is None
+        member = scene.connect()
+        member.call(requests.heartbeat("one", group, [Subscription(topic, "A || B")]))
+        assert scene.members(group) == ["one"]
+        assert departures_of(scene.transcript) == PROXYS_OWN
+        scene.close()
+
+
+def test_a_case_says_in_what_its_requests_depart(tmp_path: Path) -> None:
+    with Reference(tmp_path) as reference:
+        found = found_on(reference)
+    assert found == {case: set(said) for case, said in declared().items()}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as home, Reference(Path(home)) as reference:
+        found = {name: sorted(said) for name, said in sorted(found_on(reference).items())}
+    DEPARTURES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    print(f"{len(found)} cases", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
