@@ -5,6 +5,7 @@
     python3 run.py test          the linters, the type checker and the tests
     python3 run.py test tests/core -k lock      these tests alone; pytest's own arguments
     python3 run.py bench         speed, beside Apache RocketMQ and alone, and of the models
+    python3 run.py mutants       a sample of mutants of what decides, and whether anything notices
     python3 run.py docs          build the design reference into build/docs
     python3 run.py setup         only set up
     python3 run.py mqspec ...    the mqspec command, set up first
@@ -51,6 +52,7 @@ JOBS = {
     "verify": [["-m", "mqspec.cli", "verify"]],
     "mqspec": [["-m", "mqspec.cli"]],
     "bench": [["tests/bench/bench.py"]],
+    "mutants": [["tests/mutants/mutants.py"]],
     "docs": [["-m", "sphinx", "-W", "-q", "-b", "html", "docs", "build/docs"]],
     "test": [
         ["-m", "ruff", "format", "--check", "--quiet", "."],

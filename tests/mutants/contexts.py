@@ -1,0 +1,183 @@
+"""Which tests, replays and cases run a line, recorded once for a tree and kept.
+
+Each kind of check is run once, on the tree as it is, with coverage noting who ran what. What
+fails then cannot judge a mutant, and is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from coverage import Coverage, CoverageData
+
+MEASURED = "reference/mqspec"
+TESTS, REPLAYS, CASES = "tests", "replays", "cases"
+
+# What is run for each kind, the quickest kind first. A test or a replay has the name of its
+# function, the cases that of their file: they share servers and waits.
+PATHS: Mapping[str, tuple[str, ...]] = {
+    TESTS: (
+        "tests/core",
+        "tests/broker",
+        "tests/nameserver",
+        "tests/client",
+        "tests/service",
+        "tests/store",
+        "tests/wire",
+        "tests/fuzz",
+    ),
+    REPLAYS: (
+        "tests/mqcheck/test_replay.py",
+        "tests/mqcheck/test_behaviours.py",
+        "tests/mqcheck/test_worlds.py",
+        "tests/mqcheck/test_trace.py",
+    ),
+    CASES: ("conformance/mqconform",),
+}
+
+# Servers are processes of their own, which coverage follows by this file; they end by a signal.
+_SERVERS = """\
+[run]
+source_pkgs = mqspec
+parallel = true
+sigterm = true
+data_file = {data}
+context = {name}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How one test, or one file of cases, ended."""
+
+    passed: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Who runs which line, of one kind of check."""
+
+    kind: str
+    data: CoverageData
+    ran: Mapping[str, Ran]
+
+    def meeting(self, path: Path, lines: Iterable[int]) -> list[str]:
+        """Whoever runs one of these lines, the quickest first.
+
+        What runs when a module is imported is run by nobody in particular: all count that run
+        anything of the module.
+        """
+        by_line = self.data.contexts_by_lineno(str(path))
+        names = {name for line in lines for name in self._names(by_line.get(line, ()))}
+        names = names or {name for found in by_line.values() for name in self._names(found)}
+        return sorted(names, key=lambda name: self.ran[name].seconds)
+
+    def _names(self, contexts: Iterable[str]) -> Iterable[str]:
+        for context in contexts:
+            name, _, phase = context.partition("|")
+            if phase == "setup":  # of a fixture that all tests of the file may share
+                yield from self._by_file.get(name.partition("::")[0], ())
+            elif (function := name.partition("[")[0]) in self._passing:
+                yield function
+
+    @cached_property
+    def _passing(self) -> set[str]:
+        return {name for name, ran in self.ran.items() if ran.passed}
+
+    @cached_property
+    def _by_file(self) -> Mapping[str, list[str]]:
+        files: dict[str, list[str]] = {}
+        for name in self._passing:
+            files.setdefault(name.partition("::")[0], []).append(name)
+        return files
+
+
+def recorded(root: Path, kind: str, folder: Path) -> Recording:
+    """What was recorded of this tree, or is now; it takes some minutes."""
+    place = folder / f"{kind}-{_digest(root, MEASURED, *PATHS[kind])}"
+    data, results = place / "coverage", place / "results.xml"
+    if not (place / "whole").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        print(f"recording who runs what: {kind} …", flush=True)
+        (_record_cases if kind == CASES else _record_tests)(root, kind, data)
+        (place / "whole").touch()
+    ran: dict[str, Ran] = {}
+    for file in [results] if kind != CASES else sorted(place.glob("*.xml")):
+        for name, each in read_results(file).items():
+            before = ran.get(name := file.stem if kind == CASES else name, Ran(True, 0))
+            ran[name] = Ran(before.passed and each.passed, before.seconds + each.seconds)
+    kept = CoverageData(str(data))
+    kept.read()
+    return Recording(kind, kept, ran)
+
+
+def _record_tests(root: Path, kind: str, data: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"]
+    command += ["-p", "no:cacheprovider", f"--junitxml={data.parent / 'results.xml'}"]
+    command += ["--cov=mqspec", "--cov-context=test", "--cov-report=", *PATHS[kind]]
+    subprocess.run(command, cwd=root, env=os.environ | {"COVERAGE_FILE": str(data)})
+
+
+def _record_cases(root: Path, kind: str, data: Path) -> None:
+    place = data.parent
+    for file in sorted((root / PATHS[kind][0] / "cases").glob("test_*.py")):
+        settings = place / f"{file.stem}.ini"
+        settings.write_text(_SERVERS.format(data=place / "part", name=file.stem))
+        command = conform(file.stem, place / f"{file.stem}.xml", place / "history")
+        env = os.environ | {"COVERAGE_PROCESS_START": str(settings)}
+        subprocess.run(command, cwd=root, env=env, stdout=subprocess.DEVNULL)
+    Coverage(data_file=str(data)).combine([str(each) for each in place.glob("part.*")])
+
+
+def conform(cases: str, results: Path, history: Path) -> list[str]:
+    """The command that runs a file of cases against the reference."""
+    command = [sys.executable, "-m", "mqspec.cli", "conform", "reference", "-k", cases]
+    return [*command, "--junit", str(results), "--history", str(history)]
+
+
+def read_results(file: Path) -> dict[str, Ran]:
+    """How each function of tests in a file of JUnit's form ended: tests with parameters as one.
+
+    Raises FileNotFoundError or ElementTree.ParseError where the run was cut off.
+    """
+    found: dict[str, Ran] = {}
+    for case in ElementTree.parse(file).iter("testcase"):
+        function = case.get("name", "").partition("[")[0]
+        name = f"{case.get('classname', '').replace('.', '/')}.py::{function}"
+        failed = any(case.find(tag) is not None for tag in ("failure", "error"))
+        before = found.get(name, Ran(True, 0))
+        seconds = before.seconds + float(case.get("time", 0))
+        found[name] = Ran(before.passed and not failed, seconds)
+    return found
+
+
+def statement(source: str, line: int) -> range:
+    """The lines of the smallest statement around a line; of one with a body, its head."""
+    found = range(line, line + 1)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0):
+            body = getattr(node, "body", None)
+            end = body[0].lineno if body else (node.end_lineno or node.lineno) + 1
+            if line < max(end, node.lineno + 1):
+                found = range(node.lineno, max(end, node.lineno + 1))
+    return found
+
+
+def _digest(root: Path, *paths: str) -> str:
+    """The content of all Python files at these paths, as a name."""
+    digest = hashlib.sha256(sys.version.encode())
+    for path in paths:
+        at = root / path
+        for file in [at] if at.is_file() else sorted(at.rglob("*.py")):
+            digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,127 @@
+"""Mutate what decides, one place at a time, and see whether anything notices.
+
+  run.py mutants --seed 1 --number 40
+  run.py mutants --seed 1 --number 40 reference/mqspec/core/pull.py
+
+Each mutant is tried on the tests, the replays of models and the cases that run its line, in a copy
+of the tree. Who runs which line is recorded first, in some minutes, and kept for as long as the
+reference and the checks stay the same. The same seed, number and tree make the same mutants.
+
+Exit code 1 where a mutant survives that equivalent.toml does not explain; 2 for bad arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from queue import SimpleQueue
+from textwrap import indent
+
+from contexts import PATHS, recorded
+from mutation import Mutant, sample
+from trial import Copy, Fate, copy_of
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".mqspec" / "mutants"
+DECIDES = tuple(f"reference/mqspec/{name}" for name in ("core", "broker", "nameserver", "client"))
+EXPLAINED = Path(__file__).parent / "equivalent.toml"
+
+Edit = tuple[str, str, str]  # a file, the lines that are gone, and those in their place
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        "run.py mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--number", type=int, default=40, metavar="N", help="default: 40")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="tried at once"
+    )
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="what to mutate; default: all that decides"
+    )
+    args = parser.parse_args(arguments)
+    for name in ("number", "jobs"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name} is at least 1, not {getattr(args, name)}")
+    try:
+        paths = list(_files(args.paths or DECIDES))
+    except FileNotFoundError as error:
+        parser.error(f"{error} is no Python file or folder of this tree")
+
+    mutants = list(sample(ROOT, paths, args.seed, args.number))
+    recordings = [recorded(ROOT, kind, CACHE) for kind in PATHS]
+    known = explained()
+    fates: list[Fate] = []
+    with ExitStack() as stack, ThreadPoolExecutor(args.jobs) as pool:
+        copies: SimpleQueue[Copy] = SimpleQueue()
+        for _ in range(args.jobs):
+            copies.put(stack.enter_context(copy_of(ROOT)))
+
+        def judge(mutant: Mutant) -> Fate:
+            copy = copies.get()
+            try:
+                return copy.judge(mutant, recordings, ROOT)
+            finally:
+                copies.put(copy)
+
+        for fate in pool.map(judge, mutants):
+            fates.append(fate)
+            print(f"{len(fates)}/{len(mutants)} {_told(fate, known)}", flush=True)
+    return _summary(fates, known)
+
+
+def _files(names: Sequence[str]) -> Iterator[str]:
+    """The Python files at these paths, below the root. Raises FileNotFoundError."""
+    for name in names:
+        at = (ROOT / name).resolve()
+        files = sorted(at.rglob("*.py")) if at.is_dir() else [at]
+        if not at.is_relative_to(ROOT) or not all(f.is_file() and f.suffix == ".py" for f in files):
+            raise FileNotFoundError(name)
+        yield from (str(file.relative_to(ROOT)) for file in files)
+
+
+@cache
+def explained() -> Mapping[Edit, str]:
+    """Edits that nothing can notice, and why, as equivalent.toml has them."""
+    entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("mutant", [])
+    return {(each["path"], each["line"], each["becomes"]): each["why"] for each in entries}
+
+
+def _why(mutant: Mutant, known: Mapping[Edit, str]) -> str:
+    return known.get((mutant.path, *mutant.edit), "")
+
+
+def _told(fate: Fate, known: Mapping[Edit, str]) -> str:
+    """A mutant's fate on one line; of a survivor its change on two more."""
+    if fate.killed_by:
+        return f"killed {fate.mutant} by {fate.killed_by}, {fate.seconds:.0f} s"
+    if why := _why(fate.mutant, known):
+        return f"equivalent {fate.mutant}: {why}"
+    gone, come = (indent(text, sign) for text, sign in zip(fate.mutant.edit, "-+", strict=True))
+    tried = f"{fate.tried} checks meet it" if fate.tried else "nothing meets it"
+    return f"SURVIVED {fate.mutant}: {tried}, {fate.seconds:.0f} s\n{gone}\n{come}"
+
+
+def _summary(fates: Sequence[Fate], known: Mapping[Edit, str]) -> int:
+    """What to repeat where something survived; the exit code."""
+    left = [fate for fate in fates if not fate.killed_by]
+    survived = [fate for fate in left if not _why(fate.mutant, known)]
+    for fate in survived:
+        print(f"survived: {_told(fate, known)}")
+    killed = len(fates) - len(left)
+    equivalent = len(left) - len(survived)
+    print(f"{killed} of {len(fates)} killed, {equivalent} equivalent, {len(survived)} survived")
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

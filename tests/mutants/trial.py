@@ -1,0 +1,117 @@
+"""A mutant's trial: the checks that meet its line, run on a copy of the tree that holds it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from contexts import CASES, Recording, conform, read_results, statement
+from mutation import Mutant
+
+ROOTS = ("spec", "reference", "proofs", "conformance")
+PATIENCE = 10  # how many times what it took when it was recorded a check may take
+LEAST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of a mutant; `killed_by` is empty of a survivor."""
+
+    mutant: Mutant
+    killed_by: str
+    seconds: float
+    tried: int  # checks that meet its line
+
+
+class Copy:
+    """A copy of the tree, and nothing of the checkout is ever changed."""
+
+    def __init__(self, root: Path, home: Path) -> None:
+        self.root = home / "tree"
+        self._results, self._history = home / "results.xml", home / "history"
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(listed, cwd=root, capture_output=True, text=True, check=True).stdout
+        for name in filter(None, names.split("\0")):
+            if (root / name).is_file():  # and not deleted since
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(root / name, self.root / name)
+
+    def judge(self, mutant: Mutant, recordings: Sequence[Recording], measured: Path) -> Fate:
+        """Run what meets the mutant's line until something fails."""
+        began, tried = time.monotonic(), 0
+        lines = statement(mutant.source, mutant.line)
+        for recording in recordings:
+            names = recording.meeting(measured / mutant.path, lines)
+            tried += len(names)
+            while killer := self._failing_with(mutant, recording, names):
+                # Only what passes without the mutant can have noticed it.
+                if not self._failing(recording, [killer]):
+                    killed_by = f"{recording.kind}: {killer}"
+                    return Fate(mutant, killed_by, time.monotonic() - began, tried)
+                names.remove(killer)
+        return Fate(mutant, "", time.monotonic() - began, tried)
+
+    def _failing_with(self, mutant: Mutant, recording: Recording, names: Sequence[str]) -> str:
+        file = self.root / mutant.path
+        file.write_text(mutant.mutated, encoding="utf-8")
+        try:
+            return self._failing(recording, names)
+        finally:
+            file.write_text(mutant.source, encoding="utf-8")
+
+    def _failing(self, recording: Recording, names: Sequence[str]) -> str:
+        """The first of these checks that fails; empty where all pass, or there are none."""
+        if recording.kind == CASES:
+            return next((name for name in names if not self._passes(recording, [name])), "")
+        if not names or self._passes(recording, names):
+            return ""
+        # Where the run was cut off, or nothing could be imported, no result names a test.
+        with suppress(FileNotFoundError, ElementTree.ParseError):
+            results = read_results(self._results)
+            failed = (name for name in names if name in results and not results[name].passed)
+            return next(failed, names[0])
+        return names[0]
+
+    def _passes(self, recording: Recording, names: Sequence[str]) -> bool:
+        self._results.unlink(missing_ok=True)
+        if recording.kind == CASES:
+            command = conform(names[0], self._results, self._history)
+        else:
+            command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", *names]
+            command += ["-p", "no:cacheprovider", f"--junitxml={self._results}"]
+        limit = LEAST_S + PATIENCE * sum(recording.ran[name].seconds for name in names)
+        return self._run(command, limit) == 0
+
+    def _run(self, command: Sequence[str], limit: float) -> int | None:
+        """Its exit code; none where it took longer. Nothing of it runs on after that."""
+        path = os.pathsep.join(str(self.root / name) for name in ROOTS)
+        env = os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        process = subprocess.Popen(
+            command, cwd=self.root, env=env, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with suppress(ProcessLookupError):  # all that it started are gone as well
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@contextmanager
+def copy_of(root: Path) -> Iterator[Copy]:
+    """A copy of the tree in a folder of its own, which is removed."""
+    with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as home:
+        yield Copy(root, Path(home))
