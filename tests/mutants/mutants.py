@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for fate in pool.map(judge, mutants):
             fates.append(fate)
             print(f"{len(fates)}/{len(mutants)} {_told(fate, known)}", flush=True)
-    return _summary(fates, known)
+    return summary(fates, known)
 
 
 def _files(names: Sequence[str]) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _told(fate: Fate, known: Mapping[Edit, str]) -> str:
     return f"SURVIVED {fate.mutant}: {tried}, {fate.seconds:.0f} s\n{gone}\n{come}"
 
 
-def _summary(fates: Sequence[Fate], known: Mapping[Edit, str]) -> int:
+def summary(fates: Sequence[Fate], known: Mapping[Edit, str]) -> int:
     """What to repeat where something survived; the exit code."""
     left = [fate for fate in fates if not fate.killed_by]
     survived = [fate for fate in left if not _why(fate.mutant, known)]
