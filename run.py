@@ -6,6 +6,7 @@
     python3 run.py test tests/core -k lock      these tests alone; pytest's own arguments
     python3 run.py bench         speed, beside Apache RocketMQ and alone, and of the models
     python3 run.py mutants       a sample of mutants of what decides, and whether anything notices
+    python3 run.py nightly       all that takes too long for every change, within three hours
     python3 run.py docs          build the design reference into build/docs
     python3 run.py setup         only set up
     python3 run.py mqspec ...    the mqspec command, set up first
@@ -53,6 +54,7 @@ JOBS = {
     "mqspec": [["-m", "mqspec.cli"]],
     "bench": [["tests/bench/bench.py"]],
     "mutants": [["tests/mutants/mutants.py"]],
+    "nightly": [["tests/nightly/nightly.py"]],
     "docs": [["-m", "sphinx", "-W", "-q", "-b", "html", "docs", "build/docs"]],
     "test": [
         ["-m", "ruff", "format", "--check", "--quiet", "."],
