@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from types import TracebackType
 from typing import Final, Self
 
-from mqspec.broker import Broker
+from mqspec.broker import BrokerController
 from mqspec.core.metadata import BrokerConfig
 from mqspec.nameserver import NameServer
 from mqspec.nameserver.config import NamesrvConfig
@@ -54,7 +54,7 @@ class Cluster:
             tls=config.tls,
             trace=config.trace,
         )
-        self.brokers: Sequence[Broker] = ()
+        self.brokers: Sequence[BrokerController] = ()
         self._config = config
         self._running = AsyncExitStack()
 
@@ -81,10 +81,10 @@ class Cluster:
     ) -> None:
         await self._running.aclose()
 
-    def _broker(self, i: int) -> Broker:
+    def _broker(self, i: int) -> BrokerController:
         config = self._config
         name = f"broker-{ascii_lowercase[i]}"
-        return Broker(
+        return BrokerController(
             config.store if config.brokers == 1 else config.store / name,
             self.nameserver.address,
             replace(config.broker_config, host=config.host, broker_name=name),

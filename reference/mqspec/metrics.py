@@ -165,7 +165,7 @@ def _tables(brokers: Iterable[Broker]) -> Iterator[Metric]:
         for group, info in broker.groups.consumer_table.items():
             consumers.add_metric((*node, group), len(info.channel_info_table))
         for name, pool in _POOLS:
-            waiting.add_metric((*node, name), broker.waiting(pool)[0])
+            waiting.add_metric((*node, name), broker.dispatcher.waiting(pool)[0])
     yield from (topics, groups, producers, consumers, waiting)
 
 

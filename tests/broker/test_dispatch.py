@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from peer import Peer, meet, pull_fields, running
 
-from mqspec.broker.broker import REPUT_BYTES, Broker
+from mqspec.broker import BrokerController
+from mqspec.broker.held import REPUT_BYTES
 from mqspec.service import clock_ms
 from mqspec.store.message_store import MessageStore
 from mqspec.wire.bodies import decode_messages
@@ -19,7 +20,7 @@ from mqspec.wire.codes import RequestCode, ResponseCode
 
 
 @asynccontextmanager
-async def without_clocks(store: Path) -> AsyncIterator[tuple[Broker, Peer]]:
+async def without_clocks(store: Path) -> AsyncIterator[tuple[BrokerController, Peer]]:
     """A broker that does nothing unless it is asked."""
     async with running(store) as cluster, asyncio.timeout(20):
         (broker,) = cluster.brokers

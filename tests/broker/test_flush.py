@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 from peer import SMALL, Peer, meet
 
-from mqspec.broker import Broker
+from mqspec.broker import BrokerController
 from mqspec.broker.group_commit import GroupCommit
 from mqspec.cluster import Cluster, ClusterConfig
 from mqspec.core.log import PutStatus, Span
@@ -46,7 +46,7 @@ class SlowDisk:
 
 
 @asynccontextmanager
-async def serving(store: Path, config: StoreConfig) -> AsyncIterator[tuple[Broker, Peer]]:
+async def serving(store: Path, config: StoreConfig) -> AsyncIterator[tuple[BrokerController, Peer]]:
     async with Cluster(ClusterConfig(store, store_config=config)) as cluster:
         (broker,) = cluster.brokers
         peer = await meet(broker.address)
@@ -107,7 +107,7 @@ def test_a_sync_that_takes_too_long_is_told(
     async def scenario() -> None:
         async with serving(tmp_path, SYNC) as (broker, peer):
             await peer.send("T")
-            monkeypatch.setattr(broker, "_group_commit", GroupCommit(broker.store, 0.02))
+            monkeypatch.setattr(broker, "group_commit", GroupCommit(broker.store, 0.02))
             disk.go.clear()
             assert (await peer.send("T")).code == 10
             assert broker.store.max_offset("T", 0) == 1
@@ -236,7 +236,7 @@ def test_a_full_disk_is_told_and_what_is_stored_can_be_read(
 
 
 def test_all_is_on_disk_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mqspec.broker.broker.FLUSH_INTERVAL_MS", 20)
+    monkeypatch.setattr("mqspec.broker.controller.FLUSH_INTERVAL_MS", 20)
 
     async def scenario() -> None:
         async with serving(tmp_path, SMALL) as (_, peer):

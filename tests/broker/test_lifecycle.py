@@ -9,7 +9,7 @@ import pytest
 from peer import SMALL, meet
 
 from mqrules import UserError
-from mqspec.broker import Broker
+from mqspec.broker import BrokerController
 from mqspec.nameserver import NameServer
 from mqspec.wire.codes import RequestCode
 
@@ -21,11 +21,11 @@ def test_a_nameserver_that_does_not_answer(tmp_path: Path) -> None:
         address = nameserver.address
         await nameserver.stop()
         with pytest.raises(UserError, match="the nameserver does not answer"):
-            await Broker(tmp_path, address, store_config=SMALL).start()
+            await BrokerController(tmp_path, address, store_config=SMALL).start()
 
         again = NameServer(port=int(address.rpartition(":")[2]))
         await again.start()
-        broker = Broker(tmp_path, address, store_config=SMALL)
+        broker = BrokerController(tmp_path, address, store_config=SMALL)
         await broker.start()  # the store was released
         await broker.stop()
         await again.stop()
@@ -36,13 +36,13 @@ def test_a_nameserver_that_does_not_answer(tmp_path: Path) -> None:
 def test_a_nameserver_that_forgot_everything_is_told_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("mqspec.broker.broker.REGISTER_INTERVAL_MS", 20)
+    monkeypatch.setattr("mqspec.broker.controller.REGISTER_INTERVAL_MS", 20)
 
     async def scenario() -> None:
         nameserver = NameServer()
         await nameserver.start()
         address = nameserver.address
-        broker = Broker(tmp_path, address, store_config=SMALL)
+        broker = BrokerController(tmp_path, address, store_config=SMALL)
         await broker.start()
         await nameserver.stop()
         async with asyncio.timeout(10):
@@ -64,7 +64,7 @@ def test_a_stopped_broker_is_in_no_route(tmp_path: Path) -> None:
     async def scenario() -> None:
         nameserver = NameServer()
         await nameserver.start()
-        broker = Broker(tmp_path, nameserver.address, store_config=SMALL)
+        broker = BrokerController(tmp_path, nameserver.address, store_config=SMALL)
         await broker.start()
         await broker.stop()
         assert nameserver.state.topic_queue_table == {}

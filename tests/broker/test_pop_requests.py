@@ -13,7 +13,7 @@ import pytest
 from peer import SMALL, Peer, broker_peer, meet, running
 from refusing import refusing
 
-from mqspec.broker import Broker
+from mqspec.broker import Broker, BrokerController
 from mqspec.broker.processor import pop_revive
 from mqspec.core.metadata import BrokerConfig
 from mqspec.core.offset_commit import OffsetKey
@@ -58,7 +58,7 @@ async def quick_peer(store: Path, config: BrokerConfig = QUICK) -> AsyncIterator
     """A connection to a broker that looks at its revive log all the time."""
     nameserver = NameServer("127.0.0.1", 0)
     await nameserver.start()
-    broker = Broker(store, nameserver.address, config, store_config=SMALL)
+    broker = BrokerController(store, nameserver.address, config, store_config=SMALL)
     await broker.start()
     peer = await meet(broker.address)
     yield peer
@@ -269,7 +269,7 @@ def test_a_held_pop_of_a_closed_connection_takes_no_message(tmp_path: Path) -> N
     async def scenario() -> None:
         nameserver = NameServer("127.0.0.1", 0)
         await nameserver.start()
-        broker = Broker(tmp_path / "store", nameserver.address, store_config=SMALL)
+        broker = BrokerController(tmp_path / "store", nameserver.address, store_config=SMALL)
         await broker.start()
         peer, gone = await meet(broker.address), await meet(broker.address)
         await peer.send("T", b"first", e=1)

@@ -11,7 +11,7 @@ import pytest
 from peer import SMALL, meet, pull_fields
 
 from mqrules import UserError
-from mqspec.broker import Broker
+from mqspec.broker import BrokerController
 from mqspec.client.credentials import SessionCredentials
 from mqspec.core.authentication import User
 from mqspec.core.metadata import BrokerConfig
@@ -27,7 +27,7 @@ def test_the_fast_port(tmp_path: Path) -> None:
     async def scenario() -> None:
         nameserver = NameServer()
         await nameserver.start()
-        broker = Broker(tmp_path, nameserver.address, store_config=SMALL)
+        broker = BrokerController(tmp_path, nameserver.address, store_config=SMALL)
         await broker.start()
         host, _, port = broker.address.rpartition(":")
         peer = await meet(f"{host}:{int(port) - 2}")
@@ -51,7 +51,9 @@ def test_a_fast_port_in_use(tmp_path: Path) -> None:
             other.bind(("127.0.0.1", 0))
             other.listen()
             port = other.getsockname()[1]
-            broker = Broker(tmp_path, nameserver.address, port=port + 2, store_config=SMALL)
+            broker = BrokerController(
+                tmp_path, nameserver.address, port=port + 2, store_config=SMALL
+            )
             with pytest.raises(UserError, match=f"{port}: cannot listen"):
                 await broker.start()
         await broker.start()  # everything was released
@@ -66,7 +68,7 @@ def test_clients_are_sent_away_before_a_graceful_end(tmp_path: Path) -> None:
         nameserver = NameServer()
         await nameserver.start()
         config = BrokerConfig(enable_shutdown_gracefully=True, shutdown_wait_time_seconds=0.2)
-        broker = Broker(tmp_path, nameserver.address, config, store_config=SMALL)
+        broker = BrokerController(tmp_path, nameserver.address, config, store_config=SMALL)
         await broker.start()
         peer = await meet(broker.address)
         stopping = asyncio.create_task(broker.stop())
@@ -89,7 +91,7 @@ def test_sends_are_rejected_while_the_store_has_no_buffers(tmp_path: Path) -> No
         store = replace(
             SMALL, segment_size=4096, transient_store_pool_enable=True, transient_store_pool_size=2
         )
-        broker = Broker(tmp_path, nameserver.address, store_config=store)
+        broker = BrokerController(tmp_path, nameserver.address, store_config=store)
         await broker.start()
         peer = await meet(broker.address)
         codes = []
@@ -118,7 +120,7 @@ def test_only_users_are_let_in(tmp_path: Path) -> None:
             authentication_whitelist=frozenset({int(RequestCode.GET_MIN_OFFSET)}),
             users=(User("rocketmq", "12345678"),),
         )
-        broker = Broker(tmp_path, nameserver.address, config, store_config=SMALL)
+        broker = BrokerController(tmp_path, nameserver.address, config, store_config=SMALL)
         await broker.start()
         host, _, port = broker.address.rpartition(":")
         for credentials, remark in (
@@ -145,7 +147,7 @@ def test_what_a_broker_may_not_do_is_in_no_route(tmp_path: Path) -> None:
     async def scenario() -> None:
         nameserver = NameServer()
         await nameserver.start()
-        broker = Broker(tmp_path, nameserver.address, store_config=SMALL)
+        broker = BrokerController(tmp_path, nameserver.address, store_config=SMALL)
         await broker.start()
         peer = await meet(broker.address)
         assert (await peer.send("T")).code == 0

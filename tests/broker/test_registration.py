@@ -10,7 +10,7 @@ from pathlib import Path
 
 from peer import DEADLINE_S, SMALL, Peer, meet, send_fields
 
-from mqspec.broker import Broker
+from mqspec.broker import Broker, BrokerController
 from mqspec.nameserver import NameServer
 from mqspec.transport import serve
 from mqspec.wire.bodies import decode_messages
@@ -40,7 +40,7 @@ class SlowNameServer:
     async def with_broker(self, store: Path) -> AsyncIterator[Broker]:
         """A broker that is registered."""
         server = await serve("127.0.0.1", 0, lambda _, request: self.answer(request))
-        broker = Broker(store, f"127.0.0.1:{server.port}", store_config=SMALL)
+        broker = BrokerController(store, f"127.0.0.1:{server.port}", store_config=SMALL)
         await broker.start()
         yield broker
         self.may_answer.set()
@@ -125,7 +125,7 @@ def test_a_topic_is_made_where_no_nameserver_answers(tmp_path: Path) -> None:
     async def scene() -> None:
         nameserver = NameServer()
         await nameserver.start()
-        broker = Broker(tmp_path, nameserver.address, store_config=SMALL)
+        broker = BrokerController(tmp_path, nameserver.address, store_config=SMALL)
         await broker.start()
         await nameserver.stop()
         async with asyncio.timeout(DEADLINE_S):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from peer import SMALL, Peer, broker_peer, send_fields
 
-from mqspec.broker.broker import Broker
+from mqspec.broker import BrokerController
 from mqspec.broker.fast import usual_sends
 from mqspec.broker.fast.usual_sends import UsualSends
 from mqspec.broker.processor import sending
@@ -167,8 +167,8 @@ def reads_of(seed: int) -> Iterator[tuple[int, bytes]]:
         yield rng.randrange(2), b"".join(map(encode, requests))
 
 
-def is_busy(broker: Broker) -> bool:
-    return bool(broker._dispatcher._waiting or broker.sends._usual or broker.sends._checked)
+def is_busy(broker: BrokerController) -> bool:
+    return bool(broker.dispatcher._waiting or broker.sends._usual or broker.sends._checked)
 
 
 async def play(root: Path, port: int, seed: int) -> tuple[Answers, dict[str, bytes]]:
@@ -176,12 +176,12 @@ async def play(root: Path, port: int, seed: int) -> tuple[Answers, dict[str, byt
     random.seed(seed)
     nameserver = NameServer()
     await nameserver.start()
-    broker = Broker(root, nameserver.address, port=port, store_config=STORE)
+    broker = BrokerController(root, nameserver.address, port=port, store_config=STORE)
     await broker.start()
     wires = [Wire(40_000 + n) for n in range(2)]
     connections = []
     for wire in wires:
-        connections.append(Connection(broker._dispatcher.serve, idle_ms=IDLE_MS))
+        connections.append(Connection(broker.dispatcher.serve, idle_ms=IDLE_MS))
         connections[-1].connection_made(wire)
     broker._key_prefix = "0" * 20
     asked = 0

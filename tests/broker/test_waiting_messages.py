@@ -13,8 +13,9 @@ import pytest
 from peer import SMALL, Peer, meet, running
 from refusing import refusing
 
-from mqspec.broker.processor import transactions
+from mqspec.broker.processor import timers, transactions
 from mqspec.broker.processor.delay import deliver_delayed
+from mqspec.broker.stored import is_log_on_disk, put
 from mqspec.cluster import Cluster
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
@@ -223,9 +224,8 @@ def test_where_a_put_fails_the_rest_of_a_second_is_delivered_later(
             broker = cluster.brokers[0]
             await send_for_one_second(await meet(broker.address), count)
             puts, refused = itertools.count(), PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
-            put = broker.put
             monkeypatch.setattr(
-                broker, "put", lambda copy: refused if next(puts) in (7, 120) else put(copy)
+                timers, "put", lambda *copy: refused if next(puts) in (7, 120) else put(*copy)
             )
             await until(lambda: stored(cluster, "T") >= count)
             assert next(puts) == count + 2
@@ -357,7 +357,7 @@ def test_an_end_counts_as_soon_as_it_is_written(tmp_path: Path, sync_flush: bool
             assert (await end(peer, half, ROLLBACK)).code == ResponseCode.SUCCESS
             transactions.write_ops(cluster.brokers[0])
             await transactions.check(cluster.brokers[0])
-            assert await cluster.brokers[0].is_log_on_disk()
+            assert await is_log_on_disk(cluster.brokers[0])
             assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 1
 
     asyncio.run(scenario())

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from mqspec.broker import Broker
+from mqspec.broker import BrokerController
 from mqspec.client.instance import ClientInstance, succeeded
 from mqspec.client.listener import ConsumeStatus, Listener
 from mqspec.client.message import Message, MessageExt
@@ -59,7 +59,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def stopped(broker: Broker) -> AsyncIterator[None]:
+async def stopped(broker: BrokerController) -> AsyncIterator[None]:
     """The broker is away for a while."""
     await broker.stop()
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scene import GROUP, QUICK, TOPIC, keys_of, taking, until
 
-from mqspec.broker import Broker
+from mqspec.broker import BrokerController
 from mqspec.client.credentials import SessionCredentials
 from mqspec.client.instance import BrokerError
 from mqspec.client.message import Message, MessageExt
@@ -45,7 +45,7 @@ def test_clients_with_a_password_over_tls(tmp_path: Path) -> None:
     async def play() -> None:
         nameserver = NameServer(tls=tls)
         await nameserver.start()
-        broker = Broker(tmp_path, nameserver.address, broker_config, tls=tls)
+        broker = BrokerController(tmp_path, nameserver.address, broker_config, tls=tls)
         await broker.start()
         try:
             await scene(nameserver.address)

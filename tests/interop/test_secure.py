@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from mqspec.broker import Broker
+from mqspec.broker import BrokerController
 from mqspec.client.credentials import SessionCredentials
 from mqspec.client.instance import ClientInstance
 from mqspec.core.authentication import User
@@ -28,7 +28,7 @@ def test_clients_with_a_password_over_tls(java_command: Sequence[str], tmp_path:
     async def scene() -> None:
         nameserver = NameServer(tls=tls)
         await nameserver.start()
-        broker = Broker(tmp_path, nameserver.address, config, store_config=SMALL, tls=tls)
+        broker = BrokerController(tmp_path, nameserver.address, config, store_config=SMALL, tls=tls)
         await broker.start()
         try:
             arguments = (nameserver.address, "Secure", USER.username, USER.password, "wrong")

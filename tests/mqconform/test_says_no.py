@@ -697,7 +697,7 @@ def test_an_answer_before_the_registration_is_found(
         await register(registrar, *topics)
 
     monkeypatch.setattr(Registrar, "_register", late)
-    monkeypatch.setattr(Broker, "once_registered", lambda *words: words[-1])
+    monkeypatch.setattr(Registrar, "once_registered", lambda *words: words[-1])
     suite = run("finds_its_route or a_topic_is_shown")
     assert named(suite, Status.FAILED) == {"who_is_answered_that_a_topic_is_made_finds_its_route"}
     assert named(suite, Status.PASSED) == {"a_topic_is_shown_as_it_was_made"}

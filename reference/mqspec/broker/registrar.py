@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from ssl import SSLContext
 from typing import Final
 
@@ -14,6 +14,7 @@ from mqspec.core.metadata import BrokerConfig, MetadataState, TopicConfig, regis
 from mqspec.core.response import ResponseCode
 from mqspec.core.route import MASTER_ID, TopicRouteData
 from mqspec.core.types import Topic
+from mqspec.service import Served
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError, connect
 from mqspec.wire.bodies import from_body
 from mqspec.wire.codec import RemotingCommand
@@ -84,6 +85,20 @@ class Registrar:
         """Have something done once the nameserver was told of what changed before this call, or
         does not answer. Only where it is behind."""
         self._actions.append(action)
+
+    def once_registered(
+        self,
+        changes: Collection[object],
+        connection: Connection,
+        request: RemotingCommand,
+        answer: Served,
+    ) -> Served:
+        """An answer, once the nameserver was told of the topics that changed for it: who gets it
+        finds them in its routes (ADMIN-028)."""
+        if not (changes and self.is_behind):
+            return answer
+        self.when_caught_up(lambda: connection.answer(request, answer))
+        return None
 
     async def unregister(self) -> None:
         """Leave the routes, if the nameserver is there at all."""

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from mqspec.core import stats
-from mqspec.core.response import ResponseCode
 from mqspec.core.stats import Count, ItemKey, StatsName, StatsState, Tps
 from mqspec.core.step import apply
 from mqspec.core.types import Group, Topic
 from mqspec.service import clock_ms
-from mqspec.transport import Connection
-from mqspec.wire.bodies import to_body
-from mqspec.wire.codec import RemotingCommand
-
-if TYPE_CHECKING:
-    from mqspec.broker.broker import Broker
 
 K = TypeVar("K", bound=Hashable)
 
@@ -114,15 +107,3 @@ def _sum(traffics: Iterable[Traffic]) -> Count:
     for traffic in traffics:
         messages, times = messages + traffic.messages, times + traffic.times
     return Count(messages, times)
-
-
-def view_broker_stats_data(
-    broker: Broker, _: Connection, request: RemotingCommand
-) -> RemotingCommand:
-    """315. What was never counted is an error (ADMIN-012)."""
-    name, key = (request.ext_fields.get(each, "null") for each in ("statsName", "statsKey"))
-    item = ItemKey(StatsName(name), key) if name in tuple(StatsName) else None
-    if item is None or item not in broker.stats.counts():
-        remark = f"The stats <{name}> <{key}> not exist"
-        return request.response(ResponseCode.SYSTEM_ERROR, remark)
-    return request.response(body=to_body(stats.broker_stats_data(broker.stats.state, item)))

@@ -595,3 +595,30 @@ def _put_group(
         Change("subscription_group_table", group.group_name, group),
         Change("group_data_version", None, state.group_data_version.next(now_ms)),
     )
+
+
+def may_notify(state: MetadataState, config: BrokerConfig, group: Group, *, is_asked: bool) -> bool:
+    """Whether members of a group are told that it changed. What the group itself says counts
+    where a member asked for the change, and not where a connection was lost (GROUP-062)."""
+    known = state.subscription_group_table.get(group)
+    if is_asked and known and not known.notify_consumer_ids_changed_enable:
+        return False
+    return config.notify_consumer_ids_changed_enable
+
+
+def with_system_topics(state: MetadataState, config: BrokerConfig, now_ms: int) -> Step:
+    """A broker starts: the topics and groups of the system are there. Result: whether a topic
+    was missing."""
+    groups = [
+        Change("subscription_group_table", name, SubscriptionGroupConfig(name))
+        for name in SYSTEM_GROUPS
+        if name not in state.subscription_group_table
+    ]
+    known = state.topic_config_table
+    topics = [
+        Change("topic_config_table", topic.topic_name, topic)
+        for topic in system_topics(config)
+        if topic.topic_name not in known
+    ]
+    version = Change("topic_data_version", None, state.topic_data_version.next(now_ms))
+    return Step((*groups, *((version, *topics) if topics else ())), result=bool(topics))

@@ -384,6 +384,13 @@ def consume_revive_message(
     return Step((scanned, Change("check_points", key, merged if merged.unacked else REMOVED)))
 
 
+def scanned(state: PopState, revive_qid: int, offset: int) -> Step:
+    """The revive log is read up to an offset, also where the last of it said nothing."""
+    if state.scan_offset[revive_qid] == offset:
+        return Step()
+    return Step((Change("scan_offset", revive_qid, offset),))
+
+
 def is_due(held: PoppedCheckPoint, now_ms: int) -> bool:
     """The guard of Pop!Revive: the messages' time is up, and what acknowledgement was given
     before that has had time to arrive."""

@@ -315,3 +315,9 @@ def with_unique_key(properties: str, made: Callable[[], str]) -> tuple[str, str]
 def _ended(properties: AnyStr) -> AnyStr:
     end = b"\x02" if isinstance(properties, bytes) else "\x02"
     return properties if properties.endswith(end) or not properties else properties + end
+
+
+def waits_store_msg_ok(properties: bytes) -> bool:
+    """Whether the producer of a message waits until it is on disk, where the store flushes
+    synchronously; it does unless the property WAIT says otherwise."""
+    return decode_properties(properties).get("WAIT", "true").lower() == "true"

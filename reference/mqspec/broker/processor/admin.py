@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from mqspec.broker.carrying import carry
 from mqspec.core.attributes import parse_alterations
 from mqspec.core.extra_info import pop_retry_topic
 from mqspec.core.metadata import (
@@ -85,9 +86,9 @@ def _list(request: RemotingCommand, name: str, cls: type[T]) -> list[T]:
 def _once_registered(
     broker: Broker, connection: Connection, request: RemotingCommand, step: Step
 ) -> Served:
-    refusal = broker.carry_metadata(step).result
+    refusal = carry(broker, "metadata", step).result
     answer = refused(request, refusal) if refusal else request.response(remark=NOT_SET)
-    return broker.once_registered(step.changes, connection, request, answer)
+    return broker.registrar.once_registered(step.changes, connection, request, answer)
 
 
 def delete_topic_in_broker(
@@ -110,10 +111,10 @@ def delete_topic_in_broker(
 
 def _delete_topic(broker: Broker, topic: Topic) -> Refusal | None:
     step = delete_topic(broker.metadata, broker.config, topic, clock_ms())
-    refusal: Refusal | None = broker.carry_metadata(step).result
+    refusal: Refusal | None = carry(broker, "metadata", step).result
     if refusal is None:
         broker.store.delete_topic(topic)
-        broker.carry_offsets(clean_offset_by_topic(broker.offsets, topic))
+        carry(broker, "offsets", clean_offset_by_topic(broker.offsets, topic))
         broker.stats.forget_topic(topic)
     return refusal
 
@@ -163,7 +164,7 @@ def update_and_create_subscription_group(
 
 
 def _groups_changed(broker: Broker, request: RemotingCommand, step: Step) -> RemotingCommand:
-    refusal = broker.carry_metadata(step).result
+    refusal = carry(broker, "metadata", step).result
     return refused(request, refusal) if refusal else request.response()
 
 
@@ -182,10 +183,10 @@ def update_and_get_group_forbidden(
     """353. Without a word whether the group may read the topic, it is only asked."""
     group, topic = text(request, "group"), request.ext_fields.get("topic", "")
     if boolean(request, "readable"):
-        broker.carry_metadata(allow_read(broker.metadata, group, topic, clock_ms()))
+        carry(broker, "metadata", allow_read(broker.metadata, group, topic, clock_ms()))
     elif "readable" in request.ext_fields:
         forbidden = forbid_read(broker.metadata, group, text(request, "topic"), clock_ms())
-        broker.carry_metadata(forbidden)
+        carry(broker, "metadata", forbidden)
     is_readable = not is_read_forbidden(broker.metadata, group, topic)
     body = {"group": group, "readable": is_readable, "topic": topic or None}
     return request.response(remark="", body=dumps(body))
@@ -209,9 +210,9 @@ def delete_subscription_group_in_broker(
 ) -> RemotingCommand:
     """207. Its members and its topics stay; its offsets go on request only (ADMIN-009)."""
     group = text(request, "groupName")
-    broker.carry_metadata(delete_subscription_group(broker.metadata, group, clock_ms()))
+    carry(broker, "metadata", delete_subscription_group(broker.metadata, group, clock_ms()))
     if boolean(request, "cleanOffset"):
-        broker.carry_offsets(clean_offset(broker.offsets, group))
+        carry(broker, "offsets", clean_offset(broker.offsets, group))
     broker.stats.forget_group(group)
     return request.response()
 
@@ -223,7 +224,7 @@ def get_subscription_group_config(
     step = find_subscription_group(
         broker.metadata, broker.config, text(request, "group"), clock_ms()
     )
-    group = broker.carry_metadata(step).result
+    group = carry(broker, "metadata", step).result
     if group is None:
         remark = "No group in this broker"
         return request.response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)

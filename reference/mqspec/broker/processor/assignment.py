@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeVar
 
+from mqspec.broker.carrying import carry
 from mqspec.core import group
 from mqspec.core.assignment import (
     QueryAssignment,
@@ -37,7 +38,7 @@ def query_assignment(
 async def _query_assignment(
     broker: Broker, request: RemotingCommand, event: QueryAssignment
 ) -> RemotingCommand:
-    route = await broker.topic_route(event.topic)
+    route = await broker.registrar.topic_route(event.topic)
     found = do_load_balance(
         event,
         message_request_mode(broker.assignment, event.topic, event.consumer_group),
@@ -51,10 +52,10 @@ def set_request_mode(broker: Broker, _: Connection, request: RemotingCommand) ->
     """401."""
     event = _body(SetMessageRequestMode, request)
     step = check_request_mode(broker.metadata, broker.config, event, clock_ms())
-    refusal = broker.carry_metadata(step).result
+    refusal = carry(broker, "metadata", step).result
     if refusal:
         return refused(request, refusal)
-    broker.carry_assignment(set_message_request_mode(broker.assignment, event))
+    carry(broker, "assignment", set_message_request_mode(broker.assignment, event))
     return request.response()
 
 

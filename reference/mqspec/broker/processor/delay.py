@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from mqspec.broker.carrying import carry
+from mqspec.broker.stored import put
 from mqspec.core import delay
 from mqspec.core.delay import TimeUp
 from mqspec.core.log import SCHEDULE_TOPIC, PutStatus, Span
@@ -36,7 +38,7 @@ def _deliver_some(broker: Broker, level: int, delay_ms: int) -> bool:
         step = delay.deliver(broker.delay, event, delay_ms)
         if not step.result or not _put(broker, unit.position):
             return False
-        broker.carry_delay(step, event)
+        carry(broker, "delay", step, event)
     return len(units) == _AT_A_TIME
 
 
@@ -44,4 +46,4 @@ def _put(broker: Broker, position: int) -> bool:
     """Whether the message is delivered, or is no more."""
     message = broker.store.look_message_by_offset(position)
     copy = message and delay.delivered_copy(message)
-    return copy is None or broker.put(copy).status is PutStatus.PUT_OK
+    return copy is None or put(broker, copy).status is PutStatus.PUT_OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mqspec.broker.carrying import carry, note_told
 from mqspec.core.lock import LockBatch, try_lock_batch, unlock_batch
 from mqspec.service import clock_ms
 from mqspec.transport import Connection
@@ -21,16 +22,16 @@ def lock_batch_mq(broker: Broker, _: Connection, request: RemotingCommand) -> Re
     if batch.mq_set and batch.client_id is None:
         raise BodyError("the batch of queues has no clientId")
     max_live_time_ms = broker.config.rebalance_lock_max_live_time_ms
-    step = broker.carry_locks(try_lock_batch(broker.locks, batch, now_ms, max_live_time_ms))
+    step = carry(broker, "locks", try_lock_batch(broker.locks, batch, now_ms, max_live_time_ms))
     if broker.trace:
         for mq in (mq for mq in batch.mq_set if mq not in step.result):
-            broker.note_told("Lock", "mq_lock_table", (batch.group, batch.client_id, mq), now_ms)
+            note_told(broker, "Lock", "mq_lock_table", (batch.group, batch.client_id, mq), now_ms)
     return request.response(body=dumps({"lockOKMQSet": to_plain(step.result)}))
 
 
 def unlock_batch_mq(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """42. The answer is 0, whoever holds the queues."""
-    broker.carry_locks(unlock_batch(broker.locks, _batch(request)))
+    carry(broker, "locks", unlock_batch(broker.locks, _batch(request)))
     return request.response()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mqspec.broker.carrying import carry, carry_departure, note_told
 from mqspec.core import consumer_filter, group, pull
 from mqspec.core.group import SubscriptionData
 from mqspec.core.metadata import create_retry_topic, find_subscription_group
@@ -44,12 +45,14 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
     ]
     named = (consumer.group_name for consumer in consumers)
     heard = group.note_heartbeat(broker.groups, named, heartbeat.heartbeat_fingerprint)
-    is_sub_change = broker.carry_groups(heard).result
+    is_sub_change = carry(broker, "groups", heard).result
     without_sub = heartbeat.without_sub and heartbeat.heartbeat_fingerprint != 0  # of version 2
     made: list[Change] = []
     for consumer in consumers:
-        found = broker.carry_metadata(
-            find_subscription_group(broker.metadata, broker.config, consumer.group_name, now_ms)
+        found = carry(
+            broker,
+            "metadata",
+            find_subscription_group(broker.metadata, broker.config, consumer.group_name, now_ms),
         ).result
         if found is None:
             continue
@@ -60,24 +63,28 @@ def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand)
             subscribed=(one.topic for one in consumer.subscription_data_set),
             unit_mode=consumer.unit_mode,
         )
-        made += broker.carry_metadata(retry).changes
+        made += carry(broker, "metadata", retry).changes
         event = _register_consumer(consumer, connection, info, without_sub)
-        broker.carry_groups(group.register_consumer(broker.groups, event))
+        carry(broker, "groups", group.register_consumer(broker.groups, event))
         if event.subscriptions is not None:
-            broker.carry_filters(
-                consumer_filter.register(broker.filters, event.group, event.subscriptions, now_ms)
+            carry(
+                broker,
+                "filters",
+                consumer_filter.register(broker.filters, event.group, event.subscriptions, now_ms),
             )
     for producer in heartbeat.producer_data_set:
         if info.client_id is None:
             raise BodyError("the heartbeat of a producer has no clientID")
-        broker.carry_groups(
+        carry(
+            broker,
+            "groups",
             group.register_producer(
                 broker.groups, group.RegisterProducer(producer.group_name, connection, info)
-            )
+            ),
         )
     fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(is_sub_change).lower()}
     answer = request.response(ext_fields=fields)
-    return broker.once_registered(made, connection, request, answer)
+    return broker.registrar.once_registered(made, connection, request, answer)
 
 
 def _register_consumer(
@@ -106,12 +113,17 @@ def unregister_client(
     known comes to be thereby (ADMIN-022)."""
     if (consumer_group := request.ext_fields.get("consumerGroup")) is not None:
         now_ms = clock_ms()
-        broker.carry_metadata(
-            find_subscription_group(broker.metadata, broker.config, consumer_group, now_ms)
+        carry(
+            broker,
+            "metadata",
+            find_subscription_group(broker.metadata, broker.config, consumer_group, now_ms),
         )
-        broker.carry_departure(group.unregister_consumer(broker.groups, consumer_group, connection))
+        step = group.unregister_consumer(broker.groups, consumer_group, connection)
+        carry_departure(broker, step, is_asked=True)
     if (producer_group := request.ext_fields.get("producerGroup")) is not None:
-        broker.carry_groups(group.unregister_producer(broker.groups, producer_group, connection))
+        carry(
+            broker, "groups", group.unregister_producer(broker.groups, producer_group, connection)
+        )
     return request.response()
 
 
@@ -121,7 +133,7 @@ def get_consumer_list_by_group(
     """38. A group without members is an error, not an empty list (GROUP-008)."""
     name = text(request, "consumerGroup")
     ids = group.consumer_id_list(broker.groups, name)
-    broker.note_told("Group", "consumer_table", name, ids or ())
+    note_told(broker, "Group", "consumer_table", name, ids or ())
     if ids is None:
         remark = f"no consumer for this group, {name}"
         return request.response(ResponseCode.SYSTEM_ERROR, remark)

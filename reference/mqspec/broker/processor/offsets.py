@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from mqspec.broker.carrying import carry, note_told
 from mqspec.core import offset_commit
 from mqspec.core.group import may_consume
 from mqspec.core.metadata import contains_subscription_group
@@ -39,7 +40,7 @@ def query_consumer_offset(
         set_zero_if_not_found=boolean(request, "setZeroIfNotFound", default=True),
         queue_is_young=is_young,
     )
-    broker.note_told("OffsetCommit", "offset_table", key, answer.offset)
+    note_told(broker, "OffsetCommit", "offset_table", key, answer.offset)
     return _answered(request, answer)
 
 
@@ -59,7 +60,7 @@ def update_consumer_offset(
         group_exists=contains_subscription_group(broker.metadata, event.group),
         topic_exists=event.topic in broker.metadata.topic_config_table,
     )
-    return _answered(request, broker.carry_offsets(step).result)
+    return _answered(request, carry(broker, "offsets", step).result)
 
 
 def _answered(request: RemotingCommand, answer: Answer) -> RemotingCommand:
@@ -104,7 +105,7 @@ def _reset_offset_inner(broker: Broker, request: RemotingCommand) -> RemotingCom
     queue_ids = range(config.read_queue_nums) if queue_id < 0 else (queue_id,)
     spans = _spans(broker, request, group, topic, queue_ids)
     to_offset = offset if queue_id >= 0 and offset != -1 else None
-    reset = broker.carry_offsets(offset_commit.reset_offset_inner(spans, to_offset)).result
+    reset = carry(broker, "offsets", offset_commit.reset_offset_inner(spans, to_offset)).result
     if isinstance(reset, Refusal):
         return refused(request, reset)
     return request.response(body=_reset_body(broker, topic, reset))
@@ -155,7 +156,7 @@ def clone_group_offset(broker: Broker, _: Connection, request: RemotingCommand) 
         boolean(request, "offline") or may_consume(broker.groups, source, topic)
     ):
         target = request.ext_fields.get("destGroup", "null")
-        broker.carry_offsets(offset_commit.clone_offset(broker.offsets, source, target, topic))
+        carry(broker, "offsets", offset_commit.clone_offset(broker.offsets, source, target, topic))
     return request.response()
 
 

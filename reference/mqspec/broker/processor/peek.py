@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from mqspec.broker.carrying import carry
 from mqspec.broker.processor.pop import NO_POP, not_popped
 from mqspec.core.log import GetMessageStatus, TopicQueue
 from mqspec.core.offset_commit import OffsetKey
@@ -32,7 +33,7 @@ def peek_message(
     step = check_peek(
         broker.metadata, broker.config, topic, queue_id, group, connection.peer, clock_ms()
     )
-    if refusal := broker.carry_metadata(step).result:
+    if refusal := carry(broker, "metadata", step).result:
         return request.response(refusal.code, refusal.remark, {**NO_POP, "restNum": "0"})
     if max_msg_nums < 0:
         raise HeaderError(f"the field maxMsgNums is {max_msg_nums}")

@@ -4,7 +4,6 @@ PollingInfoProcessor.java, 5.3.3)."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 from base64 import b64decode
 from collections.abc import Iterable, Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from mqspec.broker.carrying import carry
 from mqspec.broker.pop_polling import HeldPop
 from mqspec.broker.processor.pop_revive import append_to_revive_log
 from mqspec.broker.processor.pulling import is_wanted_record
@@ -49,11 +49,16 @@ from mqspec.core.pop import (
     pop_message,
     retry_message,
 )
-from mqspec.core.pop_order import IllegalOffsetError, OrderInfo, OrderKey, is_blocked
+from mqspec.core.pop_order import (
+    IllegalOffsetError,
+    OrderInfo,
+    OrderKey,
+    is_blocked,
+)
 from mqspec.core.pop_polling import ALL_QUEUES, PollingKey, PollingResult
 from mqspec.core.record import Record, decode_record, encode_record, queue_offset_of
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode
-from mqspec.core.step import Step, apply
+from mqspec.core.step import Step
 from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue
 from mqspec.core.types import Group, Topic
 from mqspec.service import clock_ms, refused
@@ -127,7 +132,7 @@ def _pop(
     )
     now_ms = clock_ms()
     step = check_pop(broker.metadata, broker.config, pop, now_ms)
-    wanted = broker.carry_metadata(step).result
+    wanted = carry(broker, "metadata", step).result
     if isinstance(wanted, Refusal):
         return request.response(wanted.code, wanted.remark, {**NO_POP, "restNum": "0"})
     assert isinstance(wanted, SubscriptionData)
@@ -209,13 +214,13 @@ class _Reading:
         queue = _span(broker, topic, queue_id)
         key = OffsetKey(topic, self.pop.group, queue_id)
         step = init_offset(broker.offsets, key, self.pop.init_mode, queue)
-        offset = broker.carry_offsets(step).result
+        offset = carry(broker, "offsets", step).result
         order_key = OrderKey(topic, self.pop.group, queue_id)
-        reset = broker.carry_offsets(query_then_erase_reset_offset(broker.offsets, key)).result
+        reset = carry(broker, "offsets", query_then_erase_reset_offset(broker.offsets, key)).result
         if reset is not None:
             offset = reset
-            broker.carry_offsets(commit_offset(broker.offsets, key, offset))
-            apply(broker.pop_order, pop_order.clear_block(broker.pop_order, order_key).changes)
+            carry(broker, "offsets", commit_offset(broker.offsets, key, offset))
+            carry(broker, "pop_order", pop_order.clear_block(broker.pop_order, order_key))
         if self.pop.order and is_blocked(
             broker.pop_order, order_key, self.pop.attempt_id, self.pop_time
         ):
@@ -231,7 +236,7 @@ class _Reading:
         found = store.get(topic, queue_id, offset, self._room, *matches)
         if found.status in _MOVED:
             offset = found.next_begin_offset
-            broker.carry_offsets(commit_offset(broker.offsets, key, offset))
+            carry(broker, "offsets", commit_offset(broker.offsets, key, offset))
             found = store.get(topic, queue_id, offset, self._room, *matches)
         if found.records or found.status in _PASSED:
             offsets = tuple(map(queue_offset_of, found.records))
@@ -253,7 +258,7 @@ class _Reading:
         step = pop_message(popped, self.pop, self.pop_time, broker.config.broker_name)
         if step.result and not append_to_revive_log(broker, self.revive_qid, step.result, popped):
             return False
-        broker.carry_offsets(step)
+        carry(broker, "offsets", step)
         if popped.offsets:
             self._tell(popped)
         return True
@@ -270,12 +275,12 @@ class _Reading:
                 attempt_id=self.pop.attempt_id,
             )
             step = pop_order.pop(broker.pop_order, key, batch)
-            _carry_order(broker, key, step)
+            carry(broker, "pop_order", step)
             self.order_counts.append(order_count_info(key.topic, key.queue_id, step.result))
             self._tell(popped)
         else:
             offset = popped.next_begin_offset
-        broker.carry_offsets(commit_offset(broker.offsets, OffsetKey(*key), offset))
+        carry(broker, "offsets", commit_offset(broker.offsets, OffsetKey(*key), offset))
         return True
 
     def _tell(self, popped: Popped) -> None:
@@ -314,43 +319,13 @@ def not_popped(broker: Broker, key: OffsetKey) -> Span:
     return Span(offset if offset >= 0 else queue.min, queue.max)
 
 
-# Ordered queues
-
-
-def _carry_order(broker: Broker, key: OrderKey, step: Step) -> None:
-    apply(broker.pop_order, step.changes)
-    if step.changes:
-        wake_when_free(broker, key)
-
-
-def wake_when_free(broker: Broker, key: OrderKey) -> None:
-    """Have somebody told who waits, when a queue is not blocked any more."""
-    delay_ms = broker.pop_order.order_info[key].free_at() - clock_ms()
-    asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, _lock_free, broker, key)
-
-
-def wake_all_when_free(broker: Broker) -> None:
-    """A broker starts: what was blocked stays so until its time is up."""
-    for key in broker.pop_order.order_info:
-        wake_when_free(broker, key)
-
-
 def auto_clean(broker: Broker) -> Step:
-    """Forget queues that nobody pops any more."""
+    """Forget queues that nobody pops in order any more."""
     metadata = broker.metadata
     queues = {topic: one.read_queue_nums for topic, one in metadata.topic_config_table.items()}
     return pop_order.auto_clean(
         broker.pop_order, queues, metadata.subscription_group_table, clock_ms()
     )
-
-
-def _lock_free(broker: Broker, key: OrderKey) -> None:
-    if is_blocked(broker.pop_order, key, None, clock_ms()):
-        return  # acknowledged and popped again, or changed
-    next_offset = broker.offsets.offset_table.get(OffsetKey(*key), -1)
-    if broker.store.max_offset(key.topic, key.queue_id) > next_offset:
-        broker.pops.lock_free(PollingKey(*key))
-        broker.notifications.lock_free(PollingKey(*key))
 
 
 # Acknowledgement and change of invisible time
@@ -423,8 +398,8 @@ def _ack_orderly(
         )
         return Refusal(ResponseCode.MESSAGE_ILLEGAL, remark)
     if step.result is not None and offset_key not in broker.offsets.reset_offset_table:
-        broker.carry_offsets(commit_offset(broker.offsets, offset_key, step.result))
-    _carry_order(broker, key, step)
+        carry(broker, "offsets", commit_offset(broker.offsets, offset_key, step.result))
+    carry(broker, "pop_order", step)
     return None
 
 
@@ -469,7 +444,7 @@ def _change_orderly(broker: Broker, event: ChangeInvisibleTime) -> dict[str, str
     step = pop_order.change_invisible_time(
         broker.pop_order, key, event.offset, pop_time, next_visible_time
     )
-    _carry_order(broker, key, step)
+    carry(broker, "pop_order", step)
     return {
         "popTime": str(pop_time),
         "invisibleTime": str(next_visible_time - pop_time),
@@ -567,7 +542,7 @@ def _notify(
     step = check_peek(
         broker.metadata, broker.config, topic, queue_id, group, connection.peer, clock_ms()
     )
-    refusal = broker.carry_metadata(step).result
+    refusal = carry(broker, "metadata", step).result
     if refusal:
         return request.response(refusal.code, refusal.remark, _NO_NOTIFICATION)
     attempt_id = request.ext_fields.get("attemptId")
@@ -616,7 +591,7 @@ def polling_info(
     step = check_peek(
         broker.metadata, broker.config, topic, queue_id, group, connection.peer, clock_ms()
     )
-    refusal = broker.carry_metadata(step).result
+    refusal = carry(broker, "metadata", step).result
     if refusal:
         return request.response(refusal.code, refusal.remark, {"pollingNum": "0"})
     number = broker.pops.polling_num(PollingKey(topic, group, max(queue_id, ALL_QUEUES)))

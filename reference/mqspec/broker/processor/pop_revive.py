@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from mqspec.broker.carrying import carry, note_revive_log, note_told
+from mqspec.broker.stored import put
 from mqspec.core import pop
 from mqspec.core.log import GetMessageStatus, PutStatus, Span
 from mqspec.core.metadata import create_topic_in_send_message_back
@@ -33,7 +35,7 @@ def append_to_revive_log(
     record = encode(message, topic, revive_qid, broker.store_host, clock_ms())
     is_stored = broker.store.put(record).status in _STORED
     if is_stored:
-        broker.note_revive_log(revive_qid, message, event)
+        note_revive_log(broker, revive_qid, message, event)
     return is_stored
 
 
@@ -51,14 +53,14 @@ def load(broker: Broker) -> PopState:
 async def revive(broker: Broker) -> None:
     """Read the revive log to its end, and bring back what is due."""
     now_ms = clock_ms()  # before the log is read, or an acknowledgement could be overlooked
-    broker.note_told("Pop", "now_ms", None, now_ms)
+    note_told(broker, "Pop", "now_ms", None, now_ms)
     for revive_qid in range(broker.config.revive_queue_num):
         while _consume_some(broker, revive_qid):
             await asyncio.sleep(0)
     due = [(at, held) for at, held in broker.pop.check_points.items() if pop.is_due(held, now_ms)]
     for (revive_qid, _), held in due:
         if pop.is_forgotten(broker.metadata, held.check_point):
-            broker.carry_pop(pop.revive(revive_qid, held))
+            carry(broker, "pop", pop.revive(revive_qid, held))
         else:
             _revive(broker, revive_qid, held)
         await asyncio.sleep(0)
@@ -66,7 +68,7 @@ async def revive(broker: Broker) -> None:
         step = pop.commit_revive_offset(
             broker.pop, broker.offsets, broker.config.cluster_name, revive_qid
         )
-        broker.carry_offsets(step)
+        carry(broker, "offsets", step)
 
 
 def _consume_some(broker: Broker, revive_qid: int) -> bool:
@@ -82,8 +84,8 @@ def _consume_some(broker: Broker, revive_qid: int) -> bool:
             step = pop.consume_revive_message(
                 broker.pop, revive_qid, record.queue_offset, decode(record)
             )
-            broker.carry_pop(step)
-    broker.pop.scan_offset[revive_qid] = found.next_begin_offset
+            carry(broker, "pop", step)
+    carry(broker, "pop", pop.scanned(broker.pop, revive_qid, found.next_begin_offset))
     return found.next_begin_offset > offset
 
 
@@ -94,7 +96,7 @@ def _revive(broker: Broker, revive_qid: int, held: pop.PoppedCheckPoint) -> None
             again = pop.re_put_ck(check_point, offset)
             if not append_to_revive_log(broker, revive_qid, again):
                 return  # nothing can be stored: all of it again at the next time
-    broker.carry_pop(pop.revive(revive_qid, held))
+    carry(broker, "pop", pop.revive(revive_qid, held))
 
 
 def _retry(broker: Broker, check_point: PopCheckPoint, offset: int) -> bool:
@@ -111,8 +113,8 @@ def _retry(broker: Broker, check_point: PopCheckPoint, offset: int) -> bool:
         broker.metadata, message.topic, RETRY_QUEUE_NUM, clock_ms()
     )
     if made.changes:
-        broker.carry_metadata(made)
+        carry(broker, "metadata", made)
         offset_key = OffsetKey(message.topic, key.group, message.queue_id)
         if offset_key not in broker.offsets.offset_table:
-            broker.carry_offsets(commit_offset(broker.offsets, offset_key, 0))
-    return broker.put(message).status in _STORED
+            carry(broker, "offsets", commit_offset(broker.offsets, offset_key, 0))
+    return put(broker, message).status in _STORED

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from mqspec.broker.carrying import carry
+from mqspec.broker.held import HeldPull, hold
 from mqspec.core.group import SubscriptionData
 from mqspec.core.log import GetMessageStatus
 from mqspec.core.long_polling import PullRequest
@@ -53,15 +54,6 @@ class PullHeader(msgspec.Struct, rename="camel", gc=False):
     expression_type: str = TAG
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HeldPull:
-    """A pull that is not answered yet."""
-
-    connection: Connection
-    request: RemotingCommand
-    pull: Pull
-
-
 def pull_message(
     broker: Broker, connection: Connection, request: RemotingCommand
 ) -> RemotingCommand | None:
@@ -83,21 +75,20 @@ def pull_message(
         channel=connection,
         is_lite=request.code == RequestCode.LITE_PULL_MESSAGE,
     )
-    return _pull(broker, HeldPull(connection, request, pull), is_first=True)
+    return _pull(
+        broker, HeldPull(connection, request, pull, partial(_pull_again, broker)), is_first=True
+    )
 
 
-def wake(broker: Broker, held: HeldPull) -> None:
-    """Carry a held pull out again, and answer it, whatever there is."""
-    answer = _pull(broker, held, is_first=False)
-    if answer is not None and not held.request.is_oneway:
-        held.connection.send(answer)
+def _pull_again(broker: Broker, held: HeldPull) -> RemotingCommand | None:
+    return _pull(broker, held, is_first=False)
 
 
 def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | None:
     pull, request = held.pull, held.request
     now_ms = clock_ms()
     step = check_pull(broker.metadata, broker.groups, broker.filters, broker.config, pull, now_ms)
-    wanted = broker.carry_metadata(step).result
+    wanted = carry(broker, "metadata", step).result
     if isinstance(wanted, Refusal):
         return refused(request, wanted)
     assert isinstance(wanted, SubscriptionData)
@@ -116,15 +107,18 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
     if is_first:
         if pull.sys_flag & PullSysFlag.COMMIT_OFFSET:
             key = _key(pull)
-            broker.carry_offsets(commit_offset(broker.offsets, key, pull.commit_offset))
+            carry(broker, "offsets", commit_offset(broker.offsets, key, pull.commit_offset))
         if is_suspended(code, pull):
             deadline_ms = now_ms + pull.suspend_timeout_ms
-            broker.hold(
+            hold(
+                broker,
                 (pull.topic, pull.queue_id),
                 PullRequest(held, pull.queue_offset, wanted, deadline_ms),
             )
             return None
-    broker.carry_offsets(commit_pull_offset(broker.offsets, _key(pull), found.next_begin_offset))
+    carry(
+        broker, "offsets", commit_pull_offset(broker.offsets, _key(pull), found.next_begin_offset)
+    )
     body = b"".join(found.records)
     if body:
         broker.stats.got[pull.topic, pull.group].add(len(found.records), len(body))
@@ -151,7 +145,7 @@ def is_wanted_record(wanted: SubscriptionData, data: bytes) -> bool:
 
 def _reset(broker: Broker, pull: Pull) -> GetResult | None:
     """What a pull finds that an administrator's reset waited for."""
-    step = broker.carry_offsets(query_then_erase_reset_offset(broker.offsets, _key(pull)))
+    step = carry(broker, "offsets", query_then_erase_reset_offset(broker.offsets, _key(pull)))
     if step.result is None:
         return None
     queue = (pull.topic, pull.queue_id)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from mqspec.broker.carrying import carry
 from mqspec.core.group import Channel, ClientChannelInfo
 from mqspec.core.metadata import find_subscription_group
 from mqspec.core.record import position_of
@@ -59,7 +60,7 @@ def consume_message_directly(broker: Broker, _: Connection, request: RemotingCom
         named["topicSysFlag"] = str(topic.topic_sys_flag)
     if name := text(request, "consumerGroup"):
         step = find_subscription_group(broker.metadata, broker.config, name, clock_ms())
-        if group := broker.carry_metadata(step).result:
+        if group := carry(broker, "metadata", step).result:
             named["groupSysFlag"] = str(group.group_sys_flag)
     if not record:
         raise HeaderError("no message is where the msgId says")

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from mqspec.broker.carrying import carry
 from mqspec.broker.processor.relay import TIMEOUT_MS
 from mqspec.broker.processor.sending import SendHeader, SendHeaderV2, born_host, to_send
+from mqspec.broker.stored import put_message, when_stored
 from mqspec.core import reply
 from mqspec.core.publish import PUT_CODES, Send, check_send, refused_fields, stamp
 from mqspec.core.record import Record
@@ -44,7 +46,7 @@ def _reply(
     properties = reply.stamp_properties(broker.config, send.properties)
     send = structs.replace(send, properties=properties, is_batch=False, is_reply=True)
     step = check_send(broker.metadata, broker.config, send, clock_ms())
-    queue_id = broker.carry_metadata(step).result
+    queue_id = carry(broker, "metadata", step).result
     if isinstance(queue_id, Refusal):
         return request.response(
             queue_id.code, queue_id.remark, refused_fields(broker.config, queue_id)
@@ -61,7 +63,7 @@ def _reply(
         reconsume_times=header.reconsume_times,
     )
     answer = _push_and_store(broker, record, request, header, send)
-    return broker.once_registered(step.changes, connection, request, answer)
+    return broker.registrar.once_registered(step.changes, connection, request, answer)
 
 
 async def _push_and_store(
@@ -71,7 +73,7 @@ async def _push_and_store(
         refusal = await _push(broker, record, header, send)
     finally:  # also where the replier has gone meanwhile
         is_stored = broker.config.store_reply_message_enable
-        put = broker.put_message(record) if is_stored else None
+        put = put_message(broker, record) if is_stored else None
     fields = dict(stamp(broker.config))
     if not refusal:
         fields |= _NOT_STORED | {"queueId": str(record.queue_id)}
@@ -81,7 +83,7 @@ async def _push_and_store(
     response = request.response(code, remark, fields)
     if put is None:
         return response
-    answer = broker.when_stored(put, lambda _: response, record.properties)
+    answer = when_stored(broker, put, lambda _: response, record.properties)
     return answer if isinstance(answer, RemotingCommand) else await answer
 
 

@@ -1,20 +1,25 @@
-"""A broker's options and what it is doing: 25, 26 and 28
+"""A broker's options and what it is doing: 25, 26, 28 and 315
 (AdminBrokerProcessor.java, StoreStatsService.java, 5.3.3)."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from mqspec.broker.carrying import carry
+from mqspec.core import stats
 from mqspec.core.flow_control import ACK, END_TRANSACTION, LITE_PULL, PULL, QUERY, SEND, Pool
-from mqspec.core.metadata import DataVersion
-from mqspec.core.response import Refusal
+from mqspec.core.metadata import BrokerConfig, DataVersion
+from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.stats import ItemKey, StatsName, Tps
+from mqspec.core.step import Change, Step
 from mqspec.options import to_properties, updated
 from mqspec.service import Served, clock_ms, options_to_set, refused
+from mqspec.store.message_store import StoreConfig
 from mqspec.transport import Connection
-from mqspec.wire.bodies import dumps, to_plain
+from mqspec.wire.bodies import dumps, to_body, to_plain
 from mqspec.wire.codec import VERSION, RemotingCommand
 
 if TYPE_CHECKING:
@@ -41,8 +46,26 @@ def update_broker_config(
         return refused(request, properties)
     config = updated(broker.config, properties)
     store_config = updated(broker.store_config, properties)
-    changes = broker.update_config(config, store_config, "brokerPermission" in properties)
-    return broker.once_registered(changes, connection, request, request.response())
+    changes = _take(broker, config, store_config, permits="brokerPermission" in properties)
+    return broker.registrar.once_registered(changes, connection, request, request.response())
+
+
+def _take(
+    broker: Broker, config: BrokerConfig, store_config: StoreConfig, *, permits: bool
+) -> Sequence[Change]:
+    """Take other options; of the store's those of retention count at once, others are only shown.
+    Where they are told what the broker `permits`, all topics' routes are another version, also
+    if it is what it permitted before."""
+    broker.config = broker.registrar.config = config
+    broker.store_config = store_config
+    broker.store.update_config(config.limits, store_config)
+    broker.usual_sends.forget()
+    if not permits:
+        return ()
+    version = broker.metadata.topic_data_version.next(clock_ms())
+    step = carry(broker, "metadata", Step((Change("topic_data_version", None, version),)))
+    broker.registrar.register_soon(broker.metadata, broker.metadata.topic_config_table)
+    return step.changes
 
 
 def get_broker_config(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -145,12 +168,24 @@ def _three(tps: Tps) -> str:
 def _queues(broker: Broker) -> dict[str, str]:
     table: dict[str, str] = {}
     for name, pool in _QUEUES.items():
-        size, wait_ms = broker.waiting(pool)
+        size, wait_ms = broker.dispatcher.waiting(pool)
         table |= {
             f"{name}Size": str(size),
             f"{name}HeadWaitTimeMills": str(wait_ms),
             f"{name}Capacity": str(pool.capacity),
         }
-    table["EndTransactionQueueSize"] = str(broker.waiting(END_TRANSACTION)[0])
+    table["EndTransactionQueueSize"] = str(broker.dispatcher.waiting(END_TRANSACTION)[0])
     table["EndTransactionThreadPoolQueueCapacity"] = str(END_TRANSACTION.capacity)
     return table
+
+
+def view_broker_stats_data(
+    broker: Broker, _: Connection, request: RemotingCommand
+) -> RemotingCommand:
+    """315. What was never counted is an error (ADMIN-012)."""
+    name, key = (request.ext_fields.get(each, "null") for each in ("statsName", "statsKey"))
+    item = ItemKey(StatsName(name), key) if name in tuple(StatsName) else None
+    if item is None or item not in broker.stats.counts():
+        remark = f"The stats <{name}> <{key}> not exist"
+        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    return request.response(body=to_body(stats.broker_stats_data(broker.stats.state, item)))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from mqspec.broker.carrying import carry
+from mqspec.broker.stored import put_message, when_stored
 from mqspec.core.log import PutStatus
 from mqspec.core.record import decode_properties
 from mqspec.core.response import Refusal, ResponseCode
@@ -33,14 +35,14 @@ def send_back(broker: Broker, connection: Connection, request: RemotingCommand) 
     )
     now_ms = clock_ms()
     checked = check_send_back(broker.metadata, broker.config, event, now_ms)
-    group = broker.carry_metadata(checked).result
+    group = carry(broker, "metadata", checked).result
     if group is None:
         return request.response()
     if isinstance(group, Refusal):
         return refused(request, group)
     message = broker.store.look_message_by_offset(event.offset)
     step = consumer_send_msg_back(broker.metadata, event, group, message, now_ms)
-    copy = broker.carry_metadata(step).result
+    copy = carry(broker, "metadata", step).result
     if isinstance(copy, Refusal):
         return refused(request, copy)
     copy = structs.replace(copy, store_host=broker.store_host)
@@ -53,5 +55,7 @@ def send_back(broker: Broker, connection: Connection, request: RemotingCommand) 
         broker.stats.sent_back[origin, event.group].add(1, body_bytes)
         return request.response()
 
-    served = broker.when_stored(broker.put_message(copy), answer, copy.properties)
-    return broker.once_registered(checked.changes + step.changes, connection, request, served)
+    served = when_stored(broker, put_message(broker, copy), answer, copy.properties)
+    return broker.registrar.once_registered(
+        checked.changes + step.changes, connection, request, served
+    )

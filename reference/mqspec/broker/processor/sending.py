@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 import msgspec
 
+from mqspec.broker.carrying import carry
 from mqspec.broker.fast.sends import Checked
+from mqspec.broker.stored import schedule, when_stored
 from mqspec.core import timer, transaction
 from mqspec.core.lock import is_lock_all_expired
 from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
@@ -149,7 +151,7 @@ def _send(
     send = to_send(connection, request, header)
     now_ms = clock_ms()
     step = check_send(broker.metadata, broker.config, send, now_ms)
-    queue_id = broker.carry_metadata(step).result
+    queue_id = carry(broker, "metadata", step).result
     made = step.changes
     if isinstance(queue_id, Refusal):
         return request.response(
@@ -202,7 +204,7 @@ def _placed(broker: Broker, message: Record, is_batch: bool, now_ms: int) -> Rec
     """The message where what it asks for takes it. A half waits for its end first, but not with a
     time that cannot be."""
     if is_batch or not transaction.is_prepared(message):
-        return broker.schedule(message, now_ms)
+        return schedule(broker, message, now_ms)
     half = transaction.prepare(message)
     timed = timer.schedule_timer(broker.config, half, now_ms)
     return timed if isinstance(timed, PutStatus) else half
@@ -216,7 +218,8 @@ def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
     broker.stats.put[topic].add(len(send.batch.messages), put.wrote_bytes)
     send.fields["msgId"] = put.message_ids
     send.fields["queueOffset"] = str(put.queue_offset)
-    served = broker.when_stored(
+    served = when_stored(
+        broker,
         put,
         lambda status: send.request.response(PUT_CODES[status], ext_fields=send.fields),
         send.batch.messages[0].properties,
@@ -224,7 +227,7 @@ def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
     )
     if not send.made:  # as most do: a call less
         return served
-    return broker.once_registered(send.made, send.connection, send.request, served)
+    return broker.registrar.once_registered(send.made, send.connection, send.request, served)
 
 
 def _refused(broker: Broker, request: RemotingCommand, status: PutStatus) -> RemotingCommand:
@@ -240,4 +243,4 @@ def _retried(broker: Broker, event: RetrySend) -> Step:
     step = handle_retry_and_dlq(
         broker.metadata, event, is_lock_all_expired=holds_none, now_ms=now_ms
     )
-    return broker.carry_metadata(step)
+    return carry(broker, "metadata", step)

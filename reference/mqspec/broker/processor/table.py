@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mqspec.broker import stats
 from mqspec.broker.processor import (
     admin,
     assignment,
@@ -104,7 +103,7 @@ PROCESSORS: Final[dict[int, Processor[Broker]]] = {
     RequestCode.UPDATE_BROKER_CONFIG: runtime.update_broker_config,
     RequestCode.GET_BROKER_CONFIG: runtime.get_broker_config,
     RequestCode.GET_BROKER_RUNTIME_INFO: runtime.get_broker_runtime_info,
-    RequestCode.VIEW_BROKER_STATS_DATA: stats.view_broker_stats_data,
+    RequestCode.VIEW_BROKER_STATS_DATA: runtime.view_broker_stats_data,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: admin.update_and_create_subscription_group,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: (
         admin.update_and_create_subscription_group_list

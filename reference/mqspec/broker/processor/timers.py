@@ -8,11 +8,12 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from mqspec.broker.carrying import carry
 from mqspec.broker.processor.sending import born_host
+from mqspec.broker.stored import put, put_message, when_stored
 from mqspec.core import timer
 from mqspec.core.publish import PUT_CODES
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode
-from mqspec.core.step import apply
 from mqspec.core.timer import TIMER_TOPIC, TimerState
 from mqspec.service import Served, clock_ms
 from mqspec.store.timer_check import TimerCheck, read_timer_check, write_timer_check
@@ -41,13 +42,13 @@ def recall_message(broker: Broker, connection: Connection, request: RemotingComm
     recall = timer.recall_message(broker.metadata, broker.config, event, clock_ms())
     if isinstance(recall, Refusal):
         return request.response(recall.code, recall.remark, always)
-    put = broker.put_message(recall)
+    put = put_message(broker, recall)
     if put.status not in PUT_CODES:
         remark = "recall failed, execute error"
         return request.response(ResponseCode.SYSTEM_ERROR, remark, always)
     fields = always | {"msgId": timer.recalled_key(handle)}
     answer = request.response(remark=NOT_SET, ext_fields=fields)
-    return broker.when_stored(put, lambda _: answer, recall.properties)
+    return when_stored(broker, put, lambda _: answer, recall.properties)
 
 
 def load(broker: Broker) -> TimerState:
@@ -82,7 +83,7 @@ async def deliver_slot(broker: Broker) -> bool:
             for position in [_position(broker, each) for each in islice(waiting, _AT_A_TIME)]:
                 message = broker.store.look_message_by_offset(position)
                 copy = message and timer.delivered_copy(message, due.deleted, clock_ms())
-                is_delivered = copy is None or broker.put(copy).status in PUT_CODES
+                is_delivered = copy is None or put(broker, copy).status in PUT_CODES
                 if not is_delivered:
                     break
                 waiting.popleft()
@@ -90,7 +91,7 @@ async def deliver_slot(broker: Broker) -> bool:
     finally:
         if waiting:
             step = timer.break_off(state, due.slot, waiting[0])
-        apply(state, step.changes)
+        carry(broker, "timer", step)
     return bool(step.changes) and is_delivered
 
 
@@ -120,7 +121,7 @@ def _take_in(broker: Broker) -> bool:
     first = state.queue_offset
     for offset in range(first, min(end, first + _AT_A_TIME)):
         message = broker.store.look_message_by_offset(_position(broker, offset))
-        apply(state, timer.enqueue(state, offset, message).changes)
+        carry(broker, "timer", timer.enqueue(state, offset, message))
     return first < end
 
 

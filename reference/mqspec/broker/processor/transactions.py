@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from mqspec.broker.carrying import carry
+from mqspec.broker.stored import is_log_on_disk, put, put_message, when_stored
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import GetMessageStatus, Span
@@ -77,12 +79,12 @@ def end_transaction(broker: Broker, _: Connection, request: RemotingCommand) -> 
     answer: Served = request.response(remark=None if event.is_commit else NOT_SET)
     for send in step.sends:
         assert isinstance(send, PutFinal)
-        put = broker.put_message(send.message)
+        put = put_message(broker, send.message)
         if put.status not in PUT_CODES:
             return refused(request, put_refusal(broker.config, put.status))
         # Also where it was not flushed in time the message is stored, and will be seen.
-        answer = broker.when_stored(put, lambda _: request.response(), send.message.properties)
-    broker.carry_transactions(step)
+        answer = when_stored(broker, put, lambda _: request.response(), send.message.properties)
+    carry(broker, "transactions", step)
     if transaction.is_batch_full(broker.transactions, broker.config):
         write_ops(broker)
     return answer
@@ -100,7 +102,7 @@ def resume_check_half_message(
     if found is None:
         remark = f"Exception was thrown when putting message back to {HALF_TOPIC}."
         return request.response(ResponseCode.SYSTEM_ERROR, remark)
-    if broker.put(transaction.resume_check(found)).status not in PUT_CODES:
+    if put(broker, transaction.resume_check(found)).status not in PUT_CODES:
         remark = f"Put message back to {HALF_TOPIC} failed."
         return request.response(ResponseCode.SYSTEM_ERROR, remark)
     return request.response()
@@ -122,7 +124,7 @@ def write_ops(broker: Broker) -> None:
         )
     )
     if put.status in PUT_CODES:
-        broker.carry_transactions(step)
+        carry(broker, "transactions", step)
 
 
 async def check(broker: Broker) -> None:
@@ -144,9 +146,9 @@ async def check(broker: Broker) -> None:
         if failed:  # the round ends before its half, which is looked at again the next time
             before = event.half_queue._replace(max=failed.message.queue_offset)
             step = transaction.check(state, broker.config, replace(event, half_queue=before))
-        broker.carry_transactions(step)
-        broker.carry_offsets(commit_offset(broker.offsets, _HALF_QUEUE, state.half_offset))
-        broker.carry_offsets(commit_offset(broker.offsets, _OP_QUEUE, state.op_offset))
+        carry(broker, "transactions", step)
+        carry(broker, "offsets", commit_offset(broker.offsets, _HALF_QUEUE, state.half_offset))
+        carry(broker, "offsets", commit_offset(broker.offsets, _OP_QUEUE, state.op_offset))
         ops.forget(state.op_offset)
         if failed or not step.result:
             return
@@ -160,8 +162,10 @@ def _is_put(broker: Broker, send: Park | PutBack) -> bool:
 
 def _park(broker: Broker, half: Record) -> bool:
     """The topic of those that are given up is made for the first of them."""
-    broker.carry_metadata(
-        create_topic_in_send_message_back(broker.metadata, half.topic, 1, clock_ms())
+    carry(
+        broker,
+        "metadata",
+        create_topic_in_send_message_back(broker.metadata, half.topic, 1, clock_ms()),
     )
     return broker.store.put(half).status in PUT_CODES
 
@@ -184,7 +188,7 @@ async def _sees_ops(broker: Broker) -> bool:
     store = broker.store
     if store.is_all_visible(OP_TOPIC, 0):
         return True
-    return await broker.is_log_on_disk() and store.is_all_visible(OP_TOPIC, 0)
+    return await is_log_on_disk(broker) and store.is_all_visible(OP_TOPIC, 0)
 
 
 def _half(broker: Broker, offset: int) -> Record | None:
@@ -194,10 +198,10 @@ def _half(broker: Broker, offset: int) -> Record | None:
 
 
 def _put_back(broker: Broker, send: PutBack) -> bool:
-    put = broker.put(send.message)
-    is_put = put.status in PUT_CODES
+    done = put(broker, send.message)
+    is_put = done.status in PUT_CODES
     if is_put and send.is_checked:
-        _ask_producer(broker, send, put)
+        _ask_producer(broker, send, done)
     return is_put
 
 
@@ -211,7 +215,7 @@ def _ask_producer(broker: Broker, send: PutBack, put: PutResult) -> None:
     if not producers:
         return
     step = transaction.next_producer(broker.transactions, len(producers))
-    broker.carry_transactions(step)
+    carry(broker, "transactions", step)
     position = position_of(put.message_ids)
     key = transaction.message_key(send.message)
     fields = {
