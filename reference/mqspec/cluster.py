@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from mqspec.broker import BrokerController
 from mqspec.core.metadata import BrokerConfig
-from mqspec.nameserver import NameServer
+from mqspec.nameserver import NamesrvController
 from mqspec.nameserver.config import NamesrvConfig
 from mqspec.store.message_store import StoreConfig
 from mqspec.tls import Tls
@@ -46,7 +46,7 @@ class Cluster:
     """`async with Cluster(ClusterConfig(store=path)) as cluster: cluster.nameserver.address`."""
 
     def __init__(self, config: ClusterConfig) -> None:
-        self.nameserver = NameServer(
+        self.nameserver = NamesrvController(
             config.host,
             config.nameserver_port,
             config.nameserver_config,

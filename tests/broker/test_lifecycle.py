@@ -10,20 +10,20 @@ from peer import SMALL, meet
 
 from mqrules import UserError
 from mqspec.broker import BrokerController
-from mqspec.nameserver import NameServer
+from mqspec.nameserver import NamesrvController
 from mqspec.wire.codes import RequestCode
 
 
 def test_a_nameserver_that_does_not_answer(tmp_path: Path) -> None:
     async def scenario() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         address = nameserver.address
         await nameserver.stop()
         with pytest.raises(UserError, match="the nameserver does not answer"):
             await BrokerController(tmp_path, address, store_config=SMALL).start()
 
-        again = NameServer(port=int(address.rpartition(":")[2]))
+        again = NamesrvController(port=int(address.rpartition(":")[2]))
         await again.start()
         broker = BrokerController(tmp_path, address, store_config=SMALL)
         await broker.start()  # the store was released
@@ -39,7 +39,7 @@ def test_a_nameserver_that_forgot_everything_is_told_again(
     monkeypatch.setattr("mqspec.broker.controller.REGISTER_INTERVAL_MS", 20)
 
     async def scenario() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         address = nameserver.address
         broker = BrokerController(tmp_path, address, store_config=SMALL)
@@ -48,7 +48,7 @@ def test_a_nameserver_that_forgot_everything_is_told_again(
         async with asyncio.timeout(10):
             while "the nameserver does not answer" not in caplog.text:
                 await asyncio.sleep(0.01)
-            again = NameServer(port=int(address.rpartition(":")[2]))
+            again = NamesrvController(port=int(address.rpartition(":")[2]))
             await again.start()
             peer = await meet(address)
             while (await peer.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="TBW102")).code:
@@ -62,7 +62,7 @@ def test_a_nameserver_that_forgot_everything_is_told_again(
 
 def test_a_stopped_broker_is_in_no_route(tmp_path: Path) -> None:
     async def scenario() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         broker = BrokerController(tmp_path, nameserver.address, store_config=SMALL)
         await broker.start()

@@ -19,7 +19,7 @@ from mqspec.core.metadata import BrokerConfig
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, decode_properties
 from mqspec.core.revive_log import revive_topic
-from mqspec.nameserver import NameServer
+from mqspec.nameserver import NamesrvController
 from mqspec.transport import ConnectionLostError
 from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
@@ -56,7 +56,7 @@ async def polled(peer: Peer, number: int) -> None:
 @asynccontextmanager
 async def quick_peer(store: Path, config: BrokerConfig = QUICK) -> AsyncIterator[Peer]:
     """A connection to a broker that looks at its revive log all the time."""
-    nameserver = NameServer("127.0.0.1", 0)
+    nameserver = NamesrvController("127.0.0.1", 0)
     await nameserver.start()
     broker = BrokerController(store, nameserver.address, config, store_config=SMALL)
     await broker.start()
@@ -267,7 +267,7 @@ def test_a_batch_that_cannot_be_read_is_answered_with_1(tmp_path: Path, body: by
 
 def test_a_held_pop_of_a_closed_connection_takes_no_message(tmp_path: Path) -> None:
     async def scenario() -> None:
-        nameserver = NameServer("127.0.0.1", 0)
+        nameserver = NamesrvController("127.0.0.1", 0)
         await nameserver.start()
         broker = BrokerController(tmp_path / "store", nameserver.address, store_config=SMALL)
         await broker.start()

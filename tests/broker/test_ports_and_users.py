@@ -15,7 +15,7 @@ from mqspec.broker import BrokerController
 from mqspec.client.credentials import SessionCredentials
 from mqspec.core.authentication import User
 from mqspec.core.metadata import BrokerConfig
-from mqspec.nameserver import NameServer
+from mqspec.nameserver import NamesrvController
 from mqspec.transport import connect
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -25,7 +25,7 @@ MAX_OFFSET = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId
 
 def test_the_fast_port(tmp_path: Path) -> None:
     async def scenario() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         broker = BrokerController(tmp_path, nameserver.address, store_config=SMALL)
         await broker.start()
@@ -45,7 +45,7 @@ def test_the_fast_port(tmp_path: Path) -> None:
 
 def test_a_fast_port_in_use(tmp_path: Path) -> None:
     async def scenario() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
@@ -65,7 +65,7 @@ def test_a_fast_port_in_use(tmp_path: Path) -> None:
 
 def test_clients_are_sent_away_before_a_graceful_end(tmp_path: Path) -> None:
     async def scenario() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         config = BrokerConfig(enable_shutdown_gracefully=True, shutdown_wait_time_seconds=0.2)
         broker = BrokerController(tmp_path, nameserver.address, config, store_config=SMALL)
@@ -86,7 +86,7 @@ def test_clients_are_sent_away_before_a_graceful_end(tmp_path: Path) -> None:
 
 def test_sends_are_rejected_while_the_store_has_no_buffers(tmp_path: Path) -> None:
     async def scenario() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         store = replace(
             SMALL, segment_size=4096, transient_store_pool_enable=True, transient_store_pool_size=2
@@ -113,7 +113,7 @@ def test_sends_are_rejected_while_the_store_has_no_buffers(tmp_path: Path) -> No
 
 def test_only_users_are_let_in(tmp_path: Path) -> None:
     async def scenario() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         config = BrokerConfig(
             authentication_enabled=True,
@@ -145,7 +145,7 @@ def test_only_users_are_let_in(tmp_path: Path) -> None:
 
 def test_what_a_broker_may_not_do_is_in_no_route(tmp_path: Path) -> None:
     async def scenario() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         broker = BrokerController(tmp_path, nameserver.address, store_config=SMALL)
         await broker.start()

@@ -11,7 +11,7 @@ from pathlib import Path
 from peer import DEADLINE_S, SMALL, Peer, meet, send_fields
 
 from mqspec.broker import Broker, BrokerController
-from mqspec.nameserver import NameServer
+from mqspec.nameserver import NamesrvController
 from mqspec.transport import serve
 from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
@@ -123,7 +123,7 @@ def test_what_was_sent_is_stored_though_its_producer_leaves(tmp_path: Path) -> N
 
 def test_a_topic_is_made_where_no_nameserver_answers(tmp_path: Path) -> None:
     async def scene() -> None:
-        nameserver = NameServer()
+        nameserver = NamesrvController()
         await nameserver.start()
         broker = BrokerController(tmp_path, nameserver.address, store_config=SMALL)
         await broker.start()

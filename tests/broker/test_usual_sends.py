@@ -22,7 +22,7 @@ from mqspec.broker.processor import sending
 from mqspec.core.log import Stored
 from mqspec.core.record import BatchMessage, SysFlag
 from mqspec.fast.run import AppendedRun
-from mqspec.nameserver.nameserver import NameServer
+from mqspec.nameserver import NamesrvController
 from mqspec.store.message_store import MessageStore
 from mqspec.transport import IDLE_MS, Connection
 from mqspec.wire.bodies import encode_batch
@@ -174,7 +174,7 @@ def is_busy(broker: BrokerController) -> bool:
 async def play(root: Path, port: int, seed: int) -> tuple[Answers, dict[str, bytes]]:
     """The answers, and the files of log, queues and index."""
     random.seed(seed)
-    nameserver = NameServer()
+    nameserver = NamesrvController()
     await nameserver.start()
     broker = BrokerController(root, nameserver.address, port=port, store_config=STORE)
     await broker.start()

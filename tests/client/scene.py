@@ -12,7 +12,7 @@ from mqspec.client.instance import ClientInstance, succeeded
 from mqspec.client.listener import ConsumeStatus, Listener
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer
-from mqspec.client.push_consumer import ConsumerConfig
+from mqspec.client.push_work import ConsumerConfig
 from mqspec.cluster import Cluster, ClusterConfig
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.metadata import AUTO_CREATE_TOPIC, BrokerConfig, Perm

@@ -31,7 +31,8 @@ from mqspec.client.listener import ConsumeStatus
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.pop_consumer import PopConsumer
 from mqspec.client.producer import Producer
-from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
+from mqspec.client.push_consumer import PushConsumer
+from mqspec.client.push_work import ConsumerConfig
 from mqspec.client.recorder import Recorder
 from mqspec.client.subscription import MessageSelector
 from mqspec.client.tasks import Tasks

@@ -17,7 +17,8 @@ from mqspec.broker.processor.table import PROCESSORS
 from mqspec.client.instance import ClientInstance, succeeded
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener
 from mqspec.client.message import MessageExt
-from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
+from mqspec.client.push_consumer import PushConsumer
+from mqspec.client.push_work import ConsumerConfig
 from mqspec.client.recorder import Recorder
 from mqspec.cluster import Cluster
 from mqspec.core.lock import LockEntry, LockState

@@ -29,7 +29,8 @@ from mqspec.client.instance import ClientInstance
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener, consume
 from mqspec.client.message import MessageExt
 from mqspec.client.publish import Publisher
-from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
+from mqspec.client.push_consumer import PushConsumer
+from mqspec.client.push_work import ConsumerConfig
 from mqspec.client.recorder import Recorder
 from mqspec.client.send_back import SendBack
 from mqspec.cluster import Cluster

@@ -17,7 +17,7 @@ from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.push_consumer import PushConsumer
 from mqspec.core.authentication import User
 from mqspec.core.metadata import BrokerConfig
-from mqspec.nameserver import NameServer
+from mqspec.nameserver import NamesrvController
 from mqspec.tls import Tls, TlsMode, client_context
 
 USER = User("rocketmq", "12345678")
@@ -43,7 +43,7 @@ def test_clients_with_a_password_over_tls(tmp_path: Path) -> None:
             await until(lambda: keys_of(got) == ["a"])
 
     async def play() -> None:
-        nameserver = NameServer(tls=tls)
+        nameserver = NamesrvController(tls=tls)
         await nameserver.start()
         broker = BrokerController(tmp_path, nameserver.address, broker_config, tls=tls)
         await broker.start()

@@ -11,7 +11,8 @@ from mqspec.client.instance import ClientInstance, succeeded
 from mqspec.client.listener import ConsumeStatus
 from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer
-from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
+from mqspec.client.push_consumer import PushConsumer
+from mqspec.client.push_work import ConsumerConfig
 from mqspec.core.allocation import AVG, allocate
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.metadata import AUTO_CREATE_TOPIC

@@ -11,7 +11,7 @@ from mqspec.client.credentials import SessionCredentials
 from mqspec.client.instance import ClientInstance
 from mqspec.core.authentication import User
 from mqspec.core.metadata import BrokerConfig
-from mqspec.nameserver import NameServer
+from mqspec.nameserver import NamesrvController
 from mqspec.store.message_store import StoreConfig
 from mqspec.tls import Tls, TlsMode, client_context
 from mqspec.wire.codec import RemotingCommand
@@ -26,7 +26,7 @@ def test_clients_with_a_password_over_tls(java_command: Sequence[str], tmp_path:
     config = BrokerConfig(authentication_enabled=True, users=(USER,))
 
     async def scene() -> None:
-        nameserver = NameServer(tls=tls)
+        nameserver = NamesrvController(tls=tls)
         await nameserver.start()
         broker = BrokerController(tmp_path, nameserver.address, config, store_config=SMALL, tls=tls)
         await broker.start()

@@ -14,7 +14,7 @@ import pytest
 
 from mqrules import UserError
 from mqspec.core.metadata import DataVersion, TopicConfig
-from mqspec.nameserver import NameServer
+from mqspec.nameserver import NameServer, NamesrvController
 from mqspec.nameserver.config import NamesrvConfig
 from mqspec.options import parse_properties, to_properties, updated
 from mqspec.transport import Connection, connect
@@ -39,7 +39,7 @@ async def nameserver(
     config: NamesrvConfig | None = None, kv_config_path: Path | None = None
 ) -> AsyncIterator[tuple[NameServer, Connection]]:
     """A nameserver, and a connection to it."""
-    server = NameServer(config=config, kv_config_path=kv_config_path)
+    server = NamesrvController(config=config, kv_config_path=kv_config_path)
     await server.start()
     try:
         yield server, await connected(server)

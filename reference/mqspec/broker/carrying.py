@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mqspec.broker import events
-from mqspec.broker.pop_polling import wake_when_free
+from mqspec.broker.blocked import wake_when_free
 from mqspec.core import consumer_filter, group
 from mqspec.core.log import Dispatch
 from mqspec.core.metadata import may_notify

@@ -13,10 +13,11 @@ from typing import Final, TypeAlias
 
 from mqrules import UserError
 from mqspec.broker import events, held
+from mqspec.broker.blocked import wake_all_when_free
 from mqspec.broker.broker import Broker
 from mqspec.broker.carrying import carry, carry_departure, note, note_log, note_told, note_whole
 from mqspec.broker.fast.sends import TOGETHER_MAX, Sends
-from mqspec.broker.pop_polling import PopLongPolling, wake_all_when_free
+from mqspec.broker.pop_polling import PopLongPolling
 from mqspec.broker.processor import pop, pop_revive, sending, timers, transactions
 from mqspec.broker.processor.delay import deliver_delayed
 from mqspec.broker.processor.table import MAIN_PORT_ONLY, PROCESSORS, pool_of

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mqspec.core import pop_polling
 from mqspec.core.extra_info import notified_topic
 from mqspec.core.group import SubscriptionData
 from mqspec.core.log import Dispatch, TopicQueue, arrivals
-from mqspec.core.offset_commit import OffsetKey
-from mqspec.core.pop_order import OrderKey, is_blocked
 from mqspec.core.pop_polling import (
     EARLY_MS,
     PollingKey,
@@ -24,9 +21,6 @@ from mqspec.core.step import Step, apply
 from mqspec.service import clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
-
-if TYPE_CHECKING:
-    from mqspec.broker.broker import Broker
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,25 +115,3 @@ class PopLongPolling:
         answer = self._carry_out(held)
         if answer is not None and not held.request.is_oneway:
             held.connection.send(answer)
-
-
-def wake_when_free(broker: Broker, key: OrderKey) -> None:
-    """Have somebody told who waits, when a queue that is popped in order is not blocked any
-    more."""
-    delay_ms = broker.pop_order.order_info[key].free_at() - clock_ms()
-    asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, _lock_free, broker, key)
-
-
-def wake_all_when_free(broker: Broker) -> None:
-    """A broker starts: what was blocked stays so until its time is up."""
-    for key in broker.pop_order.order_info:
-        wake_when_free(broker, key)
-
-
-def _lock_free(broker: Broker, key: OrderKey) -> None:
-    if is_blocked(broker.pop_order, key, None, clock_ms()):
-        return  # acknowledged and popped again, or changed
-    next_offset = broker.offsets.offset_table.get(OffsetKey(*key), -1)
-    if broker.store.max_offset(key.topic, key.queue_id) > next_offset:
-        broker.pops.lock_free(PollingKey(*key))
-        broker.notifications.lock_free(PollingKey(*key))

@@ -9,7 +9,8 @@ from mqspec.client.producer import Producer, ProducerConfig
 from mqspec.client.publish import MessageError, PublishConfig, SendResult
 from mqspec.client.pull import PullResult
 from mqspec.client.pull_consumer import PullConsumer
-from mqspec.client.push_consumer import ConsumerConfig, PushConsumer
+from mqspec.client.push_consumer import PushConsumer
+from mqspec.client.push_work import ConsumerConfig
 from mqspec.client.recorder import Recorder
 from mqspec.client.subscription import MessageSelector
 from mqspec.client.transaction_producer import (

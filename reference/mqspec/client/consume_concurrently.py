@@ -9,12 +9,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from mqrules import EventKind, Outcome
 from mqspec.client.clock import now_ms
 from mqspec.client.listener import ConsumeStatus, consume
 from mqspec.client.message import MessageExt
+from mqspec.client.push_work import PushWork
 from mqspec.client.tasks import sleep_ms
 from mqspec.core.offset_commit import Consumed, held, process_consume_result
 from mqspec.core.push_consumer import (
@@ -24,9 +24,6 @@ from mqspec.core.push_consumer import (
     first_expired,
 )
 from mqspec.core.types import MessageQueue
-
-if TYPE_CHECKING:
-    from mqspec.client.push_consumer import PushConsumer
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +40,7 @@ class ConsumeRequest:
 class ConsumeMessageConcurrentlyService:
     """As many workers as `consume_threads`, and a look now and then for what is stuck."""
 
-    def __init__(self, consumer: PushConsumer) -> None:
+    def __init__(self, consumer: PushWork) -> None:
         self._consumer = consumer
         self._requests: asyncio.Queue[ConsumeRequest] = asyncio.Queue()
 

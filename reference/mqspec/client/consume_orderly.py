@@ -12,13 +12,14 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mqrules import EventKind, Outcome
 from mqspec.client.clock import now_ms
 from mqspec.client.instance import NOT_ANSWERED, succeeded
 from mqspec.client.listener import ConsumeStatus, consume
 from mqspec.client.message import MessageExt
+from mqspec.client.push_work import PushWork
 from mqspec.client.tasks import sleep_ms
 from mqspec.core.consume_orderly import (
     LOCK_AGAIN_DELAY_MS,
@@ -38,9 +39,6 @@ from mqspec.wire import bodies
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
-if TYPE_CHECKING:
-    from mqspec.client.push_consumer import PushConsumer
-
 LOCK_TIMEOUT_MS: Final = 1_000
 
 log = logging.getLogger(__name__)
@@ -56,7 +54,7 @@ class _LockBatchAnswer:
 class ConsumeMessageOrderlyService:
     """A task a queue, of which `consume_threads` work at once; and the locks' renewal."""
 
-    def __init__(self, consumer: PushConsumer) -> None:
+    def __init__(self, consumer: PushWork) -> None:
         self._consumer = consumer
         self._threads = asyncio.Semaphore(consumer.config.consume_threads)
         self._arrived: dict[MessageQueue, asyncio.Event] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from mqrules import EventKind, Outcome, UserError
 from mqspec.client import running_info
@@ -17,11 +17,12 @@ from mqspec.client.consume_concurrently import ConsumeMessageConcurrentlyService
 from mqspec.client.consume_orderly import ConsumeMessageOrderlyService
 from mqspec.client.instance import NOT_ANSWERED
 from mqspec.client.listener import Listener
-from mqspec.client.member import GroupMember, MemberConfig
+from mqspec.client.member import GroupMember
 from mqspec.client.message import RETRY_TOPIC_PREFIX
 from mqspec.client.process_queue import ProcessQueueMessages
 from mqspec.client.publish import CLIENT_INNER_PRODUCER, Publisher
 from mqspec.client.pull import PullRequest, PullResult, pull, pull_from
+from mqspec.client.push_work import ConsumerConfig
 from mqspec.client.recorder import Recorder
 from mqspec.client.send_back import SendBack
 from mqspec.client.subscription import Subscriptions
@@ -47,16 +48,11 @@ from mqspec.core.offset_commit import (
 from mqspec.core.pull import PullSysFlag
 from mqspec.core.push_consumer import (
     CONFIG_RANGES,
-    CONSUME_AGAIN_DELAY_MS,
-    CONSUME_TIMEOUT_MS,
     MAX_RECONSUME_TIMES,
     PAUSED_DELAY_MS,
     PULL_AGAIN_DELAY_MS,
-    PULL_BATCH_SIZE_IN_BYTES,
-    RESET_OFFSET_WAIT_MS,
     PullStatus,
 )
-from mqspec.core.rebalance import FIRST_PULL_DELAY_MS
 from mqspec.core.route import MASTER_ID
 from mqspec.core.step import Step
 from mqspec.core.types import ClientId, Group, MessageQueue
@@ -65,24 +61,6 @@ from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerConfig(MemberConfig):
-    """How a push consumer behaves; the defaults are those of DefaultMQPushConsumer, 5.3.3."""
-
-    orderly: bool = False
-    consume_message_batch_max_size: int = 1
-    consume_threads: int = 20  # listener calls at once
-    max_reconsume_times: int | None = None  # None: 16, or without end where it is orderly
-    consume_timeout_ms: int = CONSUME_TIMEOUT_MS
-    consume_again_delay_ms: int = CONSUME_AGAIN_DELAY_MS
-    first_pull_delay_ms: int = FIRST_PULL_DELAY_MS  # of a queue just added
-    pull_interval_ms: int = 0
-    pull_batch_size_in_bytes: int = PULL_BATCH_SIZE_IN_BYTES
-    lock_interval_ms: int = consume_orderly.REBALANCE_LOCK_INTERVAL_MS
-    lock_first_delay_ms: int = consume_orderly.LOCK_FIRST_DELAY_MS
-    reset_offset_wait_ms: int = RESET_OFFSET_WAIT_MS
 
 
 class PushConsumer(GroupMember):

@@ -8,20 +8,18 @@ ProcessQueueInfo,ConsumeMessageDirectlyResult,GetConsumerStatusBody}.java, 5.3.3
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mqspec.client.clock import now_ms, wall_ms
 from mqspec.client.listener import ConsumeResult, ConsumeStatus
 from mqspec.client.message import MessageExt
+from mqspec.client.push_work import PushWork
 from mqspec.client.subscription import subscription_body
 from mqspec.core.offset_commit import ProcessQueue
 from mqspec.core.response import ResponseCode
 from mqspec.core.types import MessageQueue
 from mqspec.wire import bodies, headers
 from mqspec.wire.codec import RemotingCommand
-
-if TYPE_CHECKING:
-    from mqspec.client.push_consumer import PushConsumer
 
 CLIENT_VERSION: Final = "V5_3_3"
 
@@ -37,14 +35,14 @@ def offsets_to_reset(request: RemotingCommand) -> dict[MessageQueue, int]:
     return {mq: int(offset) for mq, offset in table.items() if isinstance(mq, MessageQueue)}
 
 
-def consumer_status(consumer: PushConsumer, request: RemotingCommand) -> RemotingCommand:
+def consumer_status(consumer: PushWork, request: RemotingCommand) -> RemotingCommand:
     """The answer to request 221: progress by queue of a topic."""
     topic = headers.text(request, "topic")
     progress = {mq: n for mq, n in consumer.state.offset_store.items() if mq.topic == topic}
     return request.response(body=bodies.dumps({"messageQueueTable": progress}))
 
 
-def consumer_running_info(consumer: PushConsumer, request: RemotingCommand) -> RemotingCommand:
+def consumer_running_info(consumer: PushWork, request: RemotingCommand) -> RemotingCommand:
     """The answer to request 307. Statistics and stacks are not in it."""
     config, state = consumer.config, consumer.state
     orderly = str(consumer.is_orderly).lower()
@@ -70,9 +68,7 @@ def consumer_running_info(consumer: PushConsumer, request: RemotingCommand) -> R
     return request.response(body=bodies.dumps(body))
 
 
-async def consume_message_directly(
-    consumer: PushConsumer, request: RemotingCommand
-) -> RemotingCommand:
+async def consume_message_directly(consumer: PushWork, request: RemotingCommand) -> RemotingCommand:
     """Request 309: the listener gets one message out of turn; its progress does not change."""
     (record,) = bodies.decode_messages(request.body)
     broker = request.ext_fields.get("brokerName", "")
@@ -95,7 +91,7 @@ async def consume_message_directly(
     return request.response(ResponseCode.SUCCESS, body=bodies.dumps(body))
 
 
-def _subscription(consumer: PushConsumer, topic: str) -> bodies.SubscriptionData:
+def _subscription(consumer: PushWork, topic: str) -> bodies.SubscriptionData:
     return subscription_body(consumer.subscriptions[topic], consumer.version_ms)
 
 
