@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from mqspec.core.log import PutStatus
+from mqspec.core.log import PutResult, PutStatus
 from mqspec.core.record import Batch
 from mqspec.core.types import Topic
-from mqspec.store.message_store import MessageStore, PutResult
+from mqspec.store.message_store import MessageStore
 
 
 @contextmanager

@@ -12,8 +12,9 @@ import pytest
 from peer import Peer, broker_peer
 
 from mqspec.broker.fast.sends import TOGETHER_MAX
+from mqspec.core.log import PutResult
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Batch, BatchMessage, Record
-from mqspec.store.message_store import MessageStore, PutResult
+from mqspec.store.message_store import MessageStore
 from mqspec.trace import Trace
 from mqspec.wire.bodies import decode_messages, encode_batch
 from mqspec.wire.codec import RemotingCommand

@@ -19,13 +19,12 @@ from mqspec.broker.stored import is_log_on_disk, put
 from mqspec.cluster import Cluster
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
-from mqspec.core.log import PutStatus
+from mqspec.core.log import PutResult, PutStatus
 from mqspec.core.metadata import BrokerConfig, Perm
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, decode_record
 from mqspec.core.timer import TIMER_TOPIC
 from mqspec.core.transaction import CHECK_MAX_TIME_TOPIC, OP_TOPIC
 from mqspec.service import clock_ms
-from mqspec.store.message_store import PutResult
 from mqspec.store.timer_check import TimerCheck, write_timer_check
 from mqspec.transport import ConnectionLostError
 from mqspec.wire.bodies import decode_messages

@@ -39,6 +39,7 @@ from mqspec.core import (
     subscription,
     transaction,
 )
+from mqspec.core.conversation import Conversation, LogOnDisk, Persist
 from mqspec.core.offset_commit import ConsumerState
 from mqspec.core.pop_order import OrderKey, PopOrderState
 from mqspec.core.record import Record
@@ -142,6 +143,17 @@ def _at_the_same_time(event: pop.ChangeInvisibleTime, now_ms: int) -> tuple[PopC
     return replace(made, key=made.key._replace(pop_time=event.handle.pop_time)), ack
 
 
+def _unflushed(state: object) -> Conversation[None]:
+    """A file is written, and nobody looks how much of the log is on disk."""
+    yield Persist(state)
+
+
+def _whatever_the_disk_says(state: object) -> Conversation[None]:
+    """The log is flushed, and the file written also where that failed."""
+    yield LogOnDisk()
+    yield Persist(state)
+
+
 _ALL = group.SubscriptionData("topic")
 
 
@@ -231,6 +243,10 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_Group", group, "close_channel", _nothing, "CloseChannel"),
         ("MC_Delay", delay, "deliver", lambda *_: Step(result=True), "Deliver"),
         ("MC_Delay", delay, "persist", lambda _: {}, "Persist"),
+        ("MC_Delay", delay, "persist_progress", _unflushed, "Persist"),
+        ("MC_Delay", delay, "persist_progress", _whatever_the_disk_says, "Persist"),
+        ("MC_PopChange", offset_commit, "persist_offsets", _unflushed, "Persist"),
+        ("MC_PopChange", offset_commit, "persist_offsets", _whatever_the_disk_says, "Persist"),
         ("MC_Transaction", transaction, "check", _nothing, "Check"),
         ("MC_Transaction", transaction, "end_transaction", _nothing, "EndTransaction"),
         ("MC_Route", route, "unregister_broker", _nothing, "ScanNotActiveBroker"),

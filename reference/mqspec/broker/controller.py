@@ -6,7 +6,6 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
-from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -16,6 +15,7 @@ from mqspec.broker import events, held
 from mqspec.broker.blocked import wake_all_when_free
 from mqspec.broker.broker import Broker
 from mqspec.broker.carrying import carry, carry_departure, note, note_log, note_told, note_whole
+from mqspec.broker.conversing import converse, in_time
 from mqspec.broker.fast.sends import TOGETHER_MAX, Sends
 from mqspec.broker.pop_polling import PopLongPolling
 from mqspec.broker.processor import pop, pop_revive, sending, timers, transactions
@@ -29,12 +29,14 @@ from mqspec.core import (
     delay,
     group,
     long_polling,
+    offset_commit,
+    pop_order,
     timer,
 )
 from mqspec.core.flow_control import SEND, Pool
 from mqspec.core.log import PutStatus
 from mqspec.core.metadata import BrokerConfig, with_system_topics
-from mqspec.core.offset_commit import PERSIST_INTERVAL_MS, OffsetState
+from mqspec.core.offset_commit import PERSIST_INTERVAL_MS
 from mqspec.core.record import Host
 from mqspec.core.response import Refusal
 from mqspec.core.retention import CLEAN_RESOURCE_INTERVAL_MS
@@ -279,25 +281,16 @@ class BrokerController(Broker):
         self.brought.forget(now_ms)
 
     async def _persist_offsets(self) -> None:
-        offsets = OffsetState(dict(self.offsets.offset_table))  # all that the file holds
-        note_told(self, "OffsetCommit", "offset_table", None, offsets.offset_table)
-        if await is_log_on_disk(self):  # no offset is, before its checkpoint (POP-002)
-            # Also when nothing changed: what is written twice is in the .bak too.
-            self.files.persist_offsets(offsets, clock_ms())
-            note_whole(self, "OffsetCommit", "offset_file", offsets.offset_table)
-        carry(self, "pop_order", pop.auto_clean(self))
-        self.files.persist_pop_order(self.pop_order)
+        await in_time(converse(self, offset_commit.persist_offsets(self.offsets)))
+        orders = pop_order.persist_orders(self.pop_order, self.metadata, clock_ms())
+        await in_time(converse(self, orders))
 
     def _persist_filters(self) -> None:
         carry(self, "filters", consumer_filter.clean(self.filters, clock_ms()))
         self.files.persist_filters(self.filters)
 
     async def _persist_delay(self) -> None:
-        delivered = deepcopy(self.delay)
-        note_told(self, "Delay", "offset_table", None, delivered.offset_table)
-        if await is_log_on_disk(self):  # what is delivered is, before it is said so
-            self.files.persist_delay(delivered, clock_ms())
-            note_whole(self, "Delay", "disk", delivered.offset_table)
+        await in_time(converse(self, delay.persist_progress(self.delay)))
 
     async def _persist_timers(self) -> None:
         delivered = timers.progress(self)

@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from mqspec.core import delay, timer
-from mqspec.core.log import PutStatus
+from mqspec.core.log import PutResult, PutStatus
 from mqspec.core.publish import PUT_CODES, waits_store_msg_ok
 from mqspec.core.record import Record
 from mqspec.service import clock_ms
-from mqspec.store.message_store import PutResult
 from mqspec.wire.codec import RemotingCommand
 
 if TYPE_CHECKING:

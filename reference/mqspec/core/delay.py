@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
+from mqspec.core.conversation import Conversation, LogOnDisk, Persist, Told, note_whole
 from mqspec.core.java import INT_BITS, java_number
 from mqspec.core.log import SCHEDULE_TOPIC, Span, is_indexed
 from mqspec.core.record import Record, decode_properties, encode_properties, mentions
@@ -151,3 +152,15 @@ def load(content: Mapping[str, Any]) -> DelayState:
 def persist(state: DelayState) -> dict[str, Any]:
     """Delay!Persist. What delayOffset.json holds, beside its dataVersion."""
     return {"offsetTable": dict(state.offset_table)}
+
+
+def persist_progress(state: DelayState) -> Conversation[None]:
+    """Every 10 s the file is written. It holds what was delivered when this began, and is not
+    written before those messages are on disk: or a crash of the machine could take a message that
+    the file calls delivered."""
+    delivered = DelayState(dict(state.offset_table))
+    yield Told("Delay", "offset_table", None, delivered.offset_table)
+
+    if (yield LogOnDisk()):
+        yield Persist(delivered)
+        yield note_whole("Delay", "disk", delivered.offset_table)

@@ -108,6 +108,28 @@ class Span(NamedTuple):
 EMPTY = Span(0, 0)
 
 
+class PutResult(msgspec.Struct, frozen=True, gc=False):
+    """Where a message, or a batch, is stored. Its consumers will see it where the status is
+    PUT_OK or FLUSH_DISK_TIMEOUT."""
+
+    status: PutStatus
+    queue_offset: int = -1  # of the first message
+    end: int = 0  # position behind the last message
+    message_ids: str = ""  # the offset message ids, with commas between them
+    store_timestamp: int = 0  # ms
+    wrote_bytes: int = 0  # of the records
+
+
+class GetResult(NamedTuple):
+    """What a read of a queue found."""
+
+    status: GetMessageStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    records: tuple[bytes, ...] = ()  # as they lie in the log
+
+
 class Unit(NamedTuple):
     """One entry of a ConsumeQueue: where a record lies, and what tag filters see of it."""
 

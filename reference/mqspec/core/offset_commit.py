@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from mqspec.core.conversation import Conversation, LogOnDisk, Persist, Told, note_whole
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import Group, MessageQueue, Topic
@@ -550,6 +551,19 @@ def persist(state: OffsetState) -> dict[str, Any]:
         topics.setdefault(group, {})[topic] = None
     of_groups = {group: list(of_group) for group, of_group in topics.items()}
     return {"offsetTable": table, "groupTopicMap": of_groups}
+
+
+def persist_offsets(state: OffsetState) -> Conversation[None]:
+    """Every 5 s the broker's file is written. It holds what the table held when this began, and is
+    not written before the log is on disk as far as it was then: or a crash of the machine could
+    leave an offset there without the checkpoint for whose sake it moved (POP-002)."""
+    offsets = OffsetState(dict(state.offset_table))  # all that the file holds
+    yield Told("OffsetCommit", "offset_table", None, offsets.offset_table)
+
+    if (yield LogOnDisk()):
+        # Also when nothing changed: what is written twice is in the .bak too.
+        yield Persist(offsets)
+        yield note_whole("OffsetCommit", "offset_file", offsets.offset_table)
 
 
 def load(data: Mapping[str, Any]) -> OffsetState:

@@ -20,7 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from mqspec.core.conversation import Carry, Conversation, Persist
 from mqspec.core.extra_info import OrderCount
+from mqspec.core.metadata import MetadataState
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import Group, Topic
 
@@ -176,6 +178,15 @@ def persist(state: PopOrderState) -> dict[str, Any]:
     for key, info in state.order_info.items():
         table.setdefault(f"{key.topic}@{key.group}", {})[key.queue_id] = _write(info)
     return {"table": table}
+
+
+def persist_orders(
+    state: PopOrderState, metadata: MetadataState, now_ms: int
+) -> Conversation[None]:
+    """Every 5 s the file is written, without what nobody pops any more."""
+    queues = {name: topic.read_queue_nums for name, topic in metadata.topic_config_table.items()}
+    yield Carry(state, auto_clean(state, queues, metadata.subscription_group_table, now_ms))
+    yield Persist(state)
 
 
 def _write(info: OrderInfo) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from mqspec.core.group import SubscriptionData
 from mqspec.core.java import java_split
-from mqspec.core.record import decode_properties, string_hash
+from mqspec.core.record import Record, decode_properties, decode_record, string_hash
 from mqspec.core.sql92 import Condition, ExpressionError, matches
 from mqspec.core.types import Group, Topic
 
@@ -78,6 +78,12 @@ def is_matched_by_commit_log(subscription: SubscriptionData, properties: str | b
     except SubscriptionError:
         return True
     return matches(condition, decode_properties(properties))
+
+
+def is_wanted_record(subscription: SubscriptionData, data: bytes) -> bool:
+    """Whether a record, as it lies in the log, is one that the subscription wants."""
+    record = decode_record(data)
+    return isinstance(record, Record) and is_matched_by_commit_log(subscription, record.properties)
 
 
 def condition_of(subscription: SubscriptionData) -> Condition:

@@ -1,13 +1,11 @@
 """The files of a broker, byte for byte those of the real one, and their recovery."""
 
-from mqspec.core.log import GetMessageStatus, PutStatus
+from mqspec.core.log import GetMessageStatus, GetResult, PutResult, PutStatus
 from mqspec.store.config_file import ConfigFile
 from mqspec.store.files import Disk
 from mqspec.store.message_store import (
     Boundary,
-    GetResult,
     MessageStore,
-    PutResult,
     QueryResult,
     RecoveryReport,
     StoreConfig,

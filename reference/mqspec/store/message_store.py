@@ -21,7 +21,6 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from mqrules import UserError
@@ -31,8 +30,10 @@ from mqspec.core.log import (
     Appended,
     Dispatch,
     GetMessageStatus,
+    GetResult,
     Limits,
     LogState,
+    PutResult,
     PutStatus,
     Span,
     Stored,
@@ -93,28 +94,6 @@ class RecoveryReport(NamedTuple):
     scan_from: int  # position where the walk of the log started
     commit_log: Span  # positions, as recovered
     redispatched: int  # units written to ConsumeQueues
-
-
-class PutResult(msgspec.Struct, frozen=True, gc=False):
-    """Where a message, or a batch, is stored. Its consumers will see it where the status is
-    PUT_OK or FLUSH_DISK_TIMEOUT."""
-
-    status: PutStatus
-    queue_offset: int = -1  # of the first message
-    end: int = 0  # position behind the last message
-    message_ids: str = ""  # the offset message ids, with commas between them
-    store_timestamp: int = 0  # ms
-    wrote_bytes: int = 0  # of the records
-
-
-class GetResult(NamedTuple):
-    """What a read of a queue found."""
-
-    status: GetMessageStatus
-    next_begin_offset: int
-    min_offset: int
-    max_offset: int
-    records: tuple[bytes, ...] = ()  # as they lie in the log
 
 
 class QueryResult(NamedTuple):

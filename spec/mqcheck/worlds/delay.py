@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
+from mqcheck.worlds.conversing import written
 from mqcheck.worlds.terms import TOPIC
 from mqspec.core import delay, log
 from mqspec.core.delay import DelayState, TimeUp
@@ -83,7 +84,8 @@ class DelayWorld(World):
         self.spend("MaxFailures")
 
     def persist(self) -> None:
-        self.disk = json.dumps(delay.persist(self.broker))
+        (delivered,) = written(lambda: delay.persist_progress(self.broker), lambda: None)
+        self.disk = json.dumps(delay.persist(delivered))
 
     def load(self) -> None:
         self.spend("MaxCrashes")

@@ -17,6 +17,7 @@ from mqcheck.worlds.terms import (
     message_queue,
     offset_file,
     offset_key,
+    persist_offsets,
     records,
     store_offset,
 )
@@ -164,7 +165,7 @@ class OffsetCommitWorld(World):
         self.network.remove(commit)
 
     def persist(self) -> None:
-        self.file = offset_file(self.offsets)
+        self.file = persist_offsets(self.offsets)
 
     def load(self) -> None:
         self.offsets = load_offsets(self.file)

@@ -13,6 +13,7 @@ from mqcheck.worlds.terms import (
     TOPIC,
     load_offsets,
     offset_file,
+    persist_offsets,
     sequence_or_function,
 )
 from mqspec.core import pop, revive_log
@@ -188,9 +189,8 @@ class PopWorld(World):
         needed = self.offsets.offset_table.get(REVIVE_KEY, -1) + 1
         is_all_done = needed == self.broker.scan_offset[0]
         self.disk_scanned = self.scanned if is_all_done else self._place(needed)
-        self.disk = offset_file(self.offsets)
+        self.disk = persist_offsets(self.offsets, self._flush)
         require(self._on_disk() != before)
-        self.flushed = len(self.log)
 
     def crash(self, end: int) -> None:
         self.spend("MaxCrashes")
@@ -201,6 +201,9 @@ class PopWorld(World):
         self.broker = pop.restart(self.offsets, CONFIG, queues)
         self.scanned = self.disk_scanned
         self.due = {time: min(place, end) for time, place in self.due.items()}
+
+    def _flush(self) -> None:
+        self.flushed = len(self.log)
 
     def _append(self, message: ReviveMessage) -> None:
         self.log += (revive_log.encode(message, REVIVE_TOPIC, 0, NOWHERE, 0),)

@@ -8,14 +8,20 @@ from typing import Any, ClassVar, NamedTuple
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
-from mqcheck.worlds.terms import GROUP, TOPIC, offset_key
+from mqcheck.worlds.conversing import converse
+from mqcheck.worlds.terms import GROUP, TOPIC, offset_key, persist_offsets
 from mqspec.core import offset_commit, pop_order
+from mqspec.core.conversation import Persist
+from mqspec.core.metadata import MetadataState, SubscriptionGroupConfig, TopicConfig
 from mqspec.core.offset_commit import OffsetState
 from mqspec.core.pop_order import OrderInfo, OrderKey, PopOrderState
 from mqspec.core.step import apply
 
 KEY, OFFSET_KEY = OrderKey(TOPIC, GROUP, 0), offset_key(0)
 INVISIBLE_MS = 60_000
+METADATA = MetadataState(
+    {TOPIC: TopicConfig(TOPIC)}, subscription_group_table={GROUP: SubscriptionGroupConfig(GROUP)}
+)
 NO_BATCH = FrozenDict(
     {"popTime": 0, "attempt": "nobody", "offsets": frozenset(), "acked": frozenset()}
 )
@@ -121,7 +127,10 @@ class PopOrderWorld(World):
     def persist(self) -> None:
         require(self.budgets["MaxCrashes"] > 0)
         self.spend("MaxPersists")
-        self.disk = self._files()
+        orders: list[PopOrderState] = []
+        talk = pop_order.persist_orders(self.broker, METADATA, now_ms=0)
+        converse(talk, {Persist: lambda ask: orders.append(ask.state)})
+        self.disk = persist_offsets(self.offsets), json.dumps(pop_order.persist(orders[0]))
 
     def crash(self) -> None:
         self.spend("MaxCrashes")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from mqcheck.values import FrozenDict, ModelValue
+from mqcheck.worlds.conversing import written
 from mqspec.core import offset_commit, rebalance
 from mqspec.core.group import ConsumeFromWhere
 from mqspec.core.offset_commit import CommitOffset, ConsumerState, OffsetKey, OffsetState
@@ -46,6 +48,12 @@ def store_offset(offsets: OffsetState, queue: int, offset: int) -> None:
 def offset_file(offsets: OffsetState) -> str:
     """What a broker's file of offsets has, once it persists them."""
     return json.dumps(offset_commit.persist(offsets))
+
+
+def persist_offsets(offsets: OffsetState, flush: Callable[[], None] = lambda: None) -> str:
+    """The broker's file of offsets, as its clock writes it; `flush` has the log flushed."""
+    (state,) = written(partial(offset_commit.persist_offsets, offsets), flush)
+    return offset_file(state)
 
 
 def load_offsets(file: str) -> OffsetState:

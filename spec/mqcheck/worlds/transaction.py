@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
-from mqcheck.worlds.terms import GROUP, TOPIC, load_offsets, offset_file
+from mqcheck.worlds.terms import GROUP, TOPIC, load_offsets, offset_file, persist_offsets
 from mqspec.core import offset_commit, transaction
 from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import Span
@@ -160,7 +160,7 @@ class TransactionWorld(World):
         self.asked -= {half}
 
     def persist(self) -> None:
-        self.disk = offset_file(self.offsets)
+        self.disk = persist_offsets(self.offsets)
 
     def kill(self) -> None:
         self.spend("MaxCrashes")

@@ -10,12 +10,12 @@ import msgspec
 
 from mqspec.broker.fast.usual_sends import UsualSend, answer_usual
 from mqspec.broker.stats import Traffic
-from mqspec.core.log import Stored
+from mqspec.core.log import PutResult, Stored
 from mqspec.core.record import Batch
 from mqspec.core.step import Change
 from mqspec.core.types import Topic
 from mqspec.service import Served
-from mqspec.store.message_store import MessageStore, PutResult
+from mqspec.store.message_store import MessageStore
 from mqspec.transport import Connection, Handler, failure
 from mqspec.wire.codec import RemotingCommand
 

@@ -58,7 +58,6 @@ from mqspec.core.pop_order import (
 from mqspec.core.pop_polling import ALL_QUEUES, PollingKey, PollingResult
 from mqspec.core.record import Record, decode_record, encode_record, queue_offset_of
 from mqspec.core.response import NOT_SET, Refusal, ResponseCode
-from mqspec.core.step import Step
 from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue
 from mqspec.core.types import Group, Topic
 from mqspec.service import clock_ms, refused
@@ -317,15 +316,6 @@ def not_popped(broker: Broker, key: OffsetKey) -> Span:
     queue = _span(broker, key.topic, key.queue_id)
     offset = broker.offsets.offset_table.get(key, -1)
     return Span(offset if offset >= 0 else queue.min, queue.max)
-
-
-def auto_clean(broker: Broker) -> Step:
-    """Forget queues that nobody pops in order any more."""
-    metadata = broker.metadata
-    queues = {topic: one.read_queue_nums for topic, one in metadata.topic_config_table.items()}
-    return pop_order.auto_clean(
-        broker.pop_order, queues, metadata.subscription_group_table, clock_ms()
-    )
 
 
 # Acknowledgement and change of invisible time

@@ -10,7 +10,7 @@ import msgspec
 from mqspec.broker.carrying import carry
 from mqspec.broker.held import HeldPull, hold
 from mqspec.core.group import SubscriptionData
-from mqspec.core.log import GetMessageStatus
+from mqspec.core.log import GetMessageStatus, GetResult
 from mqspec.core.long_polling import PullRequest
 from mqspec.core.offset_commit import (
     OffsetKey,
@@ -28,7 +28,6 @@ from mqspec.core.subscription import (
     is_matched_by_consume_queue,
 )
 from mqspec.service import clock_ms, refused
-from mqspec.store.message_store import GetResult
 from mqspec.transport import Connection
 from mqspec.wire.codec import Int, RemotingCommand
 from mqspec.wire.codes import RequestCode

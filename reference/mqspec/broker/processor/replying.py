@@ -11,11 +11,11 @@ from mqspec.broker.processor.relay import TIMEOUT_MS
 from mqspec.broker.processor.sending import SendHeader, SendHeaderV2, born_host, to_send
 from mqspec.broker.stored import put_message, when_stored
 from mqspec.core import reply
+from mqspec.core.log import PutResult
 from mqspec.core.publish import PUT_CODES, Send, check_send, refused_fields, stamp
 from mqspec.core.record import Record
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.service import Served, clock_ms
-from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode

@@ -13,7 +13,7 @@ from mqspec.broker.fast.sends import Checked
 from mqspec.broker.stored import schedule, when_stored
 from mqspec.core import timer, transaction
 from mqspec.core.lock import is_lock_all_expired
-from mqspec.core.log import RETRY_TOPIC_PREFIX, PutStatus
+from mqspec.core.log import RETRY_TOPIC_PREFIX, PutResult, PutStatus
 from mqspec.core.publish import (
     PUT_CODES,
     Send,
@@ -33,7 +33,6 @@ from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.core.step import Step
 from mqspec.service import Served, clock_ms
-from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
 from mqspec.wire.bodies import decode_batch
 from mqspec.wire.codec import Int, RemotingCommand

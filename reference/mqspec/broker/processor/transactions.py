@@ -14,7 +14,7 @@ from mqspec.broker.carrying import carry
 from mqspec.broker.stored import is_log_on_disk, put, put_message, when_stored
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
-from mqspec.core.log import GetMessageStatus, Span
+from mqspec.core.log import GetMessageStatus, PutResult, Span
 from mqspec.core.metadata import create_topic_in_send_message_back
 from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.publish import PUT_CODES, put_refusal
@@ -32,7 +32,6 @@ from mqspec.core.transaction import (
     TransactionState,
 )
 from mqspec.service import Served, clock_ms, refused
-from mqspec.store.message_store import PutResult
 from mqspec.transport import Connection
 from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand

@@ -1,0 +1,129 @@
+"""The loop that carries out the core's conversations: one for all of them, over two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from mqspec.broker.carrying import carry, note, note_told
+from mqspec.broker.stored import is_log_on_disk, put, put_message
+from mqspec.core import conversation
+from mqspec.core.consumer_filter import ConsumerFilterState
+from mqspec.core.conversation import Ask, Conversation
+from mqspec.core.delay import DelayState
+from mqspec.core.group import GroupState
+from mqspec.core.log import GetResult, Span
+from mqspec.core.long_polling import LongPollingState
+from mqspec.core.metadata import MetadataState
+from mqspec.core.offset_commit import OffsetState
+from mqspec.core.pop import PopState
+from mqspec.core.pop_order import PopOrderState
+from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue, is_wanted_record
+from mqspec.core.transaction import TransactionState
+from mqspec.service import clock_ms
+
+if TYPE_CHECKING:
+    from mqspec.broker.broker import Broker
+
+T = TypeVar("T")
+
+
+def converse(broker: Broker, talk: Conversation[T], answer: object = None) -> T | Awaitable[T]:
+    """Carry a conversation out, from the answer to what it yielded last. Its result, at once or,
+    where it waits for the disk, in time."""
+    try:
+        while True:
+            ask = talk.send(answer)
+            carry_out = _AT_ONCE.get(type(ask))
+            if carry_out is None:
+                return _go_on(broker, talk, _IN_TIME[type(ask)](broker, ask))
+            answer = carry_out(broker, ask)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def _go_on(broker: Broker, talk: Conversation[T], waiting: Awaitable[object]) -> T:
+    return await in_time(converse(broker, talk, await waiting))
+
+
+async def in_time(result: T | Awaitable[T]) -> T:
+    """The result of a conversation, once it is there."""
+    return await result if isinstance(result, Awaitable) else result
+
+
+def _carry(broker: Broker, ask: conversation.Carry) -> Any:
+    return carry(broker, _NAMES[type(ask.state)], ask.step, ask.event).result
+
+
+def _read_span(broker: Broker, ask: conversation.ReadSpan) -> Span:
+    store, topic, queue_id = broker.store, ask.topic, ask.queue_id
+    return Span(store.min_offset(topic, queue_id), store.max_offset(topic, queue_id))
+
+
+def _get(broker: Broker, ask: conversation.Get) -> GetResult:
+    wanted = ask.wanted
+    if wanted is None:
+        return broker.store.get(ask.topic, ask.queue_id, ask.offset, ask.max_count)
+    return broker.store.get(
+        ask.topic,
+        ask.queue_id,
+        ask.offset,
+        ask.max_count,
+        # The store need not look at each message where all are wanted.
+        None if wanted.sub_string == ALL else partial(is_matched_by_consume_queue, wanted),
+        None if wanted.expression_type == TAG else partial(is_wanted_record, wanted),
+    )
+
+
+def _persist(broker: Broker, ask: conversation.Persist) -> None:
+    _FILES[type(ask.state)](broker, ask.state)
+
+
+def _note(broker: Broker, ask: conversation.Note) -> None:
+    note(broker, ask.module, ask.step, ask.event)
+
+
+def _told(broker: Broker, ask: conversation.Told) -> None:
+    note_told(broker, ask.module, ask.variable, ask.key, ask.value)
+
+
+_NAMES: Final[Mapping[type, str]] = {
+    MetadataState: "metadata",
+    GroupState: "groups",
+    ConsumerFilterState: "filters",
+    OffsetState: "offsets",
+    DelayState: "delay",
+    TransactionState: "transactions",
+    PopState: "pop",
+    PopOrderState: "pop_order",
+    LongPollingState: "long_polling",
+}
+"""The names that `carrying` has for states."""
+
+_FILES: Final[Mapping[type, Callable[[Broker, Any], None]]] = {
+    OffsetState: lambda broker, state: broker.files.persist_offsets(state, clock_ms()),
+    DelayState: lambda broker, state: broker.files.persist_delay(state, clock_ms()),
+    PopOrderState: lambda broker, state: broker.files.persist_pop_order(state),
+}
+"""By type of state: how its file is written."""
+
+_AT_ONCE: Final[Mapping[type[Ask], Callable[[Broker, Any], object]]] = {
+    conversation.Carry: _carry,
+    conversation.ReadSpan: _read_span,
+    conversation.Get: _get,
+    conversation.Look: lambda broker, ask: broker.store.look_message_by_offset(ask.position),
+    conversation.Put: lambda broker, ask: put_message(broker, ask.message),
+    conversation.Store: lambda broker, ask: put(broker, ask.message),
+    conversation.Append: lambda broker, ask: broker.store.put(ask.message),
+    conversation.Persist: _persist,
+    conversation.Note: _note,
+    conversation.Told: _told,
+}
+"""How what a conversation asks for is done. What it waits for is in the other table."""
+
+_IN_TIME: Final[Mapping[type[Ask], Callable[[Broker, Any], Awaitable[object]]]] = {
+    conversation.LogOnDisk: lambda broker, _: is_log_on_disk(broker),
+    conversation.Flushed: lambda broker, ask: broker.group_commit.flushed(ask.end),
+}
