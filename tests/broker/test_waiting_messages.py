@@ -32,6 +32,8 @@ from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
 
 DEADLINE_S = 10
+# Long enough for what a test does before its message is due, on a machine with much else to do.
+WAIT = "TIMER_DELAY_MS\x011500\x02"
 COMMIT, ROLLBACK = 8, 12
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01k\x02"
 CHECKS = BrokerConfig(transaction_check_interval=20, transaction_time_out=0)
@@ -49,10 +51,10 @@ def stored(cluster: Cluster, topic: str) -> int:
     return cluster.brokers[0].store.max_offset(topic, 0)
 
 
-async def all_due_is_delivered(cluster: Cluster) -> None:
-    """Wait until a timer message is delivered that is due later than all that were sent."""
+async def all_due_is_delivered(cluster: Cluster, properties: str = WAIT) -> None:
+    """Wait until a message is delivered that is due later than all that were sent so."""
     peer = await meet(cluster.brokers[0].address)
-    await peer.send("Probe", i="TIMER_DELAY_MS\x01300\x02")
+    await peer.send("Probe", i=properties)
     await until(lambda: stored(cluster, "Probe") == 1)
 
 
@@ -131,7 +133,7 @@ def test_a_reply_is_stored_also_where_its_sender_has_gone(tmp_path: Path) -> Non
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("properties", ["DELAY\x011\x02", "TIMER_DELAY_MS\x01300\x02"])
+@pytest.mark.parametrize("properties", ["DELAY\x011\x02", WAIT])
 def test_a_message_waits_also_through_a_crash(tmp_path: Path, properties: str) -> None:
     store = tmp_path / "store"
 
@@ -143,7 +145,7 @@ def test_a_message_waits_also_through_a_crash(tmp_path: Path, properties: str) -
             assert stored(cluster, "T") == 0
             await until(lambda: stored(cluster, "T") == 1)
         async with running(store) as cluster:
-            await asyncio.sleep(0.3)  # three looks at the queues
+            await all_due_is_delivered(cluster, properties)
             assert stored(cluster, "T") == 1
         async with running(copy) as cluster:
             await until(lambda: stored(cluster, "T") == 1)
@@ -177,7 +179,7 @@ def test_a_timer_message_that_no_wheel_had_is_delivered(
     async def scenario() -> None:
         async with running(store) as cluster:
             peer = await meet(cluster.brokers[0].address)
-            await peer.send("T", i="TIMER_DELAY_MS\x01300\x02")
+            await peer.send("T", i=WAIT)
             copy = crashed(store)
             root = copy / cluster.brokers[0].store.root.relative_to(store)
         check = TimerCheck(last_read_time=clock_ms() + 5000, master_timer_queue_offset=taken)
@@ -275,9 +277,9 @@ def test_a_timer_message_without_room_for_stamps_is_delivered_as_it_is(tmp_path:
     async def scenario() -> None:
         async with running(tmp_path) as cluster:
             peer = await meet(cluster.brokers[0].address)
-            full = await filled(cluster, peer, TIMER_TOPIC, "TIMER_DELAY_MS\x01300\x02")
+            full = await filled(cluster, peer, TIMER_TOPIC, WAIT)
             assert (await peer.send("T", i=full)).code == ResponseCode.SUCCESS
-            assert (await peer.send("T", i=full.replace("300", "3000"))).code != 0
+            assert (await peer.send("T", i=full.replace("1500", "15000"))).code != 0
             await all_due_is_delivered(cluster)
             assert stored(cluster, "T") == 2
 
@@ -302,7 +304,7 @@ def test_levels_are_those_of_the_store(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "visible"), [(COMMIT, 1), (ROLLBACK, 0)])
 def test_a_half_that_was_ended_is_not_checked_back(tmp_path: Path, kind: int, visible: int) -> None:
     async def scenario() -> None:
-        config = replace(CHECKS, transaction_time_out=200)
+        config = replace(CHECKS, transaction_time_out=1_500)
         async with running(tmp_path, broker_config=config) as cluster:
             peer = await producer(cluster)
             half = await send_half(peer, "T")

@@ -23,7 +23,7 @@ from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
 
 REVIVING = BrokerConfig(revive_interval=20)
-QUICK = PopConfig(invisible_time_ms=500, poll_time_ms=0)
+QUICK = PopConfig(invisible_time_ms=1_500, poll_time_ms=0)
 
 
 def consumer(cluster: Cluster, config: PopConfig, expression: str = "*") -> PopConsumer:

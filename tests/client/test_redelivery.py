@@ -208,7 +208,7 @@ def test_what_the_listener_has_for_too_long_is_sent_back(tmp_path: Path) -> None
     async def scene(cluster: Cluster) -> None:
         await create_topic(cluster, 1)
         await send(cluster, "stuck", "behind")
-        config = replace(QUICK, consume_timeout_ms=100)
+        config = replace(QUICK, consume_timeout_ms=1_500)
         async with member(cluster, listen, config, recorder) as consumer:
             await until_consumed(consumer, 2)
             assert sorted(seen) == ["behind", "stuck"]
@@ -238,7 +238,7 @@ def test_what_took_too_long_stays_as_long_as_nobody_takes_it_back(
         await create_topic(cluster, 1)
         await create_topic(cluster, 1, topic=RETRY_TOPIC, perm=Perm.READ)  # takes nothing back
         await send(cluster, "stuck")
-        config = replace(QUICK, consume_timeout_ms=100)
+        config = replace(QUICK, consume_timeout_ms=1_500)
         async with member(cluster, listen, config) as consumer:
             await until(lambda: caplog.text.count("is not sent back") > 1)
             assert consumer.state.process_queue_table[MQ].msg_tree_map == (0,)
