@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
-from mqaudit import history, store
-from mqaudit.check import Check
-from mqaudit.history_checks import HISTORY_CHECKS
+from mqaudit import findings, history, stages, store
+from mqaudit.history_checks import HISTORY_CHECKS, PLACE
+from mqaudit.judged import Row
 from mqaudit.report import AuditReport, CheckReport
 from mqaudit.session import first_line
 from mqaudit.store_checks import STORE_CHECKS
@@ -51,29 +51,49 @@ def audit(
     coverage: dict[str, int] = {}
     reports: list[CheckReport] = []
 
-    def run(checks: Iterable[Check], views: Mapping[str, DataFrame]) -> None:
-        for check in checks:
-            progress(check.name)
-            reports.append(check.run(views, examples))
-        for view in views.values():
-            view.unpersist()
-
     with _spark_errors(subject):
         progress("looking for histories and stores")
         sources = find(spark, paths)
         if sources.formats:
             progress("reading the history")
             events = history.read(spark, paths, sources.formats)
-            seen, torn = history.survey(events, subject)
+            seen, seats = history.survey(events, subject)
             coverage |= seen
-            run(HISTORY_CHECKS, history.views(events, torn))
+            progress("who owned what")
+            known = _known(events, seats, seen["events"])
+            progress("what was sent, delivered and committed")
+            instances = judge(events, known, seen["events"])
+            reports += findings.reports(instances, HISTORY_CHECKS, PLACE, examples)
         if sources.stores:
             progress("reading the store")
             store.register(spark)
             views = store.views(spark, sources.stores)
             coverage |= store.coverage(views)
-            run(STORE_CHECKS, views)
+            for check in STORE_CHECKS:
+                progress(check.name)
+                instances = findings.queried(check, views)
+                reports += findings.reports(instances, [check], check.places, examples)
+            for view in views.values():
+                view.unpersist()
     return AuditReport(subject, coverage, tuple(reports), target)
+
+
+def _known(events: DataFrame, seats: DataFrame, number: int) -> DataFrame:
+    """What is judged by group, and known of seats: little, and kept."""
+    return stages.groups(events, seats, _tasks(events, number)).localCheckpoint()
+
+
+def judge(events: DataFrame, known: DataFrame, number: int) -> DataFrame:
+    """All instances that the checks of histories look at, the held ones counted."""
+    many = _tasks(events, number)
+    by_queue = stages.queues(events, known, many)
+    by_message = stages.messages(events, by_queue, many)
+    is_told = F.col("row") <= int(Row.FOUND)
+    return by_message.unionByName(known.where(is_told))
+
+
+def _tasks(events: DataFrame, number: int) -> int:
+    return stages.tasks(number, events.sparkSession.sparkContext.defaultParallelism)
 
 
 def find(spark: SparkSession, paths: Sequence[str]) -> Sources:

@@ -57,7 +57,8 @@ def session(master: str = LOCAL, *, little: bool = False) -> SparkSession:
     for key, value in _settings(master, little).items():
         builder = builder.config(key, value)
     # What a query's error says reaches the user as one line, not as a log record as well.
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         with _environment():
             return builder.getOrCreate()
@@ -85,6 +86,7 @@ def _settings(master: str, little: bool) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()}",
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }
     if master.startswith("local"):
         settings |= {

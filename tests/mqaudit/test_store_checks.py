@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import EqualTo, Filter
 
-from mqaudit import AuditReport, audit
+from mqaudit import AuditReport, audit, findings
 from mqaudit.datasource import CommitLogSource, ConsumeQueueSource, Pieces
 from mqaudit.report import Judgement
 from mqaudit.segments import LOG_COLUMNS, log_batches, parts
@@ -357,7 +357,8 @@ def test_a_hole_over_the_border_of_two_parts(spark: SparkSession) -> None:
         "store string, segment long, physical_offset long, size long, kind string",
     )
     extent = spark.createDataFrame([("s", 0)], "store string, last_segment long")
-    report = LOG.run({"log": log, "extent": extent})
+    instances = findings.queried(LOG, {"log": log, "extent": extent})
+    (report,) = findings.reports(instances, [LOG], LOG.places)
     (finding,) = report.findings
     assert (finding.why, finding.first["physical_offset"]) == (LOG.outcomes["hole"].why, 100)
 

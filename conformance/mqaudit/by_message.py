@@ -1,0 +1,135 @@
+"""What is judged by message: one that came to a group from several places, or from none.
+
+Spark brings together what left the queues and the sends of each message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mqaudit.columns import (
+    Flags,
+    Groups,
+    Whole,
+    anywhere,
+    combined,
+    numbers,
+    ordered,
+    texts,
+)
+from mqaudit.history_checks import LOST, REPEATED
+from mqaudit.judged import Cases, Known, Row, told
+from mqaudit.losses import SEPARATOR
+
+_TEXTS: Final = ("run", "consumer_group", "topic", "broker", "message")
+_NUMBERS: Final = ("row", "n", "queue_id", "queue_offset", "store_epoch", "attempt", "known")
+
+
+class Mail:
+    """Rows of `judged.SCHEMA`, with codes for their messages, by group and without."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self.text = {name: texts(table[name]).codes for name in _TEXTS}
+        self.number = {name: numbers(table[name]) for name in _NUMBERS}
+        self.row = self.number["row"]
+        self.message, first = combined(self.text["run"], self.text["message"])
+        self.messages = len(first)
+        self.group, first = combined(self.message, self.text["consumer_group"])
+        self.groups = len(first)
+
+    def place(self, rows: Whole) -> dict[str, pa.ChunkedArray]:
+        """The columns that name where something was done."""
+        names = {*LOST.places, *REPEATED.places}
+        return {name: self.table[name].take(pa.array(rows)) for name in names}
+
+
+def judge(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What is said of the messages in some batches; what was decided before goes through."""
+    kept = []
+    for batch in arrived:
+        is_told = pc.less_equal(batch["row"], int(Row.FOUND))
+        yield batch.filter(is_told)
+        kept.append(batch.filter(pc.invert(is_told)))
+    if any(map(len, kept)):
+        mail = Mail(pa.Table.from_batches(kept))
+        yield from _repeated(mail)
+        yield from _lost(mail)
+
+
+def _repeated(mail: Mail) -> Iterator[pa.RecordBatch]:
+    """Of the places from which a message came to a group, the first counts as its own."""
+    rows = np.flatnonzero(mail.row == Row.DELIVERY)
+    attempt = mail.number["attempt"][rows]
+    several, _ = combined(mail.group[rows], attempt)
+    is_first = np.ones(len(rows), bool)
+    some = np.flatnonzero(np.bincount(several)[several] > 1) if len(rows) else rows
+    order = some[
+        ordered(
+            several[some],
+            *(mail.text[name][rows[some]] for name in ("topic", "broker")),
+            *(
+                mail.number[name][rows[some]]
+                for name in ("queue_id", "queue_offset", "store_epoch")
+            ),
+        )
+    ]
+    is_first[order] = Groups.of(several[order]).begins
+
+    invoked, sent = (_counted(mail, row) for row in (Row.INVOKED, Row.SENT))
+    sends = np.maximum(invoked, sent)[mail.message[rows]]
+    cases = Cases.of(
+        (is_first, "once"),
+        (attempt > 0, "given back again"),
+        (sends > 1, "sent again"),
+        ((sends == 1) & (mail.number["known"][rows] & Known.RUN_CRASHED > 0), "crash"),
+        (sends == 1, "stored again"),
+        otherwise="sender",
+    )
+    yield from told(REPEATED, cases, lambda found: mail.place(rows[found]))
+
+
+def _counted(mail: Mail, row: Row) -> Whole:
+    """How many sends of each message there were."""
+    rows = mail.row == row
+    count = np.bincount(
+        mail.message[rows], mail.number["n"][rows].astype(float), minlength=mail.messages
+    )
+    return count.astype(np.int64)
+
+
+def _lost(mail: Mail) -> Iterator[pa.RecordBatch]:
+    """Messages that were not handled where they were stored."""
+    rows = np.flatnonzero(mail.row == Row.STORED)
+    if not len(rows):
+        return
+    is_known = (mail.row == Row.DELIVERY) | (mail.row == Row.EVIDENCE)
+    code = mail.group[is_known]
+    known = mail.number["known"][is_known]
+
+    def is_known_to_be(what: Known) -> Flags:
+        return anywhere(code, mail.groups, known & what > 0)[mail.group[rows]]
+
+    column = mail.table["outcome"].take(pa.array(rows)).combine_chunks().dictionary_encode()
+    parts = [text.split(SEPARATOR) for text in column.dictionary.to_pylist()]
+    surely, perhaps, at_last = (
+        [(np.array([some[n] == name for some in parts])[column.indices.to_numpy()], name)
+         for name in dict.fromkeys(some[n] for some in parts) if name]
+        for n in range(3)
+    )  # fmt: skip
+    cases = Cases.of(
+        (is_known_to_be(Known.HANDLED), "handled"),
+        *surely,
+        (is_known_to_be(Known.UNSAID), "unsaid"),
+        (is_known_to_be(Known.GIVEN_BACK), "given back"),
+        *perhaps,
+        (is_known_to_be(Known.ELSEWHERE), "elsewhere"),
+        *at_last,
+        otherwise="handled",  # of none
+    )
+    yield from told(LOST, cases, lambda found: mail.place(rows[found]))

@@ -1,0 +1,149 @@
+"""The stages of an audit of histories: by group, by queue, by message; one shuffle each.
+
+Each is a function from DataFrames to one DataFrame of `judged.SCHEMA`; what happens to the rows
+that a shuffle brought together is written with numpy in `by_group`, `by_queue` and `by_message`,
+which see whole partitions as Arrow batches.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
+
+from mqaudit import by_group, by_message, by_queue, judged
+from mqaudit.by_queue import Did, Went
+from mqaudit.history import SEAT_KEYS, is_seek, message, named, seat
+from mqaudit.judged import Row
+from mqrules import EventKind, Outcome
+
+# How many events a task is to see, more or less: enough to be worth its start, and little enough
+# for the memory of a small worker.
+TASK_EVENTS: Final = 400_000
+
+_OF_MEMBERS: Final = (
+    EventKind.JOIN, EventKind.LEAVE, EventKind.CRASH, EventKind.RESTART, EventKind.SUBSCRIBE,
+)  # fmt: skip
+
+
+def tasks(events: int, parallelism: int) -> int:
+    """In how many tasks a stage is done."""
+    return max(1, min(parallelism, events // 50_000), events // TASK_EVENTS)
+
+
+def groups(events: DataFrame, seats: DataFrame, number: int) -> DataFrame:
+    """By group: who owned what, and what the next stage must know of each seat."""
+    rows = _membership(events).unionByName(
+        seats.withColumn("kind", F.lit(by_group.SEAT)), allowMissingColumns=True
+    )
+    columns = _columns(by_group.INPUT)
+    return (
+        rows.select(*columns).repartition(number, "run").mapInArrow(by_group.judge, judged.SCHEMA)
+    )
+
+
+def queues(events: DataFrame, known: DataFrame, number: int) -> DataFrame:
+    """By queue: what became of what was stored, received and committed there."""
+    about = F.to_json(F.struct(*SEAT_KEYS, F.col("outcome").alias("facts")))
+    seats = known.where(F.col("row") == Row.SEAT).select(
+        _queue().alias("queue"), seat().alias("seat"), F.lit(int(Did.SEAT)).alias("did"),
+        about.alias("about"),
+    )  # fmt: skip
+    rows = _at_queues(events).unionByName(seats, allowMissingColumns=True)
+    return (
+        rows.select(*_columns(by_queue.INPUT))
+        .repartition(number, "queue")
+        .mapInArrow(by_queue.judge, judged.SCHEMA)
+    )
+
+
+def messages(events: DataFrame, judged_by_queue: DataFrame, number: int) -> DataFrame:
+    """By message: what came from several places, or was not handled where it was stored."""
+    rows = judged_by_queue.unionByName(_sends(events), allowMissingColumns=True)
+    return rows.repartition(
+        number, F.col("run"), F.coalesce("message", F.col("seq").cast("string"))
+    ).mapInArrow(by_message.judge, judged.SCHEMA)
+
+
+def _membership(events: DataFrame) -> DataFrame:
+    """What is no work at a queue, and what one recorder knew of another."""
+    kind = F.col("kind")
+    happened = F.col("outcome").isin(Outcome.OK.value, Outcome.UNKNOWN.value)
+    ownership = kind.isin(EventKind.ASSIGN.value, EventKind.REVOKE.value) & happened
+    source = F.regexp_extract("cause", "(.*)/(.*)", 1)
+    is_edge = F.coalesce(source != F.col("process"), F.lit(False))
+    return (
+        named(events)
+        .where(kind.isin([one.value for one in _OF_MEMBERS]) | ownership | is_edge)
+        .select(
+            "run", "process", "seq", "time_ns", "kind", "consumer_group", "client_id", "topic",
+            "broker", "queue_id", "tag", "peer",
+            (F.col("outcome") == Outcome.OK.value).alias("went_ok"),
+            F.when(is_edge, source).alias("source"),
+            F.when(is_edge, F.regexp_extract("cause", "(.*)/(.*)", 2).try_cast("long"))
+            .alias("source_seq"),
+        )
+    )  # fmt: skip
+
+
+def _at_queues(events: DataFrame) -> DataFrame:
+    """What was done at queues, and stored in them."""
+    kind = F.col("kind")
+    is_send = kind == EventKind.SEND.value
+    is_stored = (F.col("outcome") == Outcome.OK.value) & F.col("queue_offset").isNotNull()
+    is_progress = kind.isin(EventKind.COMMIT.value, EventKind.QUERY_OFFSET.value)
+    named_queue = F.col("topic").isNotNull() & F.col("broker").isNotNull()
+    at_queue = [one.name.lower() for one in Did if one not in (Did.SEND, Did.SEAT)]
+    return (
+        named(events)
+        .where(kind.isin(at_queue) | is_send & is_stored)
+        .where(named_queue & F.col("queue_id").isNotNull())
+        .select(
+            _queue().alias("queue"),
+            seat().alias("seat"),
+            "seq",
+            _coded("kind", Did).alias("did"),
+            _coded("outcome", Went).alias("went"),
+            is_seek().alias("is_seek"),
+            F.when(is_progress, F.col("value")).otherwise(F.col("queue_offset")).alias("at"),
+            "store_epoch",
+            "attempt",
+            "tag",
+            message().alias("message"),
+            F.xxhash64(message()).alias("message_hash"),
+        )
+    )
+
+
+def _sends(events: DataFrame) -> DataFrame:
+    """The tries to send each message, and what came of them."""
+    is_invoked = F.col("outcome") == Outcome.INVOKED.value
+    return (
+        events.where(F.col("kind") == EventKind.SEND.value)
+        .where(F.col("message_key").isNotNull() | F.col("queue_offset").isNotNull())
+        .select(
+            F.when(is_invoked, F.lit(int(Row.INVOKED)))
+            .otherwise(F.lit(int(Row.SENT)))
+            .alias("row"),
+            F.lit(1).cast("long").alias("n"),
+            "run",
+            message().alias("message"),
+        )
+    )
+
+
+def _queue() -> Column:
+    return F.xxhash64("run", "topic", "broker", "queue_id")
+
+
+def _coded(column: str, codes: type[Did] | type[Went]) -> Column:
+    coded = F.lit(None).cast("int")
+    for code in codes:
+        coded = F.when(F.col(column) == code.name.lower(), F.lit(int(code))).otherwise(coded)
+    return coded
+
+
+def _columns(schema: str) -> list[str]:
+    """The names of the columns of a schema in Spark's words."""
+    return [column.split()[0] for column in schema.split(",")]
