@@ -23,6 +23,8 @@ class Capability(StrEnum):
     BROKERS = "brokers"  # it has two brokers or more
     TLS = "tls"  # it speaks TLS
     USERS = "users"  # it has a broker that lets only users in
+    TOPICS = "topics-by-use"  # a topic comes to be by being sent to
+    GROUPS = "groups-by-use"  # a group comes to be by being used
     EXCLUSIVE = "exclusive"  # nobody else uses it: it may be set otherwise, cleaned and restarted
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 from mqconform import requests
@@ -25,6 +26,7 @@ class Cluster:
     def __init__(self, nameserver: Address) -> None:
         self.nameserver = nameserver
         self.brokers: dict[str, Address] = {}
+        self.topics_by_use = self.groups_by_use = True  # whether both come to be by being used
 
     def find(self) -> None:
         """Look the brokers up. Raises UserError where there is nothing to test."""
@@ -42,6 +44,7 @@ class Cluster:
             tried = ", ".join(f"{name} at {address}" for name, address in found.items())
             tried = tried and f"; tried: {tried}"
             raise UserError(str(self.nameserver), what + tried, "start a broker that names it")
+        self._look_what_use_makes()
 
     def wait(self, count: int = 0) -> None:
         """Wait until at least `count` brokers, and all that were there before, serve.
@@ -59,6 +62,15 @@ class Cluster:
             if how := _lost(address):
                 return f"{name} at {address}", how
         return None
+
+    def _look_what_use_makes(self) -> None:
+        """By the first broker's options; one that shows none is taken to be as delivered."""
+        with contextlib.suppress(OSError, AssertionError, UnicodeDecodeError):
+            with Connection(next(iter(self.brokers.values())), Transcript()) as connection:
+                answer = connection.call(Request(requests.GET_BROKER_CONFIG))
+            options = set(answer.body.decode().split("\n"))
+            self.topics_by_use = "autoCreateTopicEnable=false" not in options
+            self.groups_by_use = "autoCreateSubscriptionGroup=false" not in options
 
     def _serves(self, names: set[str], count: int) -> bool:
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from rich.console import Console
 from mqconform import report
 from mqconform.case import Result, Status
 from mqconform.cluster import Cluster
-from mqconform.plugin import Selection, Suite
+from mqconform.plugin import PREFIX, Selection, Suite
 from mqconform.progress import progress
 from mqconform.started import BROKERS, EXAMPLES, is_started, started
 from mqconform.target import Target, parse_address, read_target
@@ -56,12 +57,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     parser.add_argument("--history", type=Path, metavar="DIR",
         help="write the history there (default: a new directory below .mqspec/)")  # fmt: skip
+    parser.add_argument("--prefix", default=PREFIX, type=_prefix, metavar="NAME",
+        help=f"what names of topics, groups and keys begin with (default: {PREFIX})")  # fmt: skip
     parser.add_argument("--identical", action="store_true",
         help="judge wording, nulls and orders of keys, as of Apache and the reference")  # fmt: skip
     parser.add_argument("--exclusive", action="store_true",
         help="nobody else uses the target: options may be set and brokers restarted")  # fmt: skip
     parser.add_argument("--frames", action="store_true",
         help="show all frames of a failure, and those of deviations")  # fmt: skip
+
+
+def _prefix(text: str) -> str:
+    if not re.fullmatch(r"[a-zA-Z0-9_-]{1,32}", text):
+        raise argparse.ArgumentTypeError("letters, digits, _ and -, at most 32")
+    return text
 
 
 def run(args: argparse.Namespace) -> int:
@@ -84,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
         suite = _run_suite(target, args, console, len(cases))
         # Before the target ends: after an interrupt some cases still run, and would fail.
         results = list(suite.results.values())
+        left = [] if _is_ours(args) else suite.finish()
     ran = [result for result in results if result.status is not Status.NOT_RUN]
     report.show_table(console, str(target), ran)
     report.show_failures(console, ran, args.frames)
@@ -93,6 +103,8 @@ def run(args: argparse.Namespace) -> int:
         records = [record for r in results for record in r.evidence(str(target))]
         write_evidence(args.evidence, records)
     report.show_summary(console, results, suite.stale, time.monotonic() - began)
+    for line in left:
+        console.print(line, style="bold red", markup=False, highlight=False)
     if suite.trouble:
         raise suite.trouble
     return int(report.is_failure(results, suite.stale))
@@ -158,6 +170,7 @@ def _run_suite(target: Target, args: argparse.Namespace, console: Console, chose
             cluster,
             _deviations(target),
             rules=args.rule,
+            prefix=args.prefix,
             frames_shown=_ALL_FRAMES if args.frames else SHOWN,
             on_done=done,
         )

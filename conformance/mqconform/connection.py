@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
 import ssl
@@ -161,6 +162,11 @@ class Connection:
 
     def close(self) -> None:
         self._socket.close()
+
+    def cut_off(self) -> None:
+        """End it from another thread: who waits for an answer gets a ClosedError."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Connection:
         return self

@@ -113,7 +113,7 @@ class RebalancePlayer(Player):
 
     def __init__(self, scene: Scene, state: Mapping[str, Any]) -> None:
         super().__init__(scene, state)
-        self._group = scene.name("G")
+        self._group = scene.new_group()
         brokers = sorted(state["consumerTable"])
         self._brokers = dict(zip(brokers, scene.broker_names, strict=False))
         assert len(self._brokers) == len(brokers), "the cluster has too few brokers"

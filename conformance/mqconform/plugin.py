@@ -23,11 +23,15 @@ from mqconform.case import Capability, Case, Result, Status
 from mqconform.causes import Departure, departure
 from mqconform.cluster import Cluster
 from mqconform.history import RecordedLifecycle, Recorder
-from mqconform.scene import Scene
+from mqconform.scene import NotClaimedError, Scene
 from mqconform.stage import Stage
 from mqconform.target import CommandError, Target, parse_address, read_target
+from mqconform.tidy import Tidy
 from mqconform.transcript import SHOWN
 from mqrules import Deviation, UserError
+
+PREFIX = "mq"  # of all names of a run, before six digits of its own
+END_S = 30.0  # for cases that were cut off to end: a broker may be about to start again
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,7 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
         cluster.find()
     except UserError as error:
         raise pytest.UsageError(str(error)) from None
-    config.pluginmanager.register(Suite(target, cluster), "mqspec-suite")
+    suite = Suite(target, cluster)
+    config.pluginmanager.register(suite, "mqspec-suite")
+    config.add_cleanup(lambda: _tell(suite.finish()))
+
+
+def _tell(left: Iterable[str]) -> None:
+    for line in left:
+        print(f"mqspec: {line}")
 
 
 class Selection:
@@ -110,12 +121,14 @@ class Suite(Selection):
         deviations: Iterable[Deviation] = (),
         *,
         rules: Collection[str] = (),
+        prefix: str = PREFIX,
         frames_shown: int = SHOWN,
         on_done: Callable[[Result], None] = lambda result: None,
     ) -> None:
         super().__init__(rules)
         self.target = target
-        self.recorder = Recorder(f"mq{uuid.uuid4().hex[:6]}")
+        self.recorder = Recorder(f"{prefix}{uuid.uuid4().hex[:6]}")
+        self._tidy = Tidy(cluster, self.recorder.run)
         self._frames_shown, self._on_done = frames_shown, on_done
         self._deviations = {deviation.case: deviation for deviation in deviations}
         self._cluster = cluster
@@ -132,10 +145,26 @@ class Suite(Selection):
         super().stop(trouble)
         self._stage.stop(trouble)
 
+    def finish(self) -> list[str]:
+        """Take away what the run made, and put back what it set; a line for what may be left.
+
+        Cases that still run, after an interrupt, come to their ends first.
+        """
+        self._stage.stop(self.trouble or UserError("run", "it is over"))
+        for scene in list(self.scenes.values()):
+            scene.cut_off()
+        late = time.monotonic() + END_S
+        for ended in self._ends.values():
+            with contextlib.suppress(TimeoutError):
+                ended.result(max(0.0, late - time.monotonic()))
+        return self._tidy.finish(scene.transcript for scene in list(self.scenes.values()))
+
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What the target can do."""
         claims = {
+            Capability.TOPICS: self._cluster.topics_by_use,
+            Capability.GROUPS: self._cluster.groups_by_use,
             Capability.EXCLUSIVE: self.target.exclusive,
             Capability.RESTART: self.target.lifecycle is not None and self.target.exclusive,
             Capability.STORE: self.target.store is not None,
@@ -224,6 +253,8 @@ class Suite(Selection):
         if missing := sorted(case.claims - self.capabilities):
             return Status.NOT_CLAIMED, ", ".join(missing)
         first = self.results.get(case.after or "")
+        if first and first.status is Status.NOT_CLAIMED:
+            return first.status, first.why
         if first and first.status not in (Status.PASSED, Status.NOT_RUN):
             return Status.BLOCKED, f"by {first.name}"
         return Status.PASSED, ""
@@ -232,10 +263,14 @@ class Suite(Selection):
         """Run a case: what became of it, why, and where it departed from what was expected."""
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         try:
-            scene = Scene(prefix, self.target, self._cluster, self._stage, self.recorder)
+            scene = Scene(
+                prefix, self.target, self._cluster, self._stage, self.recorder, self._tidy
+            )
             self.scenes[item.name] = scene
             with contextlib.closing(scene):
                 item.obj(scene=scene, **parameters)
+        except NotClaimedError as error:
+            return Status.NOT_CLAIMED, str(error), None
         except (Exception, pytest.fail.Exception) as error:  # whatever a case ran into
             self._errors[item.name] = error
             self._look_at_target(item.name, error)

@@ -153,7 +153,7 @@ class Request:
 
     def having(self, **fields: object) -> Request:
         """The same with other values of some fields."""
-        return replace(self, fields={**self.fields, **_strings(fields)})
+        return replace(self, fields={**self.fields, **text_fields(fields)})
 
 
 def send(
@@ -177,7 +177,7 @@ def send(
         "k": False,
         "m": False,
     }
-    return Request(SEND_MESSAGE_V2, _strings(fields), body)
+    return Request(SEND_MESSAGE_V2, text_fields(fields), body)
 
 
 def usual_properties() -> dict[str, str]:
@@ -232,7 +232,7 @@ def end_transaction(
         "msgId": "7F000001000000000000000000000001",
         "transactionId": "7F000001000000000000000000000001",
     }
-    return Request(END_TRANSACTION, _strings(fields))
+    return Request(END_TRANSACTION, text_fields(fields))
 
 
 def pull(
@@ -268,7 +268,7 @@ def pull(
         "subVersion": sub_version,
         "expressionType": "TAG",
     }
-    return Request(PULL_MESSAGE, _strings(fields))
+    return Request(PULL_MESSAGE, text_fields(fields))
 
 
 def query_message(topic: str, key: str, count: int = 32) -> Request:
@@ -281,17 +281,17 @@ def query_message(topic: str, key: str, count: int = 32) -> Request:
         "endTimestamp": (1 << 63) - 1,
         "_UNIQUE_KEY_QUERY": False,
     }
-    return Request(QUERY_MESSAGE, _strings(fields))
+    return Request(QUERY_MESSAGE, text_fields(fields))
 
 
 def view_message(physical_offset: int) -> Request:
     """VIEW_MESSAGE_BY_ID, as 4.9.7 asks it: 5.3.3 names the topic, too."""
-    return Request(VIEW_MESSAGE_BY_ID, _strings({"offset": physical_offset}))
+    return Request(VIEW_MESSAGE_BY_ID, text_fields({"offset": physical_offset}))
 
 
 def query_offset(group: str, topic: str, queue_id: int = 0) -> Request:
     fields = {"consumerGroup": group, "topic": topic, "queueId": queue_id}
-    return Request(QUERY_CONSUMER_OFFSET, _strings(fields))
+    return Request(QUERY_CONSUMER_OFFSET, text_fields(fields))
 
 
 def commit_offset(group: str, topic: str, offset: int, queue_id: int = 0) -> Request:
@@ -301,56 +301,56 @@ def commit_offset(group: str, topic: str, offset: int, queue_id: int = 0) -> Req
         "queueId": queue_id,
         "commitOffset": offset,
     }
-    return Request(UPDATE_CONSUMER_OFFSET, _strings(fields))
+    return Request(UPDATE_CONSUMER_OFFSET, text_fields(fields))
 
 
 def reset_offset(group: str, topic: str, **where: object) -> Request:
     """INVOKE_BROKER_TO_RESET_OFFSET; `where` is a timestamp, or a queueId and an offset."""
     nothing = {"timestamp": 0, "queueId": -1, "offset": -1}
     fields = {"group": group, "topic": topic, "isForce": True, **nothing, **where}
-    return Request(INVOKE_BROKER_TO_RESET_OFFSET, _strings(fields))
+    return Request(INVOKE_BROKER_TO_RESET_OFFSET, text_fields(fields))
 
 
 def clone_offset(source: str, target: str, topic: str, *, offline: bool = False) -> Request:
     """CLONE_GROUP_OFFSET; offline: whatever the members of the source want."""
     fields = {"srcGroup": source, "destGroup": target, "topic": topic, "offline": offline}
-    return Request(CLONE_GROUP_OFFSET, _strings(fields))
+    return Request(CLONE_GROUP_OFFSET, text_fields(fields))
 
 
 def query_consume_queue(topic: str, index: int, count: int, queue_id: int = 0) -> Request:
     """QUERY_CONSUME_QUEUE."""
     fields = {"topic": topic, "queueId": queue_id, "index": index, "count": count}
-    return Request(QUERY_CONSUME_QUEUE, _strings(fields))
+    return Request(QUERY_CONSUME_QUEUE, text_fields(fields))
 
 
 def update_broker_config(**options: object) -> Request:
     """UPDATE_BROKER_CONFIG: options of a running broker, by their names."""
-    lines = (f"{name}={value}\n" for name, value in _strings(options).items())
+    lines = (f"{name}={value}\n" for name, value in text_fields(options).items())
     return Request(UPDATE_BROKER_CONFIG, body="".join(lines).encode())
 
 
 def max_offset(topic: str, queue_id: int = 0) -> Request:
     fields = {"topic": topic, "queueId": queue_id, "committed": True}
-    return Request(GET_MAX_OFFSET, _strings(fields))
+    return Request(GET_MAX_OFFSET, text_fields(fields))
 
 
 def correction_offset(topic: str, filter_groups: str) -> Request:
     """QUERY_CORRECTION_OFFSET; `filter_groups` are joined by commas."""
     fields = {"topic": topic, "filterGroups": filter_groups, "compareGroup": ""}
-    return Request(QUERY_CORRECTION_OFFSET, _strings(fields))
+    return Request(QUERY_CORRECTION_OFFSET, text_fields(fields))
 
 
 def min_offset(topic: str, queue_id: int = 0) -> Request:
-    return Request(GET_MIN_OFFSET, _strings({"topic": topic, "queueId": queue_id}))
+    return Request(GET_MIN_OFFSET, text_fields({"topic": topic, "queueId": queue_id}))
 
 
 def earliest_time(topic: str, queue_id: int = 0) -> Request:
-    return Request(GET_EARLIEST_MSG_STORETIME, _strings({"topic": topic, "queueId": queue_id}))
+    return Request(GET_EARLIEST_MSG_STORETIME, text_fields({"topic": topic, "queueId": queue_id}))
 
 
 def search_offset(topic: str, time_ms: int, queue_id: int = 0) -> Request:
     fields = {"topic": topic, "queueId": queue_id, "timestamp": time_ms, "boundaryType": "LOWER"}
-    return Request(SEARCH_OFFSET_BY_TIMESTAMP, _strings(fields))
+    return Request(SEARCH_OFFSET_BY_TIMESTAMP, text_fields(fields))
 
 
 def create_topic(topic: str, read: int, write: int, perm: int = 6) -> Request:
@@ -366,7 +366,7 @@ def create_topic(topic: str, read: int, write: int, perm: int = 6) -> Request:
         "attributes": "",
         "force": False,
     }
-    return Request(UPDATE_AND_CREATE_TOPIC, _strings(fields))
+    return Request(UPDATE_AND_CREATE_TOPIC, text_fields(fields))
 
 
 def create_topics(*topics: tuple[str, int]) -> Request:
@@ -422,7 +422,7 @@ def group_forbidden(group: str, topic: str, readable: bool | None = None) -> Req
     """UPDATE_AND_GET_GROUP_FORBIDDEN: whether a group may read a topic, or may from now on."""
     fields = {"group": group, "topic": topic}
     told = {} if readable is None else {"readable": readable}
-    return Request(UPDATE_AND_GET_GROUP_FORBIDDEN, _strings({**fields, **told}))
+    return Request(UPDATE_AND_GET_GROUP_FORBIDDEN, text_fields({**fields, **told}))
 
 
 def query_subscription(group: str, topic: str) -> Request:
@@ -437,7 +437,7 @@ def consumer_status(group: str, topic: str, client_id: str = "") -> Request:
 
 def delete_group(group: str, clean_offset: bool = False) -> Request:
     fields = {"groupName": group, "cleanOffset": clean_offset}
-    return Request(DELETE_SUBSCRIPTIONGROUP, _strings(fields))
+    return Request(DELETE_SUBSCRIPTIONGROUP, text_fields(fields))
 
 
 def group_config(group: str) -> Request:
@@ -465,7 +465,7 @@ def send_back(
     }
     if maximum is not None:
         fields["maxReconsumeTimes"] = maximum
-    return Request(CONSUMER_SEND_MSG_BACK, _strings(fields))
+    return Request(CONSUMER_SEND_MSG_BACK, text_fields(fields))
 
 
 def lock(group: str, client_id: str, *queues: tuple[str, str, int]) -> Request:
@@ -590,7 +590,7 @@ def pop(
     }
     if attempt_id is not None:
         fields["attemptId"] = attempt_id
-    return Request(POP_MESSAGE, _strings(fields))
+    return Request(POP_MESSAGE, text_fields(fields))
 
 
 def _born_time(poll_ms: int) -> int:
@@ -602,7 +602,7 @@ def _born_time(poll_ms: int) -> int:
 def peek(topic: str, group: str, queue_id: int = 0, count: int = 32) -> Request:
     """PEEK_MESSAGE; below 0, all queues."""
     fields = {"topic": topic, "consumerGroup": group, "queueId": queue_id, "maxMsgNums": count}
-    return Request(PEEK_MESSAGE, _strings(fields))
+    return Request(PEEK_MESSAGE, text_fields(fields))
 
 
 def ack(topic: str, group: str, handle: str, offset: int, queue_id: int = 0) -> Request:
@@ -613,7 +613,7 @@ def ack(topic: str, group: str, handle: str, offset: int, queue_id: int = 0) -> 
         "extraInfo": handle,
         "offset": offset,
     }
-    return Request(ACK_MESSAGE, _strings(fields))
+    return Request(ACK_MESSAGE, text_fields(fields))
 
 
 def batch_ack(broker_name: str, *acks: Mapping[str, object]) -> Request:
@@ -637,12 +637,12 @@ def notification(topic: str, group: str, queue_id: int = 0, poll_ms: int = 0) ->
         "pollTime": poll_ms,
         "bornTime": _born_time(poll_ms),
     }
-    return Request(NOTIFICATION, _strings(fields))
+    return Request(NOTIFICATION, text_fields(fields))
 
 
 def polling_info(topic: str, group: str, queue_id: int = 0) -> Request:
     fields = {"consumerGroup": group, "topic": topic, "queueId": queue_id}
-    return Request(POLLING_INFO, _strings(fields))
+    return Request(POLLING_INFO, text_fields(fields))
 
 
 def route(topic: str) -> Request:
@@ -663,7 +663,7 @@ def register_broker(
         "enableActingMaster": False,
     }
     wrapper = topic_table(topics, state_version)
-    request = Request(REGISTER_BROKER, _strings(fields))
+    request = Request(REGISTER_BROKER, text_fields(fields))
     return with_body(request, {"topicConfigSerializeWrapper": wrapper, "filterServerList": []})
 
 
@@ -706,7 +706,7 @@ def topic_table(topics: Mapping[str, int], state_version: int = 0) -> dict[str, 
 
 def unregister_broker(name: str, address: str, *, cluster: str) -> Request:
     fields = {"brokerName": name, "brokerAddr": address, "clusterName": cluster, "brokerId": 0}
-    return Request(UNREGISTER_BROKER, _strings(fields))
+    return Request(UNREGISTER_BROKER, text_fields(fields))
 
 
 def property_string(properties: Mapping[str, str]) -> str:
@@ -722,7 +722,8 @@ def java_hash(text: str) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
-def _strings(fields: Mapping[str, object]) -> dict[str, str]:
+def text_fields(fields: Mapping[str, object]) -> dict[str, str]:
+    """Values as they travel."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in fields.items()

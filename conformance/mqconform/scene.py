@@ -21,13 +21,19 @@ from mqconform.connection import ClosedError, Connection, SilentError, eventuall
 from mqconform.frame import Frame
 from mqconform.history import Recorder
 from mqconform.records import Record, parse_records
+from mqconform.requests import Request
 from mqconform.stage import Restart, Stage
 from mqconform.target import Address, Secured, Target
+from mqconform.tidy import Tidy
 from mqconform.transcript import Transcript
 from mqrules import EventKind, Outcome
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+
+class NotClaimedError(Exception):
+    """The target does not allow what a case needs."""
 
 
 def step(
@@ -64,7 +70,13 @@ class Scene:
     """
 
     def __init__(
-        self, prefix: str, target: Target, cluster: Cluster, stage: Stage, recorder: Recorder
+        self,
+        prefix: str,
+        target: Target,
+        cluster: Cluster,
+        stage: Stage,
+        recorder: Recorder,
+        tidy: Tidy | None = None,
     ) -> None:
         self.prefix, self.recorder = prefix, recorder
         self.transcript = Transcript()
@@ -74,7 +86,10 @@ class Scene:
         self.failed_step: tuple[Exception, Step] | None = None
         self.failed_letter: Exception | None = None
         self.letters: list[str] = []  # in what the target is not the same to the letter
+        self._tidy = tidy or Tidy(cluster, prefix)
         self._connections = contextlib.ExitStack()
+        self._open_ones: list[Connection] = []
+        self._is_cut_off = False
         self._open()
 
     def _open(self) -> None:
@@ -83,6 +98,18 @@ class Scene:
 
     def close(self) -> None:
         self._connections.close()
+
+    def cut_off(self) -> None:
+        """From another thread: have the case come to its end."""
+        self._is_cut_off = True
+        for connection in list(self._open_ones):
+            connection.cut_off()
+
+    def _opened(self, connection: Connection) -> Connection:
+        self._open_ones.append(connection)
+        if self._is_cut_off:
+            connection.cut_off()
+        return self._connections.enter_context(connection)
 
     # Names and connections
 
@@ -113,7 +140,7 @@ class Scene:
         connection = Connection(
             Address(host, port - port_below), self.transcript, tls=tls, broker_name=name
         )
-        return self._connections.enter_context(connection)
+        return self._opened(connection)
 
     @property
     def secured(self) -> Secured:
@@ -122,12 +149,11 @@ class Scene:
         return self._target.secured
 
     def connect_secured(self) -> Connection:
-        connection = Connection(self.secured.address, self.transcript)
-        return self._connections.enter_context(connection)
+        return self._opened(Connection(self.secured.address, self.transcript))
 
     def connect_nameserver(self, *, tls: ssl.SSLContext | None = None) -> Connection:
         address = self._cluster.nameserver
-        return self._connections.enter_context(Connection(address, self.transcript, tls=tls))
+        return self._opened(Connection(address, self.transcript, tls=tls))
 
     @contextlib.contextmanager
     def identical(self, what: str) -> Iterator[None]:
@@ -165,12 +191,52 @@ class Scene:
             done(broker.call(request))
         return topic
 
+    @step("ADMIN")
+    def set_options(self, broker: Connection, /, **options: object) -> None:
+        """Set options of a broker, which are put back when the run ends.
+
+        Raises NotClaimedError where others use the broker and it has other values.
+        """
+        wanted = requests.text_fields(options)
+        before = config_of(broker)
+        if all(before.get(name) == value for name, value in wanted.items()):
+            return
+        self.needs_exclusive()
+        known = {name: before[name] for name in wanted if name in before}
+        self._tidy.remember(broker.address, False, known)
+        done(broker.call(requests.update_broker_config(**options)))
+
+    def set_nameserver_option(self, name: str, value: str, escaped: str = "") -> Frame:
+        """Try to set an option of the nameserver, which is put back when the run ends."""
+        self.needs_exclusive()
+        before = config_of(self.nameserver, requests.GET_NAMESRV_CONFIG)
+        if name in before:
+            self._tidy.remember(self.nameserver.address, True, {name: before[name]})
+        body = f"{escaped or name}={value}\n".encode()
+        return self.nameserver.call(Request(requests.UPDATE_NAMESRV_CONFIG, body=body))
+
+    def needs_exclusive(self) -> None:
+        """What follows touches whoever else uses the target. Raises NotClaimedError."""
+        if not self._target.exclusive:
+            raise NotClaimedError("exclusive: say --exclusive where nobody else uses the target")
+
+    @step("ADMIN")
+    def new_group(self) -> str:
+        """The name of a group that nobody has used yet.
+
+        The brokers know it only where groups come to be by nothing but their creation.
+        """
+        group = self.name("G")
+        if not self._cluster.groups_by_use:
+            for name in self.broker_names:
+                done(self.connect(name).call(requests.create_group(group)))
+        return group
+
     @step("GROUP", "ADMIN")
     def group(self) -> str:
-        """The name of a group that the broker knows: a heartbeat has made it."""
-        group = self.name("G")
+        """The name of a group that the first broker knows, and that had a member."""
+        group, client_id = self.new_group(), self.name("C")
         with self.connect() as connection:
-            client_id = self.name("C")
             done(connection.call(requests.heartbeat(client_id, group)))
             done(connection.call(requests.unregister(client_id, group)))
         return group
@@ -264,6 +330,12 @@ class Scene:
         self._connections.close()
         self._stage.restart(kind, damaged)
         self._open()
+
+
+def config_of(server: Connection, code: int = requests.GET_BROKER_CONFIG) -> dict[str, str]:
+    """The options of a broker or a nameserver."""
+    lines = done(server.call(Request(code))).body.decode().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def done(answer: Frame, *codes: int) -> Frame:

@@ -72,7 +72,7 @@ def test_a_topic_is_shown_as_it_was_made(scene: Scene) -> None:
             assert one["attributes"] == {}
 
 
-@case("ADMIN-028", party="broker")
+@case("ADMIN-028", party="broker", claims="groups-by-use")
 @pytest.mark.parametrize(
     "makes",
     [
@@ -99,7 +99,7 @@ def test_who_is_answered_that_a_topic_is_made_finds_its_route(
         assert [each["brokerName"] for each in route["queueDatas"]] == [scene.broker_names[0]]
 
 
-@case("ADMIN-030", party="broker")
+@case("ADMIN-030", party="broker", claims="topics-by-use")
 def test_a_route_has_the_permission_of_its_topic(scene: Scene) -> None:
     name = scene.broker_names[0]
 
@@ -120,9 +120,9 @@ def test_a_route_has_the_permission_of_its_topic(scene: Scene) -> None:
     assert permission(requests.DEFAULT_TOPIC) == 7
 
 
-@case("ADMIN-031", party="broker")
+@case("ADMIN-031", party="broker", claims="topics-by-use groups-by-use")
 def test_topics_of_clients_in_unit_mode(scene: Scene) -> None:
-    topic, group, other = scene.name("T"), scene.name("G"), scene.name("G")
+    topic, group, other = scene.name("T"), scene.new_group(), scene.new_group()
 
     def flag(name: str) -> int:
         shown = done(scene.broker.call(requests.topic_config(name))).json()
@@ -138,7 +138,7 @@ def test_topics_of_clients_in_unit_mode(scene: Scene) -> None:
     done(scene.broker.call(back))
     assert flag(f"{RETRY}{other}") == 2
     for unit_mode, expected in ((True, 2), (False, 0)):
-        group = scene.name("G")
+        group = scene.new_group()
         heartbeat = requests.heartbeat("one", group)
         (consumer,) = (body := json.loads(heartbeat.body))["consumerDataSet"]
         consumer["unitMode"] = unit_mode
@@ -148,7 +148,7 @@ def test_topics_of_clients_in_unit_mode(scene: Scene) -> None:
 
 @case("ADMIN-031", party="broker")
 def test_the_retry_topic_of_who_subscribes_an_ordered_topic(scene: Scene) -> None:
-    plain, ordered, group = scene.topic(), scene.name("T"), scene.name("G")
+    plain, ordered, group = scene.topic(), scene.name("T"), scene.new_group()
     done(scene.broker.call(requests.create_topic(ordered, 1, 1).having(order=True)))
     for topics, expected in (([plain, ordered], True), ([plain], False), ([ordered], True)):
         done(scene.broker.call(requests.heartbeat("one", group, map(Subscription, topics))))
@@ -236,7 +236,7 @@ def test_topics_of_a_list_are_made(scene: Scene) -> None:
 
 @case("ADMIN-037", party="broker")
 def test_groups_of_a_list_are_made(scene: Scene) -> None:
-    groups = [scene.name("G") for _ in range(2)]
+    groups = [scene.new_group() for _ in range(2)]
     done(scene.broker.call(requests.create_groups(*groups, retryQueueNums=3)))
     every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
     table = every["subscriptionGroupTable"]
@@ -254,7 +254,7 @@ def test_offsets_go_with_their_topic(scene: Scene) -> None:
     assert scene.committed(group, other) == 7
 
 
-@case("ADMIN-032", party="broker")
+@case("ADMIN-032", party="broker", claims="groups-by-use")
 def test_pop_retry_topics_go_with_their_topic(scene: Scene) -> None:
     topic, popped, never = scene.topic(), scene.group(), scene.group()
     gone, stays = (f"{RETRY}{group}_{topic}" for group in (popped, never))
@@ -355,7 +355,7 @@ def test_how_far_a_topic_reaches(scene: Scene) -> None:
 
 @case("ADMIN-016", party="broker")
 def test_a_group_is_shown_as_it_was_made(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     done(scene.broker.call(requests.create_group(group, retryMaxTimes=3)))
     one = done(scene.broker.call(requests.group_config(group))).json()
     assert (one["retryMaxTimes"], one["retryQueueNums"], one["consumeEnable"]) == (3, 1, True)
@@ -384,7 +384,7 @@ def test_a_group_is_shown_as_it_was_made(scene: Scene) -> None:
 def test_what_a_broker_keeps_of_a_group_for_others(
     scene: Scene, kept: Mapping[str, object]
 ) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     done(scene.broker.call(requests.create_group(group, **kept)))
     shown = done(scene.broker.call(requests.group_config(group))).json()
     assert {name: shown.get(name) for name in kept} == kept
@@ -400,7 +400,7 @@ def test_an_administrator_may_name_a_group_as_it_likes(scene: Scene) -> None:
 
 @case("ADMIN-009", party="broker")
 def test_a_deleted_group_keeps_members_and_offsets(scene: Scene) -> None:
-    group, topic, member = scene.name("G"), scene.topic(), scene.connect()
+    group, topic, member = scene.new_group(), scene.topic(), scene.connect()
     done(member.call(requests.heartbeat("one", group, [Subscription(topic)])))
     done(scene.broker.call(requests.commit_offset(group, topic, 7)))
     done(scene.broker.call(requests.delete_group(group)))
@@ -455,7 +455,7 @@ def test_how_far_a_group_is_said_to_have_come(scene: Scene) -> None:
     assert offsets() == [1, 2]
 
 
-@case("ADMIN-027", party="broker")
+@case("ADMIN-027", party="broker", claims="groups-by-use")
 @pytest.mark.parametrize(("brings", "retries"), [(requests.pull, False), (requests.pop, True)])
 def test_a_group_is_shown_on_what_it_subscribes_or_asks_for(
     scene: Scene, brings: Callable[[str, str], Request], retries: bool
@@ -532,7 +532,7 @@ def readable(scene: Scene, group: str, topic: str, told: bool | None = None) -> 
 
 @case("ADMIN-038", party="broker")
 def test_a_group_is_kept_from_reading_a_topic(scene: Scene) -> None:
-    topic, other, group = scene.topic(), scene.topic(), scene.name("G")
+    topic, other, group = scene.topic(), scene.topic(), scene.new_group()
     for each in (topic, other):
         scene.send(each)
     done(scene.broker.call(requests.heartbeat("one", group, map(Subscription, (topic, other)))))
@@ -578,7 +578,7 @@ def test_what_a_group_may_read_survives(scene: Scene) -> None:
 
 @case("ADMIN-022", party="broker")
 def test_a_group_comes_to_be_when_somebody_leaves_it(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     done(scene.broker.call(requests.unregister("one", group)))
     every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
     assert group in every["subscriptionGroupTable"]
@@ -621,7 +621,7 @@ def test_how_long_a_group_is_behind(scene: Scene) -> None:
 
 @case("ADMIN-006", party="broker")
 def test_a_group_that_never_was(scene: Scene) -> None:
-    request = Request(requests.GET_CONSUME_STATS, {"consumerGroup": scene.name("G")})
+    request = Request(requests.GET_CONSUME_STATS, {"consumerGroup": scene.new_group()})
     assert by_queue(scene.broker.call(request)) == {}
 
 
@@ -636,7 +636,7 @@ def connections(answer: Frame) -> list[tuple[str, str, int]]:
 
 @case("ADMIN-007", party="broker")
 def test_who_consumes(scene: Scene) -> None:
-    topic, group, member = scene.topic(), scene.name("G"), scene.connect()
+    topic, group, member = scene.topic(), scene.new_group(), scene.connect()
     request = Request(requests.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
     assert scene.broker.call(request).code == 206
     done(member.call(requests.heartbeat("one", group, [Subscription(topic, "a || b")])))
@@ -673,7 +673,7 @@ def asked_through_the_broker(scene: Scene, request: Request, member: Connection)
 
 @case("ADMIN-040", party="broker")
 def test_what_a_group_wants_of_a_topic(scene: Scene) -> None:
-    topic, group, member = scene.topic(), scene.name("G"), scene.connect()
+    topic, group, member = scene.topic(), scene.new_group(), scene.connect()
     asked = requests.query_subscription(group, topic)
     assert done(scene.broker.call(asked)).json() == {"group": group, "topic": topic}
     done(member.call(requests.heartbeat("one", group, [Subscription(topic, "a || b")])))
@@ -685,7 +685,7 @@ def test_what_a_group_wants_of_a_topic(scene: Scene) -> None:
 
 @case("ADMIN-041", party="broker")
 def test_members_are_asked_how_far_they_are(scene: Scene) -> None:
-    topic, group = scene.topic(), scene.name("G")
+    topic, group = scene.topic(), scene.new_group()
     assert scene.broker.call(requests.consumer_status(group, topic)).code == 1
     members = {name: scene.connect() for name in ("one", "two")}
     for name, member in members.items():
@@ -717,7 +717,7 @@ def test_members_are_asked_how_far_they_are(scene: Scene) -> None:
 
 @case("ADMIN-018", party="broker")
 def test_a_member_is_asked_what_it_does(scene: Scene) -> None:
-    group, member = scene.name("G"), scene.connect()
+    group, member = scene.new_group(), scene.connect()
     about = {"consumerGroup": group, "clientId": "one"}
     request = Request(requests.GET_CONSUMER_RUNNING_INFO, about)
     assert scene.broker.call(request).code == 1
@@ -729,7 +729,7 @@ def test_a_member_is_asked_what_it_does(scene: Scene) -> None:
 
 @case("ADMIN-019", party="broker")
 def test_a_member_is_asked_to_consume_a_message(scene: Scene) -> None:
-    topic, group, member = scene.topic(), scene.name("G"), scene.connect()
+    topic, group, member = scene.topic(), scene.new_group(), scene.connect()
     message_id = scene.send(topic).fields["msgId"]
     about = {"consumerGroup": group, "clientId": "one", "msgId": message_id}
     request = Request(requests.CONSUME_MESSAGE_DIRECTLY, about)
@@ -750,12 +750,10 @@ def test_a_member_is_asked_to_consume_a_message(scene: Scene) -> None:
 def test_options_are_set_and_shown(scene: Scene) -> None:
     name = "transactionCheckMax"
     before = properties(scene)[name]
-    try:
-        done(scene.broker.call(requests.update_broker_config(**{name: 16, "noSuchOption": 1})))
-        assert properties(scene)[name] == "16"
-        assert "noSuchOption" not in properties(scene)
-    finally:
-        done(scene.broker.call(requests.update_broker_config(**{name: before})))
+    scene.set_options(scene.broker, **{name: 16, "noSuchOption": 1})
+    assert properties(scene)[name] == "16"
+    assert "noSuchOption" not in properties(scene)
+    scene.set_options(scene.broker, **{name: before})
     assert properties(scene)[name] == before
 
 

@@ -57,7 +57,7 @@ def assigned(scene: Scene, request: Request) -> tuple[set[str], list[int]] | Non
 
 def group_of(scene: Scene, topic: str, *client_ids: str) -> str:
     """A group with members, each on a connection of its own, and a topic that is routed."""
-    group = scene.name("G")
+    group = scene.new_group()
     for client_id in client_ids:
         heartbeat = requests.heartbeat(client_id, group, [Subscription(topic)])
         done(scene.connect().call(heartbeat))
@@ -114,7 +114,7 @@ def test_what_cannot_be_computed_is_not_told(scene: Scene) -> None:
     assert assigned(scene, known) == ({PULL}, [0])
     for other in (
         {"topic": scene.name("T")},
-        {"consumerGroup": scene.name("G")},
+        {"consumerGroup": scene.new_group()},
         {"strategyName": "CONSISTENT_HASH"},
         {"strategyName": None},
         {"clientId": None},
@@ -167,7 +167,7 @@ def test_members_that_pop_share_queues(
 
 @case("ASSIGN-006", party="broker")
 def test_how_a_group_asks_is_not_set_for_any_topic(scene: Scene) -> None:
-    group, unknown = scene.group(), scene.name("G")
+    group, unknown = scene.group(), scene.new_group()
     assert scene.broker.call(set_mode(f"%RETRY%{group}", group)).code == 16
     assert scene.broker.call(set_mode(scene.name("T"), group)).code == 17
     assert scene.broker.call(set_mode(scene.topic(), unknown)).code == 0

@@ -86,8 +86,8 @@ def test_groups_do_not_see_each_others_locks(scene: Scene) -> None:
 @case("LOCK-006", party="broker")
 def test_the_names_of_a_lock_are_not_looked_up(scene: Scene) -> None:
     nowhere = (scene.name("T"), "nowhere", 99)
-    assert lock(scene.broker, scene.name("G"), "one", nowhere) == {nowhere}
-    assert lock(scene.broker, scene.name("G"), "one") == set()
+    assert lock(scene.broker, scene.new_group(), "one", nowhere) == {nowhere}
+    assert lock(scene.broker, scene.new_group(), "one") == set()
     for code in (requests.LOCK_BATCH_MQ, requests.UNLOCK_BATCH_MQ):
         assert scene.broker.call(Request(code)).code == 1
 

@@ -37,7 +37,7 @@ def noticed(connection: Connection, group: str) -> bool:
 
 @case("GROUP-001", "GROUP-050", party="broker")
 def test_a_heartbeat_makes_a_member(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     answer = scene.broker.call(requests.heartbeat("one", group))
     assert answer.code == 0
     assert answer.fields["IS_SUPPORT_HEART_BEAT_V2"] == "true"
@@ -47,7 +47,7 @@ def test_a_heartbeat_makes_a_member(scene: Scene) -> None:
 
 @case("GROUP-001", "GROUP-003", party="broker", after=JOINED)
 def test_a_newcomer_and_the_others_are_told(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     first = join(scene, "first", group)
     second = join(scene, "second", group)
     assert noticed(first, group)
@@ -60,7 +60,7 @@ def test_a_newcomer_and_the_others_are_told(scene: Scene) -> None:
 
 @case("GROUP-002", party="broker", after=JOINED)
 def test_two_connections_of_one_id_are_two_members(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     join(scene, "same", group)
     twin = join(scene, "same", group)
     assert scene.members(group) == ["same", "same"]
@@ -70,7 +70,7 @@ def test_two_connections_of_one_id_are_two_members(scene: Scene) -> None:
 
 @case("GROUP-003", party="broker", after=JOINED)
 def test_a_change_of_topics_is_told(scene: Scene) -> None:
-    group, topic, other = scene.name("G"), scene.topic(), scene.topic()
+    group, topic, other = scene.new_group(), scene.topic(), scene.topic()
     first = join(scene, "first", group, topic)
     second = join(scene, "second", group, topic)
     assert noticed(first, group)
@@ -82,7 +82,7 @@ def test_a_change_of_topics_is_told(scene: Scene) -> None:
 
 @case("GROUP-004", party="broker", after=JOINED)
 def test_a_repeated_heartbeat_is_not_told(scene: Scene) -> None:
-    group, topic = scene.name("G"), scene.topic()
+    group, topic = scene.new_group(), scene.topic()
     first = join(scene, "first", group, topic)
     second = join(scene, "second", group, topic)
     assert noticed(first, group)
@@ -96,7 +96,7 @@ def test_a_repeated_heartbeat_is_not_told(scene: Scene) -> None:
 
 @case("GROUP-005", party="broker", after=JOINED)
 def test_a_member_that_unregisters_is_gone_and_the_rest_is_told(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     first = join(scene, "first", group)
     second = join(scene, "second", group)
     assert noticed(first, group)
@@ -108,7 +108,7 @@ def test_a_member_that_unregisters_is_gone_and_the_rest_is_told(scene: Scene) ->
 
 @case("GROUP-005", party="broker", after=JOINED)
 def test_a_member_whose_connection_closes_is_gone_and_the_rest_is_told(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     first = join(scene, "first", group)
     second = join(scene, "second", group)
     assert noticed(first, group)
@@ -119,7 +119,7 @@ def test_a_member_whose_connection_closes_is_gone_and_the_rest_is_told(scene: Sc
 
 @case("GROUP-062", party="broker", after=JOINED)
 def test_a_group_without_notices_is_told_of_a_lost_connection(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     silent = requests.create_group(group, notifyConsumerIdsChangedEnable=False)
     assert scene.broker.call(silent).code == 0
     first, second, third = (scene.connect() for _ in range(3))
@@ -133,7 +133,7 @@ def test_a_group_without_notices_is_told_of_a_lost_connection(scene: Scene) -> N
 
 @case("GROUP-061", party="broker")
 def test_who_is_known_stays_who_it_was(scene: Scene) -> None:
-    group, member = scene.name("G"), scene.connect()
+    group, member = scene.new_group(), scene.connect()
 
     def heard(request: Request, version: int) -> None:
         header = json_header(request.code, request.fields, version, version=version)
@@ -156,7 +156,7 @@ def test_who_is_known_stays_who_it_was(scene: Scene) -> None:
 
 @case("GROUP-007", party="broker", after=JOINED)
 def test_unregistering_takes_the_connection_and_not_the_id(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     first = join(scene, "first", group)
     second = join(scene, "second", group)
     assert noticed(first, group)
@@ -166,7 +166,7 @@ def test_unregistering_takes_the_connection_and_not_the_id(scene: Scene) -> None
 
 @case("GROUP-008", party="broker")
 def test_a_group_without_members_has_no_list(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     answer = scene.broker.call(requests.consumer_list(group))
     assert answer.code == 1
     scene.worded(answer, f"no consumer for this group, {group}")
@@ -176,7 +176,7 @@ def test_a_group_without_members_has_no_list(scene: Scene) -> None:
 
 @case("GROUP-010", party="broker", after=JOINED)
 def test_a_broadcasting_group_is_told_nothing(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     first, second = scene.connect(), scene.connect()
     for name, connection in (("first", first), ("second", second)):
         connection.call(requests.heartbeat(name, group, model="BROADCASTING"))
@@ -195,7 +195,7 @@ def test_a_group_whose_name_is_not_allowed_gets_no_members(scene: Scene) -> None
 
 @case("GROUP-052", party="broker")
 def test_a_heartbeat_creates_the_retry_topic(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     retry = requests.topic_config(f"%RETRY%{group}")
     assert scene.broker.call(retry).code == 17
     scene.broker.call(requests.heartbeat("one", group))
@@ -205,7 +205,7 @@ def test_a_heartbeat_creates_the_retry_topic(scene: Scene) -> None:
 
 @case("GROUP-053", party="broker", after=JOINED)
 def test_an_empty_heartbeat_takes_nobody_out(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     member = join(scene, "one", group)
     assert member.call(requests.heartbeat("one", None)).code == 0
     assert member.is_quiet()
@@ -214,7 +214,7 @@ def test_an_empty_heartbeat_takes_nobody_out(scene: Scene) -> None:
 
 @case("GROUP-054", party="broker", after=JOINED)
 def test_the_list_holds_the_change_when_the_notice_comes(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     first = join(scene, "first", group)
     for n in range(10):
         other = join(scene, f"other{n}", group)
@@ -230,7 +230,7 @@ def test_the_list_holds_the_change_when_the_notice_comes(scene: Scene) -> None:
 
 @case("GROUP-055", party="broker", claims="brokers", after=JOINED)
 def test_each_broker_keeps_a_list_of_its_own(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     here, there = (scene.connect(name) for name in scene.broker_names[:2])
     here.call(requests.heartbeat("one", group))
     assert noticed(here, group)
@@ -260,7 +260,7 @@ CPP_HEARTBEAT = (
 
 @case("GROUP-058", party="broker")
 def test_a_heartbeat_of_a_client_in_cpp(scene: Scene) -> None:
-    group, topic = scene.name("G"), scene.topic()
+    group, topic = scene.new_group(), scene.topic()
     body = (CPP_HEARTBEAT % (group, topic)).encode()
     heartbeat = Request(requests.HEART_BEAT, body=body)
     assert scene.broker.call(heartbeat).code == 0
@@ -288,7 +288,7 @@ def connections(scene: Scene, group: str) -> Any:
 @case("GROUP-058", party="broker")
 @pytest.mark.parametrize("name", ["consumeType", "messageModel", "consumeFromWhere"])
 def test_a_name_that_the_broker_does_not_know_makes_a_member(scene: Scene, name: str) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     heartbeat = requests.heartbeat("one", group)
     assert scene.broker.call(altered(heartbeat, {name: "OF_LATER"})).code == 0
     assert scene.members(group) == ["one"]
@@ -299,7 +299,7 @@ def test_a_name_that_the_broker_does_not_know_makes_a_member(scene: Scene, name:
 
 @case("GROUP-059", party="broker", after=JOINED)
 def test_who_must_send_its_subscriptions_again(scene: Scene) -> None:
-    group, topic = scene.name("G"), scene.topic()
+    group, topic = scene.new_group(), scene.topic()
     heartbeat = requests.heartbeat("one", group, [Subscription(topic)])
 
     def is_sub_change(fingerprint: int, *, without_sub: bool = False) -> str:
@@ -326,7 +326,7 @@ def test_who_must_send_its_subscriptions_again(scene: Scene) -> None:
 
 @case("GROUP-060", party="broker", after=JOINED)
 def test_a_subscription_that_does_not_say_how_new_it_is(scene: Scene) -> None:
-    group, topic = scene.name("G"), scene.topic()
+    group, topic = scene.new_group(), scene.topic()
 
     def takes(expression: str) -> bool:
         wanted = Subscription(topic, expression).data()

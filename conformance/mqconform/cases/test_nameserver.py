@@ -495,25 +495,22 @@ def options(scene: Scene) -> dict[str, str]:
     return dict(line.split("=", 1) for line in answer.body.decode().splitlines())
 
 
-def set_option(scene: Scene, name: str, value: str) -> Frame:
-    body = f"{name}={value}\n".encode()
-    return scene.nameserver.call(Request(requests.UPDATE_NAMESRV_CONFIG, body=body))
-
-
 @case("NAMESRV-029", party="nameserver")
 def test_the_options_of_a_nameserver(scene: Scene) -> None:
-    before = options(scene)["waitSecondsForService"]  # used by nobody, as nobody has to wait
-    assert set_option(scene, "waitSecondsForService", "46").code == 0
-    assert options(scene)["waitSecondsForService"] == "46"
-    assert set_option(scene, "waitSecondsForServic\\u0065", before).code == 0
-    assert options(scene)["waitSecondsForService"] == before
-    torn = set_option(scene, "noSuchOption", "\\u12")
+    name = "waitSecondsForService"  # used by nobody, as nobody has to wait
+    before = options(scene)[name]
+    assert scene.set_nameserver_option(name, "46").code == 0
+    assert options(scene)[name] == "46"
+    escaped = "waitSecondsForServic\\u0065"
+    assert scene.set_nameserver_option(name, before, escaped).code == 0
+    assert options(scene)[name] == before
+    torn = scene.set_nameserver_option("noSuchOption", "\\u12")
     assert torn.code == 1
     scene.worded(torn, "string2Properties error")
-    assert set_option(scene, "noSuchOption", "1").code == 0
+    assert scene.set_nameserver_option("noSuchOption", "1").code == 0
     assert "noSuchOption" not in options(scene)
     for name in ("kvConfigPath", "configStorePath"):
-        refused = set_option(scene, name, "elsewhere")
+        refused = scene.set_nameserver_option(name, "elsewhere")
         assert refused.code == 16
         scene.worded(refused, "Can not update config in black list.")
 
@@ -524,13 +521,13 @@ def test_a_route_may_carry_the_order_of_its_topic(scene: Scene) -> None:
     assert broker.register({topic: 1, other: 1}) == 0
     put_order(scene, topic, "broker-a:4")
     assert "orderTopicConf" not in scene.nameserver.call(requests.route(topic)).json()
-    assert set_option(scene, "orderMessageEnable", "true").code == 0
+    assert scene.set_nameserver_option("orderMessageEnable", "true").code == 0
     try:
         route = scene.nameserver.call(requests.route(topic)).json()
         assert route["orderTopicConf"] == "broker-a:4"
         assert "orderTopicConf" not in scene.nameserver.call(requests.route(other)).json()
     finally:
-        set_option(scene, "orderMessageEnable", "false")
+        scene.set_nameserver_option("orderMessageEnable", "false")
 
 
 @case("NAMESRV-031", party="nameserver", after=REGISTERED)

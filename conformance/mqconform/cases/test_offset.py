@@ -42,7 +42,7 @@ def test_a_negative_offset_is_taken_for_none(scene: Scene) -> None:
 
 @case("OFFSET-013", "OFFSET-022", party="broker", after=STORED)
 def test_a_young_queue_is_consumed_from_its_first_message(scene: Scene) -> None:
-    topic, group, nobody = scene.topic(), scene.group(), scene.name("G")
+    topic, group, nobody = scene.topic(), scene.group(), scene.new_group()
     scene.send(topic)
     for request in (
         requests.query_offset(group, topic),

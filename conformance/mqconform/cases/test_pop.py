@@ -234,7 +234,7 @@ def test_an_acknowledgement_that_is_too_late_has_no_effect(scene: Scene) -> None
     assert (again.record.body, again.record.reconsume_times) == (b"late", 1)
     for _ in range(2):
         done(one.ack(again))
-    unknown = requests.ack(again.topic, scene.name("G"), again.handle, again.offset)
+    unknown = requests.ack(again.topic, scene.new_group(), again.handle, again.offset)
     done(scene.broker.call(unknown))
 
 

@@ -247,7 +247,7 @@ def test_only_a_pull_at_the_end_is_held(
 
 @case("PULL-017", party="broker", after=STORED)
 def test_an_answer_has_the_flags_of_topic_and_group(scene: Scene) -> None:
-    topic, group = scene.name("T"), scene.name("G")
+    topic, group = scene.name("T"), scene.new_group()
     created = requests.create_topic(topic, 1, 1).having(topicSysFlag=1)
     for made in (created, requests.create_group(group, groupSysFlag=3)):
         assert scene.broker.call(made).code == 0

@@ -20,7 +20,7 @@ class Workload:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self.topic = scene.topic(QUEUES, everywhere=True)
-        self.group = scene.name("G")
+        self.group = scene.new_group()
         self.queues = [
             MessageQueue(self.topic, name, queue_id)
             for name in scene.broker_names

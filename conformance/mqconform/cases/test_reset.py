@@ -140,8 +140,8 @@ def test_the_last_message_before_a_time(scene: Scene) -> None:
 def test_members_are_told_to_reset_themselves(scene: Scene) -> None:
     """On the last broker by name, which is told not to reset by itself."""
     broker, member = (scene.connect(scene.broker_names[-1]) for _ in range(2))
-    done(broker.call(requests.update_broker_config(useServerSideResetOffset=False)))
-    topic, group = scene.name("T"), scene.name("G")
+    scene.set_options(broker, useServerSideResetOffset=False)
+    topic, group = scene.name("T"), scene.new_group()
     done(broker.call(requests.create_topic(topic, 1, 1)))
     for _ in range(MESSAGES):
         done(broker.call(requests.send(topic)))

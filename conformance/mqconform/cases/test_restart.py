@@ -82,7 +82,7 @@ def commit_is_written(scene: Scene, group: str, topic: str, offset: int) -> None
 @case("GROUP-057", party="broker", claims="restart")
 @KINDS
 def test_members_are_forgotten(scene: Scene, kind: Restart) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     scene.broker.call(requests.heartbeat("one", group))
     assert scene.members(group) == ["one"]
     scene.restart(kind)

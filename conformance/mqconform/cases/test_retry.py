@@ -133,7 +133,7 @@ def test_an_old_client_has_no_maximum_of_its_own(scene: Scene) -> None:
 
 @case("RETRY-004", party="broker", after=AGAIN)
 def test_a_group_has_a_maximum_of_its_own(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     done(scene.broker.call(requests.create_group(group, retryMaxTimes=1)))
     record = failed(scene, group)
     send_back(scene, group, record)
@@ -144,7 +144,7 @@ def test_a_group_has_a_maximum_of_its_own(scene: Scene) -> None:
 
 @case("RETRY-006", party="broker", after=STORED)
 def test_a_group_without_retry_queues_loses_what_it_sends_back(scene: Scene) -> None:
-    group = scene.name("G")
+    group = scene.new_group()
     done(scene.broker.call(requests.create_group(group, retryQueueNums=0)))
     record, topic = failed(scene, group), scene.topic()
     levels = (ONE_SECOND, TEN_SECONDS)
@@ -215,7 +215,7 @@ def test_the_topics_of_a_group(scene: Scene) -> None:
     """A group that nobody used before, and one that was made with three retry queues: their
     topics come to be when they are needed."""
     record = failed(scene, scene.group())
-    young, made = scene.name("G"), scene.name("G")
+    young, made = scene.new_group(), scene.new_group()
     done(scene.broker.call(requests.create_group(made, retryQueueNums=3)))
     for group, retry_queues in ((young, 1), (made, 3)):
         send_back(scene, group, record, -1)

@@ -120,7 +120,7 @@ def test_a_send_to_an_unknown_topic_is_refused(scene: Scene) -> None:
         assert re.match(r"topic\[.*\] not exist, apply first please!", said)
 
 
-@case("SEND-007", party="broker")
+@case("SEND-007", party="broker", claims="topics-by-use")
 @pytest.mark.parametrize("asked", [2, 16])
 def test_a_send_creates_its_topic_from_the_default_topic(scene: Scene, asked: int) -> None:
     topic = scene.name("T")
@@ -138,7 +138,7 @@ def test_a_topic_name_that_is_not_allowed_is_refused(scene: Scene, topic: str) -
     assert scene.broker.call(requests.send(topic)).code == 29
 
 
-@case("SEND-008", party="broker")
+@case("SEND-008", party="broker", claims="topics-by-use")
 def test_a_topic_name_may_have_127_characters(scene: Scene) -> None:
     topic = scene.name("T")
     assert scene.broker.call(requests.send(topic.ljust(127, "x"))).code == 0
@@ -279,7 +279,7 @@ def test_a_send_with_a_number_that_is_none_or_without_a_body(scene: Scene) -> No
     assert scene.broker.call(requests.send(topic, b"")).code == 1
 
 
-@case("SEND-016", party="broker")
+@case("SEND-016", party="broker", claims="groups-by-use")
 def test_a_send_to_a_retry_topic_creates_it(scene: Scene) -> None:
     topic = f"%RETRY%{scene.name('G')}"
     assert scene.broker.call(requests.send(topic).having(c=scene.name("D"))).code == 0

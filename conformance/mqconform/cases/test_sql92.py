@@ -37,7 +37,7 @@ MESSAGES = {
 def filtering(scene: Scene) -> Connection:
     """A connection to a broker that filters by properties."""
     broker = scene.connect(scene.broker_names[-1])
-    done(broker.call(requests.update_broker_config(enablePropertyFilter=True)))
+    scene.set_options(broker, enablePropertyFilter=True)
     return broker
 
 
@@ -88,7 +88,7 @@ def test_messages_are_chosen_by_their_properties(
 ) -> None:
     broker = filtering(scene)
     topic = filled(scene, broker)
-    assert found(broker, pull(topic, scene.name("G"), expression)) == expected
+    assert found(broker, pull(topic, scene.new_group(), expression)) == expected
 
 
 @case("SUBS-011", party="broker", claims="brokers")
@@ -107,13 +107,13 @@ def test_messages_are_chosen_by_their_properties(
     ],
 )
 def test_an_expression_is_checked(scene: Scene, expression: str, kind: str, code: int) -> None:
-    request = requests.check_client_config(scene.name("G"), scene.name("T"), expression, kind)
+    request = requests.check_client_config(scene.new_group(), scene.name("T"), expression, kind)
     assert filtering(scene).call(request).code == code
 
 
 @case("SUBS-012", party="broker", claims="brokers", after=FILTERED)
 def test_an_expression_that_is_none(scene: Scene) -> None:
-    broker, group = filtering(scene), scene.name("G")
+    broker, group = filtering(scene), scene.new_group()
     topic = filled(scene, broker)
     assert found(broker, pull(topic, group, "a =")) == " ".join(MESSAGES)
     assert broker.call(pull(topic, group, "")).code == 23
@@ -128,7 +128,7 @@ def test_an_expression_that_is_none(scene: Scene) -> None:
 @case("SUBS-013", party="broker", claims="brokers", after=FILTERED)
 def test_an_expression_ends_where_the_grammar_ends(scene: Scene) -> None:
     broker = filtering(scene)
-    topic, group = filled(scene, broker), scene.name("G")
+    topic, group = filled(scene, broker), scene.new_group()
     assert found(broker, pull(topic, group, "a = 1 foo bar !!")) == "one"
     for expression, code in (("a = 1 foo !", 0), ("a = 1 !", 23)):
         request = requests.check_client_config(group, topic, expression, "SQL92")
@@ -140,7 +140,7 @@ def test_a_held_pull_is_woken_by_what_it_wants(scene: Scene) -> None:
     broker, consumer = filtering(scene), filtering(scene)
     # The scan looks at no property. Right after one, which an early answer shows, it is far.
     for _ in range(3):
-        topic, group = filled(scene, broker), scene.name("G")
+        topic, group = filled(scene, broker), scene.new_group()
         request = pull(topic, group, "a = 'mine'", len(MESSAGES))
         flags = requests.SUBSCRIPTION | requests.SUSPEND
         held = consumer.ask(request.having(sysFlag=flags, suspendTimeoutMillis=60_000))
@@ -161,7 +161,7 @@ def test_a_held_pull_is_woken_by_what_it_wants(scene: Scene) -> None:
 
 @case("SUBS-020", party="broker", claims="brokers", after=FILTERED)
 def test_an_expression_outlives_its_group(scene: Scene) -> None:
-    broker, group = filtering(scene), scene.name("G")
+    broker, group = filtering(scene), scene.new_group()
     topic = filled(scene, broker)
     by_heartbeat = requests.pull(topic, group, subscription=None)
 

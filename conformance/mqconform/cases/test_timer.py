@@ -263,9 +263,9 @@ def test_a_message_is_recalled(scene: Scene) -> None:
         done(send_timed(scene, topic, {"TIMER_DELIVER_MS": second + ms})) for ms in (500, 500, 2000)
     )
     request = recall(topic, gone.fields["recallHandle"])
-    done(scene.broker.call(requests.update_broker_config(recallMessageEnable=False)))
+    scene.set_options(scene.broker, recallMessageEnable=False)
     assert scene.broker.call(request).code == 16
-    done(scene.broker.call(requests.update_broker_config(recallMessageEnable=True)))
+    scene.set_options(scene.broker, recallMessageEnable=True)
     key = urlsafe_b64decode(gone.fields["recallHandle"]).decode().split(" ")[-1]
     assert done(scene.broker.call(request)).fields["msgId"] == key
     assert eventually(lambda: scene.max_offset(topic) >= 2)

@@ -210,8 +210,8 @@ def test_the_fast_port_serves_what_never_waits(scene: Scene) -> None:
     topic, fast = scene.topic(), scene.connect(port_below=2)
     assert fast.call(requests.send(topic, b"fast")).code == 0
     assert eventually(lambda: fast.call(requests.max_offset(topic)).number("offset") == 1)
-    assert fast.call(requests.heartbeat(scene.name("C"), scene.name("G"))).code == 0
-    assert fast.call(requests.query_offset(scene.name("G"), topic, 9)).code == 22
+    assert fast.call(requests.heartbeat(scene.name("C"), scene.new_group())).code == 0
+    assert fast.call(requests.query_offset(scene.new_group(), topic, 9)).code == 22
 
 
 @case("WIRE-014", party="broker", after="test_the_fast_port_serves_what_never_waits")
@@ -364,7 +364,7 @@ def test_only_who_signs_as_a_user_is_let_in(scene: Scene) -> None:
 
 @case("WIRE-018", party="broker", claims="users")
 def test_what_a_broker_without_permissions_refuses(scene: Scene) -> None:
-    secured, group = Secured(scene), scene.name("G")
+    secured, group = Secured(scene), scene.new_group()
     plain, ordered = scene.name("T"), scene.name("T")
 
     def permit(permission: int) -> None:
