@@ -23,6 +23,7 @@ import msgspec
 from mqrules import UserError
 from mqspec.core import flow_control
 from mqspec.core.flow_control import Pool
+from mqspec.core.response import Answer as Answered
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.options import parse_properties
 from mqspec.tls import Tls
@@ -167,6 +168,13 @@ def refused(request: RemotingCommand, refusal: Refusal) -> RemotingCommand:
         extra={"request": request.code, "code": int(refusal.code), "remark": refusal.remark},
     )
     return request.response(refusal.code, refusal.remark, refusal.ext_fields)
+
+
+def answered(request: RemotingCommand, answer: Answered) -> RemotingCommand:
+    """The answer to a request, as the core gives it."""
+    if isinstance(answer, Refusal):
+        return refused(request, answer)
+    return request.response(answer.code, answer.remark, answer.ext_fields, answer.body)
 
 
 def options_to_set(

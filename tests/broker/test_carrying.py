@@ -54,7 +54,7 @@ def test_every_state_of_the_core_has_its_way(tmp_path: Path) -> None:
     names = {
         name
         for name, value in vars(broker).items()
-        if is_dataclass(value) and type(value).__name__.endswith("State")
+        if is_dataclass(value) and type(value).__name__.endswith(("State", "Subscriptions"))
     }
     assert names
     assert names == {kept.of or name for name, kept in STATES.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mqspec.core.record import tags_code
+from mqspec.core.step import apply
 from mqspec.core.subscription import (
     EXPIRED_TIMEOUT_MS,
     BroughtSubscriptions,
@@ -60,12 +61,11 @@ def test_blank_tokens_mean_nothing_at_all(expression: str) -> None:
 
 def test_what_a_pull_brought_is_forgotten_after_ten_minutes() -> None:
     brought = BroughtSubscriptions()
-    brought.note("G", "T", 1_000)
-    brought.note("G", "U", 1_000)
-    brought.note("G", "U", 2_000)
-    brought.forget(1_000 + EXPIRED_TIMEOUT_MS)
+    for topic, time_ms in (("T", 1_000), ("U", 1_000), ("U", 2_000)):
+        apply(brought, brought.note("G", topic, time_ms).changes)
+    apply(brought, brought.forget(1_000 + EXPIRED_TIMEOUT_MS).changes)
     assert brought.has("G", "T")
-    brought.forget(1_001 + EXPIRED_TIMEOUT_MS)
+    apply(brought, brought.forget(1_001 + EXPIRED_TIMEOUT_MS).changes)
     assert not brought.has("G", "T")
     assert brought.has("G", "U")
     assert not brought.has("H", "U")

@@ -21,7 +21,7 @@ from mqconform.plugin import Suite
 from mqconform.transcript import Transcript
 from mqrules import Deviation, Verdict
 from mqspec.broker import Broker
-from mqspec.broker.processor import peek, progress, relay, sending
+from mqspec.broker.processor import progress, relay, sending
 from mqspec.broker.registrar import Registrar
 from mqspec.core import (
     assignment,
@@ -32,6 +32,7 @@ from mqspec.core import (
     metadata,
     offset_commit,
     pop,
+    pop_messages,
     publish,
     retry,
     route,
@@ -39,6 +40,7 @@ from mqspec.core import (
     timer,
     transaction,
 )
+from mqspec.core.conversation import Conversation
 from mqspec.core.log import DELAY_LEVELS_MS
 from mqspec.core.record import Batch, Record, decode_properties, encode_properties
 from mqspec.core.response import Refusal
@@ -73,7 +75,7 @@ UNITS = MessageStore.units
 UPDATE_TOPICS = metadata.update_topic_list
 UPDATE_GROUPS = metadata.update_subscription_group_list
 SET_MODE = assignment.set_message_request_mode
-PEEK = peek._peek
+PEEK = pop_messages._peek_queues
 STATUS = relay._get_consumer_status
 RESUME = transaction.resume_check
 CHANGE = pop.change_invisible_time
@@ -268,13 +270,17 @@ def allowing_others(state: Any, name: str, topic: str, now_ms: int) -> Step:
     return Step((Change("forbidden_table", name, REMOVED),))
 
 
-def taking(broker: Broker, name: str, queue: Any, count: int, records: list[bytes]) -> int:
+def taking(
+    broker: Broker, event: pop_messages.Peek, queues: Any, records: list[bytes]
+) -> Conversation[int]:
     """A broker whose peek is a pop."""
-    before = len(records)
-    rest = PEEK(broker, name, queue, count, records)
-    key = offset_commit.OffsetKey(queue[0], name, queue[1])
-    offsets = broker.offsets.offset_table
-    offsets[key] = offsets.get(key, 0) + len(records) - before
+    rest = 0
+    for topic, queue_id in queues:
+        before = len(records)
+        rest += yield from PEEK(broker, event, ((topic, queue_id),), records)
+        key = offset_commit.OffsetKey(topic, event.group, queue_id)
+        offsets = broker.offsets.offset_table
+        offsets[key] = offsets.get(key, 0) + len(records) - before
     return rest
 
 

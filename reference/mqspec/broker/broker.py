@@ -12,20 +12,8 @@ from mqspec.broker.config_files import ConfigFiles
 from mqspec.broker.fast.usual_sends import UsualSends
 from mqspec.broker.group_commit import GroupCommit
 from mqspec.broker.stats import BrokerStats
-from mqspec.core.assignment import AssignmentState
-from mqspec.core.consumer_filter import ConsumerFilterState
-from mqspec.core.delay import DelayState
-from mqspec.core.group import GroupState
-from mqspec.core.lock import LockState
-from mqspec.core.long_polling import LongPollingState
-from mqspec.core.metadata import BrokerConfig, MetadataState, is_system_topic
-from mqspec.core.offset_commit import OffsetState
-from mqspec.core.pop import PopState
-from mqspec.core.pop_order import PopOrderState
-from mqspec.core.record import Host
-from mqspec.core.subscription import BroughtSubscriptions
-from mqspec.core.timer import TimerState
-from mqspec.core.transaction import TransactionState
+from mqspec.core.broker_states import BrokerStates
+from mqspec.core.metadata import BrokerConfig, is_system_topic
 from mqspec.service import Dispatcher, clock_ms
 from mqspec.store.message_store import MessageStore, StoreConfig
 from mqspec.trace import Trace
@@ -36,7 +24,7 @@ if TYPE_CHECKING:
     from mqspec.broker.registrar import Registrar
 
 
-class Broker:
+class Broker(BrokerStates):
     """All that one broker, a master, knows: the states of the core, by the names that
     `carrying` has for them, the store, and what helps to keep both.
 
@@ -49,7 +37,6 @@ class Broker:
     notifications: PopLongPolling
     dispatcher: Dispatcher[Broker]
     registrar: Registrar
-    store_host: Host
     address: str  # where it listens, as host:port
 
     def __init__(
@@ -59,22 +46,8 @@ class Broker:
         store_config: StoreConfig | None = None,
         trace: Trace | None = None,
     ) -> None:
-        self.config = config or BrokerConfig()
+        super().__init__(config=config or BrokerConfig())
         self.trace = trace
-
-        self.metadata = MetadataState()
-        self.groups = GroupState()
-        self.brought = BroughtSubscriptions()
-        self.filters = ConsumerFilterState()
-        self.offsets = OffsetState()
-        self.long_polling = LongPollingState()
-        self.delay = DelayState()
-        self.transactions = TransactionState()
-        self.timer = TimerState()
-        self.locks = LockState()
-        self.assignment = AssignmentState()
-        self.pop = PopState()
-        self.pop_order = PopOrderState()
 
         self.store_config = store_config or StoreConfig()  # as it is shown
         self.store = MessageStore(root, self.store_config, clock_ms)

@@ -16,7 +16,6 @@ from mqspec.core import consumer_filter, group
 from mqspec.core.log import Dispatch
 from mqspec.core.metadata import may_notify
 from mqspec.core.pop_order import OrderKey
-from mqspec.core.revive_log import ReviveMessage
 from mqspec.core.step import REMOVED, Change, Step, apply
 from mqspec.service import clock_ms
 from mqspec.transport import Connection
@@ -111,6 +110,7 @@ STATES: Final = {
     "metadata": Kept(follows=_topics_changed),
     "groups": _GROUPS,
     "lost": _GROUPS._replace(of="groups", follows=partial(_members_changed, is_asked=False)),
+    "brought": Kept(),
     "filters": Kept(),  # written every 10 s
     "offsets": Kept(module="OffsetCommit"),  # written every 5 s
     "locks": Kept(module="Lock"),
@@ -144,12 +144,6 @@ def note_told(
     """Write to the trace what another process is about to be told of a variable."""
     if broker.trace:
         broker.trace.read(broker.config.broker_name, module, variable, key, value)
-
-
-def note_revive_log(broker: Broker, revive_qid: int, message: ReviveMessage, event: object) -> None:
-    """Write to the trace what the revive log holds now, and what was done thereby."""
-    if broker.trace:
-        note(broker, "Pop", Step((Change("log", revive_qid, message),)), event)
 
 
 def note_log(broker: Broker, step: Step, dispatches: Sequence[Dispatch] | None) -> None:

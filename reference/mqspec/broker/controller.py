@@ -278,7 +278,7 @@ class BrokerController(Broker):
     def _scan_not_active_channel(self) -> None:
         now_ms = clock_ms()
         carry(self, "groups", group.scan_not_active_channel(self.groups, now_ms))
-        self.brought.forget(now_ms)
+        carry(self, "brought", self.brought.forget(now_ms))
 
     async def _persist_offsets(self) -> None:
         await in_time(converse(self, offset_commit.persist_offsets(self.offsets)))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from mqspec.broker.carrying import carry, note, note_told
+from mqspec.broker.pop_polling import HeldPop
 from mqspec.broker.stored import is_log_on_disk, put, put_message
 from mqspec.core import conversation
 from mqspec.core.consumer_filter import ConsumerFilterState
@@ -19,9 +20,19 @@ from mqspec.core.metadata import MetadataState
 from mqspec.core.offset_commit import OffsetState
 from mqspec.core.pop import PopState
 from mqspec.core.pop_order import PopOrderState
-from mqspec.core.subscription import ALL, TAG, is_matched_by_consume_queue, is_wanted_record
+from mqspec.core.pop_polling import PollingResult
+from mqspec.core.response import Answer
+from mqspec.core.subscription import (
+    ALL,
+    TAG,
+    BroughtSubscriptions,
+    is_matched_by_consume_queue,
+    is_wanted_record,
+)
 from mqspec.core.transaction import TransactionState
-from mqspec.service import clock_ms
+from mqspec.service import Served, answered, clock_ms
+from mqspec.transport import Connection
+from mqspec.wire.codec import RemotingCommand
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -53,6 +64,31 @@ async def in_time(result: T | Awaitable[T]) -> T:
     return await result if isinstance(result, Awaitable) else result
 
 
+def served(broker: Broker, request: RemotingCommand, talk: Conversation[Answer | None]) -> Served:
+    """The answer to a request, once the conversation about it has ended; None: there is none, or
+    none yet."""
+    answer = converse(broker, talk)
+    if isinstance(answer, Answer):
+        return answered(request, answer)
+    return None if answer is None else _answered_in_time(request, answer)
+
+
+def served_at_once(
+    broker: Broker, request: RemotingCommand, talk: Conversation[Answer | None]
+) -> RemotingCommand | None:
+    """The answer to a request whose conversation does not wait for the disk."""
+    answer = converse(broker, talk)
+    assert answer is None or isinstance(answer, Answer)
+    return None if answer is None else answered(request, answer)
+
+
+async def _answered_in_time(
+    request: RemotingCommand, answer: Awaitable[Answer | None]
+) -> RemotingCommand | None:
+    told = await answer
+    return None if told is None else answered(request, told)
+
+
 def _carry(broker: Broker, ask: conversation.Carry) -> Any:
     return carry(broker, _NAMES[type(ask.state)], ask.step, ask.event).result
 
@@ -81,6 +117,13 @@ def _persist(broker: Broker, ask: conversation.Persist) -> None:
     _FILES[type(ask.state)](broker, ask.state)
 
 
+def _hold_pop(broker: Broker, ask: conversation.HoldPop) -> PollingResult:
+    connection, request = cast(tuple[Connection, RemotingCommand], ask.token)
+    held = HeldPop(connection, request, ask.key, ask.born_time, ask.poll_time)
+    holder = broker.pops if ask.kind == "pops" else broker.notifications
+    return holder.polling(held, ask.wanted)
+
+
 def _note(broker: Broker, ask: conversation.Note) -> None:
     note(broker, ask.module, ask.step, ask.event)
 
@@ -92,6 +135,7 @@ def _told(broker: Broker, ask: conversation.Told) -> None:
 _NAMES: Final[Mapping[type, str]] = {
     MetadataState: "metadata",
     GroupState: "groups",
+    BroughtSubscriptions: "brought",
     ConsumerFilterState: "filters",
     OffsetState: "offsets",
     DelayState: "delay",
@@ -118,6 +162,12 @@ _AT_ONCE: Final[Mapping[type[Ask], Callable[[Broker, Any], object]]] = {
     conversation.Store: lambda broker, ask: put(broker, ask.message),
     conversation.Append: lambda broker, ask: broker.store.put(ask.message),
     conversation.Persist: _persist,
+    conversation.HoldPop: _hold_pop,
+    conversation.NotifyPops: lambda broker, ask: broker.pops.notify(ask.key),
+    conversation.NextReviveQueue: lambda broker, _: broker.next_revive_qid(),
+    conversation.Count: lambda broker, ask: broker.stats.add(
+        ask.kind, ask.key, ask.messages, ask.size
+    ),
     conversation.Note: _note,
     conversation.Told: _told,
 }

@@ -58,6 +58,11 @@ class BrokerStats:
     missed: Traffic = field(default_factory=Traffic)  # pulls that found nothing
     state: StatsState = field(default_factory=StatsState)
 
+    def add(self, kind: str, key: tuple[Topic, Group], messages: int, size: int) -> None:
+        """One more request of a kind: one that got messages, sent one back, or missed."""
+        traffic = self.missed if kind == "missed" else getattr(self, kind)[key]
+        traffic.add(messages, size)
+
     def counts(self) -> Mapping[ItemKey, Count]:
         """All counters, by the real broker's names."""
         put = [count for topic, count in self.put.items() if not self.is_system(topic)]

@@ -18,20 +18,25 @@ what was carried. What it yields, and what the answer to that is:
                         Persist         None, once the file is on disk
     waits               LogOnDisk       whether all that the log holds now is on disk
                         Flushed         the PutStatus of a put that waits for the disk
+    holds and wakes     HoldPop         the PollingResult
+                        NotifyPops      None
+    counts              NextReviveQueue a queue id
+                        Count           None
     tells a trace       Note, Told      None
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from mqspec.core.group import SubscriptionData
+from mqspec.core.pop_polling import PollingKey
 from mqspec.core.record import Record
 from mqspec.core.step import Change, Step
-from mqspec.core.types import Topic
+from mqspec.core.types import Group, Topic
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
@@ -104,6 +109,36 @@ class Flushed(Ask, frozen=True, gc=False):
     be written."""
 
     end: int  # bytes
+
+
+class HoldPop(Ask, frozen=True, gc=False):
+    """Hold a request that waits for messages to pop. Answer: the PollingResult."""
+
+    kind: Literal["pops", "notifications"]
+    token: Hashable  # the shell's name for the request
+    key: PollingKey
+    born_time: int  # ms
+    poll_time: int  # ms
+    wanted: SubscriptionData | None
+
+
+class NotifyPops(Ask, frozen=True, gc=False):
+    """There may be something for a pop that is held. Answer: None."""
+
+    key: PollingKey
+
+
+class NextReviveQueue(Ask, frozen=True, gc=False):
+    """Answer: the queue of the revive topic for the checkpoints of one more pop."""
+
+
+class Count(Ask, frozen=True, gc=False):
+    """Count a request for the statistics, by what it is one of. Answer: None."""
+
+    kind: Literal["got", "sent_back", "missed"]
+    key: tuple[Topic, Group]
+    messages: int
+    size: int  # of their records, bytes
 
 
 class Note(Ask, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""How a request ended: the codes that clients act on, and a refusal as a value.
+"""How a request ended: the codes that clients act on, and answers and refusals as values.
 
 The codes are those of ResponseCode.java and RemotingSysResponseCode.java (5.3.3).
 """
@@ -59,12 +59,18 @@ SEE_FAQ: Final = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for 
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """A request is not carried out. Clients show the remark to their users."""
+class Answer:
+    """How a request is answered."""
 
-    code: ResponseCode
-    remark: str | None
+    code: ResponseCode = ResponseCode.SUCCESS
+    remark: str | None = None
     ext_fields: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal(Answer):
+    """A request is not carried out. Clients show the remark to their users."""
 
 
 @dataclass(frozen=True, slots=True)

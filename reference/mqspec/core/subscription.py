@@ -19,6 +19,7 @@ from mqspec.core.group import SubscriptionData
 from mqspec.core.java import java_split
 from mqspec.core.record import Record, decode_properties, decode_record, string_hash
 from mqspec.core.sql92 import Condition, ExpressionError, matches
+from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import Group, Topic
 
 ALL: Final = "*"
@@ -108,18 +109,18 @@ class BroughtSubscriptions:
     (ConsumerManager.compensateSubscribeData, 5.3.3).
     """
 
-    _last_ms: dict[tuple[Group, Topic], int] = field(default_factory=dict)
+    last_ms: dict[tuple[Group, Topic], int] = field(default_factory=dict)
 
-    def note(self, group: Group, topic: Topic, now_ms: int) -> None:
+    def note(self, group: Group, topic: Topic, now_ms: int) -> Step:
         """One was brought."""
-        self._last_ms[group, topic] = now_ms
+        return Step((Change("last_ms", (group, topic), now_ms),))
 
     def has(self, group: Group, topic: Topic) -> bool:
         """Whether one was brought that is not forgotten."""
-        return (group, topic) in self._last_ms
+        return (group, topic) in self.last_ms
 
-    def forget(self, now_ms: int) -> None:
+    def forget(self, now_ms: int) -> Step:
         """What was brought more than ten minutes ago counts no more."""
         first_ms = now_ms - EXPIRED_TIMEOUT_MS
-        for key in [key for key, last_ms in self._last_ms.items() if last_ms < first_ms]:
-            del self._last_ms[key]
+        gone = (key for key, last_ms in self.last_ms.items() if last_ms < first_ms)
+        return Step(tuple(Change("last_ms", key, REMOVED) for key in gone))

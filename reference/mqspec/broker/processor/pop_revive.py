@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from mqspec.broker.carrying import carry, note_revive_log, note_told
+from mqspec.broker.carrying import carry, note_told
+from mqspec.broker.conversing import converse
 from mqspec.broker.stored import put
 from mqspec.core import pop
-from mqspec.core.log import GetMessageStatus, PutStatus, Span
+from mqspec.core.ack_message import STORED, append_to_revive_log
+from mqspec.core.log import GetMessageStatus, Span
 from mqspec.core.metadata import create_topic_in_send_message_back
 from mqspec.core.offset_commit import OffsetKey, commit_offset
 from mqspec.core.pop import PopState
 from mqspec.core.record import Record, decode_record
-from mqspec.core.revive_log import PopCheckPoint, ReviveMessage, decode, encode, revive_topic
+from mqspec.core.revive_log import PopCheckPoint, decode, revive_topic
 from mqspec.service import clock_ms
 
 if TYPE_CHECKING:
@@ -21,22 +23,6 @@ if TYPE_CHECKING:
 
 _AT_A_TIME: Final = 32  # messages before others get their turn
 RETRY_QUEUE_NUM: Final = 1
-_STORED: Final = frozenset({PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT})
-
-
-def append_to_revive_log(
-    broker: Broker, revive_qid: int, message: ReviveMessage, event: object = None
-) -> bool:
-    """Whether the message is stored; `event` is what a check point is left for. A receipt handle
-    may name a queue that is none: nobody would ever read there."""
-    if not 0 <= revive_qid < broker.config.revive_queue_num:
-        return True
-    topic = revive_topic(broker.config.cluster_name)
-    record = encode(message, topic, revive_qid, broker.store_host, clock_ms())
-    is_stored = broker.store.put(record).status in _STORED
-    if is_stored:
-        note_revive_log(broker, revive_qid, message, event)
-    return is_stored
 
 
 def load(broker: Broker) -> PopState:
@@ -94,7 +80,7 @@ def _revive(broker: Broker, revive_qid: int, held: pop.PoppedCheckPoint) -> None
     for offset in held.unacked:
         if not _retry(broker, check_point, offset):
             again = pop.re_put_ck(check_point, offset)
-            if not append_to_revive_log(broker, revive_qid, again):
+            if not converse(broker, append_to_revive_log(broker, revive_qid, again, clock_ms())):
                 return  # nothing can be stored: all of it again at the next time
     carry(broker, "pop", pop.revive(revive_qid, held))
 
@@ -117,4 +103,4 @@ def _retry(broker: Broker, check_point: PopCheckPoint, offset: int) -> bool:
         offset_key = OffsetKey(message.topic, key.group, message.queue_id)
         if offset_key not in broker.offsets.offset_table:
             carry(broker, "offsets", commit_offset(broker.offsets, offset_key, 0))
-    return put(broker, message).status in _STORED
+    return put(broker, message).status in STORED

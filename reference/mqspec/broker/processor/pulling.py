@@ -92,7 +92,7 @@ def _pull(broker: Broker, held: HeldPull, is_first: bool) -> RemotingCommand | N
         return refused(request, wanted)
     assert isinstance(wanted, SubscriptionData)
     if pull.sys_flag & PullSysFlag.SUBSCRIPTION:
-        broker.brought.note(pull.group, pull.topic, now_ms)
+        carry(broker, "brought", broker.brought.note(pull.group, pull.topic, now_ms))
     found = _reset(broker, pull) or broker.store.get(
         pull.topic,
         pull.queue_id,
