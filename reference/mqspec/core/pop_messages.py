@@ -57,7 +57,7 @@ from mqspec.core.pop import (
     pop_message,
     retry_message,
 )
-from mqspec.core.pop_order import OrderInfo, OrderKey, is_blocked
+from mqspec.core.pop_order import OrderInfo, OrderKey
 from mqspec.core.pop_polling import ALL_QUEUES, PollingKey, PollingResult
 from mqspec.core.record import Record, decode_record, encode_record, queue_offset_of
 from mqspec.core.response import NOT_SET, Answer, Refusal, ResponseCode
@@ -193,7 +193,7 @@ def pop_queue(broker: BrokerStates, reading: Reading, place: TopicQueue) -> Conv
         yield Carry(broker.offsets, commit_offset(broker.offsets, key, offset))
         yield Carry(broker.pop_order, pop_order.clear_block(broker.pop_order, order_key))
 
-    if event.order and is_blocked(broker.pop_order, order_key, event.attempt_id, now_ms):
+    if event.order and pop_order.is_blocked(broker.pop_order, order_key, event.attempt_id, now_ms):
         return  # what is behind it is nothing to wake others for
     if reading.room <= 0:
         reading.rest_num += queue.max - offset
@@ -315,7 +315,7 @@ def notification(
     has_msg = False
     for topic, queue_id in _noticed(broker, event):
         key = OrderKey(topic, event.group, queue_id)
-        if event.order and is_blocked(broker.pop_order, key, event.attempt_id, now_ms):
+        if event.order and pop_order.is_blocked(broker.pop_order, key, event.attempt_id, now_ms):
             continue
         offset, end = yield from not_popped(broker, OffsetKey(*key))
         if end > offset:
