@@ -170,11 +170,14 @@ def refused(request: RemotingCommand, refusal: Refusal) -> RemotingCommand:
     return request.response(refusal.code, refusal.remark, refusal.ext_fields)
 
 
-def answered(request: RemotingCommand, answer: Answered) -> RemotingCommand:
-    """The answer to a request, as the core gives it."""
+def answered(
+    request: RemotingCommand, answer: Answered, body: bytes | None = None
+) -> RemotingCommand:
+    """The answer to a request, as the core gives it; with a body that the shell has written."""
     if isinstance(answer, Refusal):
         return refused(request, answer)
-    return request.response(answer.code, answer.remark, answer.ext_fields, answer.body)
+    told = answer.body if body is None else body
+    return request.response(answer.code, answer.remark, answer.ext_fields, told)
 
 
 def options_to_set(

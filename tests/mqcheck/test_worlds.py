@@ -94,6 +94,7 @@ UNBOUNDED = {"MC_System", "MC_SystemAsyncFlush", "MC_Recovery", "MC_RecoveryTwic
         "MC_Retention",
         "MC_PopOnce",
         "MC_PopChange",
+        "MC_PopOrderMoved",
     ],
 )
 def test_the_core_takes_every_step(name: str) -> None:

@@ -31,6 +31,7 @@ from mqspec.core.subscription import (
 )
 from mqspec.core.transaction import TransactionState
 from mqspec.service import Served, answered, clock_ms
+from mqspec.store.message_store import Boundary
 from mqspec.transport import Connection
 from mqspec.wire.codec import RemotingCommand
 
@@ -64,6 +65,13 @@ async def in_time(result: T | Awaitable[T]) -> T:
     return await result if isinstance(result, Awaitable) else result
 
 
+def converse_at_once(broker: Broker, talk: Conversation[T]) -> T:
+    """The result of a conversation that does not wait for the disk."""
+    result = converse(broker, talk)
+    assert not isinstance(result, Awaitable)
+    return result
+
+
 def served(broker: Broker, request: RemotingCommand, talk: Conversation[Answer | None]) -> Served:
     """The answer to a request, once the conversation about it has ended; None: there is none, or
     none yet."""
@@ -77,8 +85,7 @@ def served_at_once(
     broker: Broker, request: RemotingCommand, talk: Conversation[Answer | None]
 ) -> RemotingCommand | None:
     """The answer to a request whose conversation does not wait for the disk."""
-    answer = converse(broker, talk)
-    assert answer is None or isinstance(answer, Answer)
+    answer = converse_at_once(broker, talk)
     return None if answer is None else answered(request, answer)
 
 
@@ -157,6 +164,9 @@ _AT_ONCE: Final[Mapping[type[Ask], Callable[[Broker, Any], object]]] = {
     conversation.Carry: _carry,
     conversation.ReadSpan: _read_span,
     conversation.Get: _get,
+    conversation.OffsetByTime: lambda broker, ask: broker.store.offset_by_time(
+        ask.topic, ask.queue_id, ask.time_ms, Boundary.LOWER
+    ),
     conversation.Look: lambda broker, ask: broker.store.look_message_by_offset(ask.position),
     conversation.Put: lambda broker, ask: put_message(broker, ask.message),
     conversation.Store: lambda broker, ask: put(broker, ask.message),

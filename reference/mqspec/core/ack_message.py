@@ -134,9 +134,8 @@ def ack_orderly(
 ) -> Conversation[Refusal | None]:
     """A message of the last batch of a queue is acknowledged, and the group's offset follows.
 
-    What lies below that offset is acknowledged, or was passed over by whoever moved it there: it
-    does not go back (OFFSET-003). An offset that an administrator has reset stays where it is
-    until the next pop learns of it (OFFSET-018).
+    What lies below that offset is left behind, and its acknowledgement changes nothing. While a
+    reset waits for the next pop the group stays where the administrator moved it.
     """
     offset_key = OffsetKey(*key)
     stored = broker.offsets.offset_table.get(offset_key, NOT_FOUND)

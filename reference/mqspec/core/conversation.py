@@ -12,6 +12,7 @@ what was carried. What it yields, and what the answer to that is:
     step of a state     Carry           the step's result
     reads               ReadSpan        the Span of a queue's offsets
                         Get             the GetResult
+                        OffsetByTime    an offset
                         Look            the Record, or None
     writes              Put, Store,     the PutResult
                         Append
@@ -66,6 +67,14 @@ class Get(Ask, frozen=True, gc=False):
     offset: int
     max_count: int
     wanted: SubscriptionData | None = None  # None: all
+
+
+class OffsetByTime(Ask, frozen=True, gc=False):
+    """Answer: the offset of a queue's first message that is not older, or of its end."""
+
+    topic: Topic
+    queue_id: int
+    time_ms: int
 
 
 class Look(Ask, frozen=True, gc=False):

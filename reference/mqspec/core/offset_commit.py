@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from mqspec.core import response
 from mqspec.core.conversation import Conversation, LogOnDisk, Persist, Told, note_whole
 from mqspec.core.response import Refusal, ResponseCode
 from mqspec.core.step import REMOVED, Change, Step
@@ -470,6 +471,11 @@ def query_offset(state: OffsetState, key: OffsetKey) -> int:
     """Where a group was moved to, until a pull has learned of it; else what is stored, or
     NOT_FOUND."""
     return state.reset_offset_table.get(key, state.offset_table.get(key, NOT_FOUND))
+
+
+def min_offset_told(offset: int) -> response.Answer:
+    """The answer to request 31. Its remark is empty, not absent."""
+    return response.Answer(remark="", ext_fields={"offset": str(offset)})
 
 
 def commit_pull_offset(state: OffsetState, key: OffsetKey, next_begin_offset: int) -> Step:

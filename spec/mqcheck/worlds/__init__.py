@@ -23,6 +23,7 @@ _WORLDS: Mapping[str, str] = {
     "Delays": "Delay",
     "EndsFirst": "Transaction",
     "RevivesUnread": "Pop",
+    "MaxOffsetMoves": "PopOrderMoved",
     "Attempts": "PopOrder",
     "InitialTopics": "Route",
     "DrainsFirst": "TopicRoute",

@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from mqspec.broker.carrying import carry, note_told
+from mqspec.broker.conversing import converse_at_once
 from mqspec.core import offset_commit
 from mqspec.core.group import may_consume
 from mqspec.core.metadata import contains_subscription_group
-from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey, QueueSpan
-from mqspec.core.response import NOT_SET, Refusal, ResponseCode
+from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey
+from mqspec.core.reset_offset import (
+    MEMBERS_TOLD,
+    ResetOffset,
+    reset_offset_by_broker,
+    reset_offset_by_members,
+)
+from mqspec.core.response import Refusal
 from mqspec.core.types import MessageQueue
-from mqspec.service import refused
+from mqspec.service import answered, refused
 from mqspec.store.message_store import Boundary
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps
@@ -87,65 +94,50 @@ def invoke_broker_to_reset_offset(
 ) -> RemotingCommand:
     """222. The broker resets the group by itself, or has its members do it."""
     if broker.config.use_server_side_reset_offset:
-        return _reset_offset_inner(broker, request)
-    return _reset_offset_of_members(broker, request)
+        return _reset_by_broker(broker, request)
+    return _reset_by_members(broker, request)
 
 
-def _reset_offset_inner(broker: Broker, request: RemotingCommand) -> RemotingCommand:
-    """An explicit offset counts for one queue only, and -1 is none (OFFSET-017)."""
-    topic, group = text(request, "topic"), request.ext_fields.get("group", "null")
-    queue_id, offset = integer(request, "queueId", -1), long(request, "offset", -1)
-    config = broker.metadata.topic_config_table.get(topic)
-    if config is None:
-        remark = f"Topic {topic} does not exist"
-        return request.response(ResponseCode.TOPIC_NOT_EXIST, remark)
-    if not contains_subscription_group(broker.metadata, request.ext_fields.get("group")):
-        remark = f"Group {group} does not exist"
-        return request.response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-    queue_ids = range(config.read_queue_nums) if queue_id < 0 else (queue_id,)
-    spans = _spans(broker, request, group, topic, queue_ids)
-    to_offset = offset if queue_id >= 0 and offset != -1 else None
-    reset = carry(broker, "offsets", offset_commit.reset_offset_inner(spans, to_offset)).result
+def _reset_by_broker(broker: Broker, request: RemotingCommand) -> RemotingCommand:
+    event = ResetOffset(
+        text(request, "topic"),
+        request.ext_fields.get("group"),
+        long(request, "timestamp", 0),
+        integer(request, "queueId", -1),
+        long(request, "offset", -1),
+    )
+    reset = converse_at_once(broker, reset_offset_by_broker(broker, event))
     if isinstance(reset, Refusal):
         return refused(request, reset)
-    return request.response(body=_reset_body(broker, topic, reset))
+    return request.response(body=_reset_body(broker, event.topic, reset))
 
 
-def _reset_offset_of_members(broker: Broker, request: RemotingCommand) -> RemotingCommand:
-    """Tell each member, with 220, one-way (OFFSET-021; Broker2Client.resetOffset, 5.3.3)."""
-    topic, group = text(request, "topic"), text(request, "group")
-    config = broker.metadata.topic_config_table.get(topic)
-    if config is None:
-        remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
-        return request.response(ResponseCode.TOPIC_NOT_EXIST, remark)
-    spans = _spans(broker, request, group, topic, range(config.write_queue_nums))
-    told = offset_commit.reset_offset_of_members(
-        broker.offsets, spans, is_force=boolean(request, "isForce")
+def _reset_by_members(broker: Broker, request: RemotingCommand) -> RemotingCommand:
+    """Each member is told, with 220, one-way."""
+    event = ResetOffset(
+        text(request, "topic"),
+        text(request, "group"),
+        long(request, "timestamp", 0),
+        is_force=boolean(request, "isForce"),
     )
+    told = converse_at_once(broker, reset_offset_by_members(broker, event))
     if isinstance(told, Refusal):
         return refused(request, told)
-    members = broker.groups.consumer_table.get(group)
-    time_ms = str(long(request, "timestamp", 0))
-    if members is None:
-        remark = (
-            f"Consumer not online, so can not reset offset, Group: {group} Topic: {topic} "
-            f"Timestamp: {time_ms}"
-        )
-        return request.response(ResponseCode.CONSUMER_NOT_ONLINE, remark)
-    body = _reset_body(broker, topic, told)
+    topic, body = event.topic, _reset_body(broker, event.topic, told.offsets)
     fields = {
         "topic": topic,
-        "group": group,
-        "timestamp": time_ms,
+        "group": text(request, "group"),
+        "timestamp": str(event.time_ms),
         "isForce": "false",  # whether it was or not: it is in the offsets
         "queueId": "-1",
     }
-    of_language = _reset_list(broker, topic, told) if request.language is Language.CPP else body
-    notice = RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, of_language)
-    for channel in members.channel_info_table:
+    is_cpp = request.language is Language.CPP
+    listed = _reset_list(broker, topic, told.offsets) if is_cpp else body
+    notice = RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, listed)
+    for channel in told.channels:
         assert isinstance(channel, Connection)
         channel.oneway(notice)
-    return request.response(remark=NOT_SET, body=body)
+    return answered(request, MEMBERS_TOLD, body)
 
 
 def clone_group_offset(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -158,13 +150,6 @@ def clone_group_offset(broker: Broker, _: Connection, request: RemotingCommand) 
         target = request.ext_fields.get("destGroup", "null")
         carry(broker, "offsets", offset_commit.clone_offset(broker.offsets, source, target, topic))
     return request.response()
-
-
-def _spans(
-    broker: Broker, request: RemotingCommand, group: str, topic: str, queue_ids: Iterable[int]
-) -> list[QueueSpan]:
-    time_ms = long(request, "timestamp", 0)
-    return [_span(broker, OffsetKey(topic, group, each), time_ms) for each in queue_ids]
 
 
 def _reset_body(broker: Broker, topic: str, offsets: Mapping[int, int]) -> bytes:
@@ -181,13 +166,6 @@ def _reset_list(broker: Broker, topic: str, offsets: Mapping[int, int]) -> bytes
     return dumps({"offsetTable": listed})
 
 
-def _span(broker: Broker, key: OffsetKey, time_ms: int) -> QueueSpan:
-    store, queue = broker.store, (key.topic, key.queue_id)
-    maximum = store.max_offset(*queue)
-    by_time = maximum if time_ms < 0 else store.offset_by_time(*queue, time_ms, Boundary.LOWER)
-    return QueueSpan(key, store.min_offset(*queue), maximum, by_time)
-
-
 def get_max_offset(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """30. Of a queue that does not exist: 0."""
     offset = broker.store.max_offset(text(request, "topic"), integer(request, "queueId"))
@@ -195,9 +173,9 @@ def get_max_offset(broker: Broker, _: Connection, request: RemotingCommand) -> R
 
 
 def get_min_offset(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
-    """31. Its remark is empty, not absent."""
+    """31."""
     offset = broker.store.min_offset(text(request, "topic"), integer(request, "queueId"))
-    return request.response(remark="", ext_fields={"offset": str(offset)})
+    return answered(request, offset_commit.min_offset_told(offset))
 
 
 def get_earliest_msg_storetime(
