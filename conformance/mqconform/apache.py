@@ -31,6 +31,12 @@ _JVM: Final = (
     "-Drocketmq.broker.rebalance.lockMaxLiveTime=10000",  # ms, instead of a minute
 )
 
+# What a version below 5 takes by reflection, as when it lets a mapped file go.
+_OPENS: Final = tuple(
+    f"--add-opens=java.base/{package}=ALL-UNNAMED"
+    for package in ("java.lang", "java.nio", "jdk.internal.ref", "sun.nio.ch")
+)
+
 # Small files, so that a run costs little disk, and halves looked at each 2 s instead of 30 s;
 # everything else as it is delivered.
 _BROKER: Final = """\
@@ -97,13 +103,14 @@ class Apache:
     ) -> None:
         self.home, self.version = home, version
         self._jars = toolchain.apache_classpath(version)
-        self._jvm, self._processes = jvm, Processes(start_new_session=own_sessions)
+        opens = _OPENS if int(version.split(".")[0]) < 5 else ()
+        self._jvm, self._processes = (*jvm, *opens), Processes(start_new_session=own_sessions)
         nameserver_port, ha_a, ha_b = free_ports(3)
         broker_a, broker_b = free_ports(2, below=_VIP_OFFSET)
         self.nameserver = Address("127.0.0.1", nameserver_port)
         self._nameserver_java = _Java(
             home / "namesrv", "namesrv.NamesrvStartup",
-            _NAMESERVER.format(port=nameserver_port, home=home / "namesrv"), jvm, self._jars,
+            _NAMESERVER.format(port=nameserver_port, home=home / "namesrv"), self._jvm, self._jars,
             self._processes,
         )  # fmt: skip
         self._brokers = [
@@ -132,6 +139,7 @@ class Apache:
             self.nameserver,
             lifecycle=self,
             store=store,
+            keeps=self.version,
             tls=True,
             to_the_letter=True,
             exclusive=True,

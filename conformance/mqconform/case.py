@@ -10,6 +10,7 @@ from typing import TypeVar
 import pytest
 
 from mqconform.causes import Departure
+from mqconform.transcript import Exchange
 from mqrules import Evidence, EvidenceKind, Level, Party, UserError, Verdict, rules
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -73,6 +74,7 @@ class Result:
     seconds: float = 0.0
     why: str = ""  # one line: what failed, is missing or blocks
     frames: str = ""  # the last frames, as text
+    exchanges: tuple[Exchange, ...] = ()  # the same, as they went
     departure: Departure | None = None  # where it failed or was blocked on its way
     letters: tuple[str, ...] = ()  # in what the target is not the same to the letter
 

@@ -14,14 +14,9 @@ from typing import Final
 
 from mqconform import requests
 from mqconform.frame import FrameError, parse_frame
-from mqconform.transcript import Exchange, Transcript, render
+from mqconform.transcript import Exchange, Transcript
 from mqrules import Strength, rules, strength
 
-_NAMES: Final = {
-    value: name
-    for name, value in reversed(vars(requests).items())
-    if name.isupper() and isinstance(value, int)
-}
 _WHERE: Final = re.compile(r"\n +\+ +where (.*?) = Frame\(.*\)\.(\w+)")
 _VARIES: Final = (
     (re.compile(r"mq\w*-\d+-[A-Z]\w*\d+|[\w.]+-\d+-[A-Z]+\d+"), "NAME"),
@@ -30,7 +25,6 @@ _VARIES: Final = (
     (re.compile(r"\b\d{5,}\b"), "NUMBER"),
     (re.compile(r"Frame\(.*?\)(?=\.|\n|$)"), "the answer"),
 )
-_JUDGED: Final = (Strength.RELIED_ON, Strength.APACHE)
 _WIDTH: Final = 160
 
 
@@ -62,7 +56,7 @@ class Departure:
     what: str  # what was seen and what was expected, without names and numbers of the run
     step: str = ""  # the step of preparation, if it was one
     strength: Strength = Strength.APACHE
-    frames: str = ""  # the request and its answer
+    exchanges: tuple[Exchange, ...] = ()  # the request and its answer
     rules: tuple[str, ...] = ()
 
     @property
@@ -74,7 +68,7 @@ class Departure:
         """The request by its name and code."""
         if self.request is None:
             return "no request"
-        return f"{_NAMES.get(self.request, 'request')} ({self.request})"
+        return requests.name_of(self.request)
 
 
 @dataclass(slots=True)
@@ -85,6 +79,7 @@ class Cause:
     cases: list[str] = field(default_factory=list)  # that failed at it
     blocks: list[str] = field(default_factory=list)  # that could not be judged for it
     rules: set[str] = field(default_factory=set)  # of the cases that failed
+    strengths: set[Strength] = field(default_factory=set)  # of the expectations that failed
 
     @property
     def title(self) -> str:
@@ -94,7 +89,7 @@ class Cause:
     @property
     def strength(self) -> Strength:
         """That of the strongest expectation that fails for it."""
-        return strongest(self.rules) if self.first.strength in _JUDGED else self.first.strength
+        return next((one for one in Strength if one in self.strengths), self.first.strength)
 
     @property
     def weight(self) -> int:
@@ -107,19 +102,21 @@ def departure(
     step: Step | None,
     rule_ids: Sequence[str],
     *,
-    to_the_letter: bool = False,
+    judged: Strength | None = None,
 ) -> Departure:
-    """Where a case that ended with `error` departed: at the exchange that came last."""
+    """Where a case that ended with `error` departed: at the exchange that came last.
+
+    `judged` is the strength of the expectation that failed, where it is not that of its rules.
+    """
     raw = error.raw if isinstance(error, UnexpectedError) else None
     exchanges = transcript.last_call(raw)
     code = _code(exchanges)
-    found = Strength.IDENTICAL if to_the_letter else strongest(rule_ids)
     return Departure(
         code,
         _what(error, exchanges),
         step.name if step else "",
-        found,
-        render(exchanges),
+        judged or strongest(rule_ids),
+        tuple(exchanges),
         tuple(rule_ids),
     )
 
@@ -145,6 +142,7 @@ def causes(
         (cause.cases if failed else cause.blocks).append(name)
         if failed:
             cause.rules |= set(departed.rules)
+            cause.strengths.add(departed.strength)
     waiting = dict(after)
     for name in waiting:
         seen, first = {name}, waiting[name]

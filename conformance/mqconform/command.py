@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from rich.console import Console
 from mqconform import report
 from mqconform.case import Result, Status
 from mqconform.cluster import Cluster
+from mqconform.page import page
 from mqconform.plugin import PREFIX, Selection, Suite
 from mqconform.progress import progress
 from mqconform.started import BROKERS, EXAMPLES, is_started, started
@@ -31,6 +34,7 @@ from mqconform.target import Target, parse_address, read_target
 from mqconform.transcript import SHOWN
 from mqrules import Deviation, UserError, check_writable, rules, write_evidence
 from mqrules.deviation import read_deviations
+from mqrules.schema import encode
 
 HELP = "test any broker and nameserver for conformance"
 _ALL_FRAMES = 10_000
@@ -54,6 +58,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", dest="keyword", default="", metavar="EXPRESSION",
         help="only cases whose name matches, as in pytest")  # fmt: skip
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
+    parser.add_argument("--json", type=Path, metavar="FILE",
+        help="write the report as JSON, by mqconform/data/report.schema.json")  # fmt: skip
+    parser.add_argument("--page", type=Path, metavar="FILE",
+        help="write the report as one HTML page, without outside resources")  # fmt: skip
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     parser.add_argument("--history", type=Path, metavar="DIR",
         help="write the history there (default: a new directory below .mqspec/)")  # fmt: skip
@@ -87,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
         report.list_cases(console, cases)
         return 0
     directory = args.history or Path(".mqspec") / "history"
-    _make_outputs(directory, args.evidence, args.junit)
-    began = time.monotonic()
+    _make_outputs(directory, args.evidence, args.junit, args.json, args.page)
+    began, time_began = time.monotonic(), datetime.now(UTC)
     with _target(args) as target:
         suite = _run_suite(target, args, console, len(cases))
         # Before the target ends: after an interrupt some cases still run, and would fail.
@@ -102,6 +110,20 @@ def run(args: argparse.Namespace) -> int:
     if args.evidence:
         records = [record for r in results for record in r.evidence(str(target))]
         write_evidence(args.evidence, records)
+    told = report.as_data(
+        results,
+        target=str(target),
+        keeps=target.keeps,
+        run=suite.recorder.run,
+        began=time_began.isoformat(timespec="seconds"),
+        seconds=time.monotonic() - began,
+        stale=suite.stale,
+        left=left,
+    )
+    if args.json:
+        args.json.write_text(json.dumps(encode(told), indent=1) + "\n", encoding="utf-8")
+    if args.page:
+        args.page.write_text(page(told), encoding="utf-8")
     report.show_summary(console, results, suite.stale, time.monotonic() - began)
     for line in left:
         console.print(line, style="bold red", markup=False, highlight=False)
@@ -169,7 +191,7 @@ def _run_suite(target: Target, args: argparse.Namespace, console: Console, chose
             target,
             cluster,
             _deviations(target),
-            rules=args.rule,
+            rule_ids=args.rule,
             prefix=args.prefix,
             frames_shown=_ALL_FRAMES if args.frames else SHOWN,
             on_done=done,

@@ -28,7 +28,7 @@ from mqconform.stage import Stage
 from mqconform.target import CommandError, Target, parse_address, read_target
 from mqconform.tidy import Tidy
 from mqconform.transcript import SHOWN
-from mqrules import Deviation, UserError
+from mqrules import Deviation, UserError, rules
 
 PREFIX = "mq"  # of all names of a run, before six digits of its own
 END_S = 30.0  # for cases that were cut off to end: a broker may be about to start again
@@ -120,12 +120,12 @@ class Suite(Selection):
         cluster: Cluster,
         deviations: Iterable[Deviation] = (),
         *,
-        rules: Collection[str] = (),
+        rule_ids: Collection[str] = (),
         prefix: str = PREFIX,
         frames_shown: int = SHOWN,
         on_done: Callable[[Result], None] = lambda result: None,
     ) -> None:
-        super().__init__(rules)
+        super().__init__(rule_ids)
         self.target = target
         self.recorder = Recorder(f"{prefix}{uuid.uuid4().hex[:6]}")
         self._tidy = Tidy(cluster, self.recorder.run)
@@ -244,12 +244,18 @@ class Suite(Selection):
             time.monotonic() - began,
             why,
             frames=scene.transcript.render(self._frames_shown) if scene else "",
+            exchanges=tuple(scene.transcript.exchanges)[-self._frames_shown :] if scene else (),
             departure=departed,
             letters=tuple(scene.letters) if scene else (),
         )
         self._on_done(result)
 
     def _refused(self, case: Case) -> tuple[Status, str]:
+        others = [id_ for id_ in case.rules if not rules()[id_].holds_in(self.target.keeps)]
+        if others:
+            rule = rules()[others[0]]
+            span = f"since {rule.since}" + (f" until {rule.until}" if rule.until else "")
+            return Status.NOT_CLAIMED, f"{rule.id} holds {span}"
         if missing := sorted(case.claims - self.capabilities):
             return Status.NOT_CLAIMED, ", ".join(missing)
         first = self.results.get(case.after or "")
@@ -293,8 +299,10 @@ class Suite(Selection):
         failed, step = scene.failed_step or (None, None)
         if failed is not error or step is None or step.fails(rule_ids):
             step = None
-        to_the_letter = scene.failed_letter is error
-        departed = departure(error, scene.transcript, step, rule_ids, to_the_letter=to_the_letter)
+        failed_expectation, judged = scene.failed_as or (None, None)
+        if failed_expectation is not error:
+            judged = None
+        departed = departure(error, scene.transcript, step, rule_ids, judged=judged)
         if step:
             return Status.BLOCKED, f"in preparation, {step.name}: {why}", departed
         return Status.FAILED, why, departed

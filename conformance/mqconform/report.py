@@ -12,8 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from mqconform.case import Result, Status
-from mqconform.causes import Cause, causes
+from mqconform.catalogue import declared
+from mqconform.causes import Cause, causes, strongest
+from mqconform.transcript import render, shown
 from mqrules import Deviation, Level, reliances, rules
+from mqrules.report import REPORT_SCHEMA, CaseShown, CauseShown, Report
 
 _STYLES: Final = {
     Status.PASSED: "green",
@@ -58,7 +61,9 @@ def show_causes(console: Console, found: Sequence[Cause]) -> None:
             if names:
                 text = f"{what}: {', '.join(name.removeprefix('test_') for name in names)}"
                 console.print(text, markup=False, highlight=False, soft_wrap=True)
-        console.print(f"\n{cause.first.frames}\n", markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            f"\n{render(cause.first.exchanges)}\n", markup=False, highlight=False, soft_wrap=True
+        )
 
 
 def relying(rule: str) -> list[str]:
@@ -119,3 +124,67 @@ def list_cases(console: Console, results: Iterable[Result]) -> None:
         claims = " ".join(sorted(case.claims))
         table.add_row(escape(result.name), " ".join(case.rules), level, case.party, claims)
     console.print(table)
+
+
+def as_data(
+    results: Sequence[Result],
+    *,
+    target: str,
+    keeps: str,
+    run: str,
+    began: str,
+    seconds: float,
+    stale: Sequence[Deviation],
+    left: Sequence[str],
+) -> Report:
+    """The report as other programs read it; of what was not run, nothing."""
+    ran = [result for result in results if result.status is not Status.NOT_RUN]
+    found = causes_of(results)
+    number = {name: n for n, cause in enumerate(found, 1) for name in cause.cases + cause.blocks}
+    return Report(
+        REPORT_SCHEMA,
+        target,
+        keeps,
+        run,
+        began,
+        round(seconds, 1),
+        int(is_failure(results, stale)),
+        dict(Counter(str(result.status) for result in results)),
+        tuple(map(_cause_shown, found)),
+        tuple(_case_shown(result, number.get(result.name)) for result in ran),
+        tuple(deviation.case for deviation in stale),
+        tuple(left),
+        {rule: rules()[rule].text for result in ran for rule in result.case.rules},
+    )
+
+
+def _cause_shown(cause: Cause) -> CauseShown:
+    return CauseShown(
+        cause.title,
+        cause.first.request,
+        cause.first.step,
+        cause.strength,
+        tuple(sorted({who for rule in cause.rules for who in relying(rule)})),
+        tuple(sorted(cause.rules)),
+        tuple(cause.cases),
+        tuple(cause.blocks),
+        tuple(map(shown, cause.first.exchanges)),
+    )
+
+
+def _case_shown(result: Result, cause: int | None) -> CaseShown:
+    level = Level.MUST if result.case.is_must else rules()[result.case.rules[0]].level
+    return CaseShown(
+        result.name,
+        result.case.rules,
+        level,
+        strongest(result.case.rules),
+        result.case.party,
+        result.status,
+        round(result.seconds, 2),
+        result.why,
+        cause,
+        result.letters,
+        tuple(sorted(declared().get(result.name, ()))),
+        () if result.status is Status.PASSED else tuple(map(shown, result.exchanges)),
+    )

@@ -109,6 +109,14 @@ NOTIFICATION = 200054
 POLLING_INFO = 200055
 BATCH_ACK_MESSAGE = 200151
 
+_NAMES = {code: name for name, code in globals().items() if name.isupper()}
+
+
+def name_of(code: int) -> str:
+    """A request by its name and code."""
+    return f"{_NAMES.get(code, 'request')} ({code})"
+
+
 # Bits of a pull's sysFlag (PullSysFlag.java, 5.3.3).
 COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
 

@@ -31,6 +31,7 @@ storePathRootDir = "{home}/store"
 namesrvAddr = "{nameserver}"
 authConfigPath = "{home}/auth"
 transactionCheckInterval = 2000
+enablePropertyFilter = {filters}
 
 [broker.brokerServerConfig]
 bindAddress = "127.0.0.1"
@@ -97,7 +98,13 @@ class RocketmqRust:
             own = home / name
             own.mkdir()
             config = _BROKER.format(
-                name=name, port=port, ha_port=ha_port, nameserver=self.nameserver, home=own
+                name=name,
+                port=port,
+                ha_port=ha_port,
+                nameserver=self.nameserver,
+                home=own,
+                # It takes a restart there, and cases ask it of the last broker.
+                filters="true" if name == "broker-b" else "false",
             )
             (own / "broker.toml").write_text(config, encoding="utf-8")
         self._first: subprocess.Popen[bytes] | None = None

@@ -26,7 +26,7 @@ from mqconform.stage import Restart, Stage
 from mqconform.target import Address, Secured, Target
 from mqconform.tidy import Tidy
 from mqconform.transcript import Transcript
-from mqrules import EventKind, Outcome
+from mqrules import EventKind, Outcome, Strength
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -84,7 +84,7 @@ class Scene:
         self._numbers = itertools.count(1)
         self.last_key = ""  # of the message that was sent last
         self.failed_step: tuple[Exception, Step] | None = None
-        self.failed_letter: Exception | None = None
+        self.failed_as: tuple[Exception, Strength] | None = None
         self.letters: list[str] = []  # in what the target is not the same to the letter
         self._tidy = tidy or Tidy(cluster, prefix)
         self._connections = contextlib.ExitStack()
@@ -166,9 +166,18 @@ class Scene:
             yield
         except AssertionError as error:
             if self._target.to_the_letter:
-                self.failed_letter = error
+                self.failed_as = error, Strength.IDENTICAL
                 raise
             self.letters.append(what)
+
+    @contextlib.contextmanager
+    def apaches(self) -> Iterator[None]:
+        """Expectations of a rule that is relied on, of which nobody relies on just this."""
+        try:
+            yield
+        except AssertionError as error:
+            self.failed_as = error, Strength.APACHE
+            raise
 
     def worded(self, answer: Frame, remark: str | None) -> None:
         """Expect an answer's remark, to the letter."""

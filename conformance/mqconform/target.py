@@ -77,6 +77,7 @@ class Target:
     store: Path | None = None  # the store of the broker that `lifecycle` restarts
     tls: bool = False  # its brokers speak TLS
     secured: Secured | None = None
+    keeps: str = "5.3.3"  # the version of RocketMQ whose rules it keeps
     to_the_letter: bool = False  # wording, nulls and the order of keys are judged
     exclusive: bool = False  # nobody else uses it: it may be set otherwise and restarted
 

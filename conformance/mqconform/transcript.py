@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from mqconform.frame import FrameError, parse_frame
+from mqconform.requests import name_of
 from mqconform.target import Address
+from mqrules.report import FrameShown
 
 SHOWN: Final = 8  # the frames of a failure that are shown unless all are asked for
 _KEPT: Final = 400
@@ -56,6 +58,27 @@ class Transcript:
 def render(exchanges: Iterable[Exchange]) -> str:
     """Frames as text, decoded and in hex."""
     return "\n".join(line for exchange in exchanges for line in _lines(exchange))
+
+
+def shown(exchange: Exchange) -> FrameShown:
+    """A frame for a report."""
+    raw = exchange.raw
+    return FrameShown(
+        str(exchange.address),
+        exchange.sent,
+        _what(raw),
+        _decoded(raw),
+        raw[:_HEX_BYTES].hex(),
+        len(raw),
+    )
+
+
+def _what(raw: bytes) -> str:
+    try:
+        found = parse_frame(raw)
+        return f"code {found.code}" if found.is_response else name_of(found.code)
+    except (FrameError, TypeError):
+        return "no frame"
 
 
 def _answers(request: Exchange, other: Exchange) -> bool:

@@ -75,6 +75,16 @@ class Rule:
     until: str | None = None  # the last version for which it holds
     assumption: str | None = None  # of an ideal: the weakest assumption that makes it true
 
+    def holds_in(self, version: str) -> bool:
+        """Whether the rule is one of a version of RocketMQ, such as 4.9.7."""
+        since = version_key(self.since) <= version_key(version)
+        return since and (self.until is None or version_key(version) <= version_key(self.until))
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """What versions are ordered by."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
 
 @cache
 def rules() -> dict[str, Rule]:

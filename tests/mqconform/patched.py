@@ -47,23 +47,20 @@ def reference(store: Path) -> Iterator[Address]:
         thread.join()
 
 
-def run_patched(store: Path, keyword: str, *deviations: Deviation) -> Suite:
+def run_patched(
+    store: Path, keyword: str, *deviations: Deviation, to_the_letter: bool = True
+) -> Suite:
     """Run the cases that `keyword` chooses against the reference as it is patched now."""
     with reference(store) as address:
         cluster = Cluster(address)
         cluster.wait(2)
-        suite = Suite(
-            Target(
-                "patched",
-                "0",
-                address,
-                store=store / "broker-a",
-                to_the_letter=True,
-                exclusive=True,
-            ),
-            cluster,
-            deviations,
+        target = Target(
+            *("patched", "0", address),
+            store=store / "broker-a",
+            to_the_letter=to_the_letter,
+            exclusive=True,
         )
+        suite = Suite(target, cluster, deviations)
         run_pytest(["-k", keyword], suite)
     return suite
 
