@@ -46,10 +46,10 @@ class Broker(BrokerStates):
         store_config: StoreConfig | None = None,
         trace: Trace | None = None,
     ) -> None:
-        super().__init__(config=config or BrokerConfig())
+        self.store_config = store_config or StoreConfig()  # as it is shown
+        super().__init__(config=config or BrokerConfig(), sync_flush=self.store_config.sync_flush)
         self.trace = trace
 
-        self.store_config = store_config or StoreConfig()  # as it is shown
         self.store = MessageStore(root, self.store_config, clock_ms)
         self.store.limits = self.config.limits
 

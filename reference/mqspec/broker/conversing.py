@@ -89,6 +89,20 @@ def served_at_once(
     return None if answer is None else answered(request, answer)
 
 
+def served_once_registered(
+    broker: Broker,
+    connection: Connection,
+    request: RemotingCommand,
+    talk: Conversation[Answer | None],
+) -> Served:
+    """The answer to a request, also where topics changed for it: then once the nameserver knows
+    of them (ADMIN-028)."""
+    before = broker.metadata.topic_data_version
+    answer = served(broker, request, talk)
+    is_changed = broker.metadata.topic_data_version is not before
+    return broker.registrar.once_registered(is_changed, connection, request, answer)
+
+
 async def _answered_in_time(
     request: RemotingCommand, answer: Awaitable[Answer | None]
 ) -> RemotingCommand | None:

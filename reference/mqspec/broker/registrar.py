@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from ssl import SSLContext
 from typing import Final
 
@@ -88,14 +88,14 @@ class Registrar:
 
     def once_registered(
         self,
-        changes: Collection[object],
+        is_changed: bool,
         connection: Connection,
         request: RemotingCommand,
         answer: Served,
     ) -> Served:
         """An answer, once the nameserver was told of the topics that changed for it: who gets it
         finds them in its routes (ADMIN-028)."""
-        if not (changes and self.is_behind):
+        if not (is_changed and self.is_behind):
             return answer
         self.when_caught_up(lambda: connection.answer(request, answer))
         return None

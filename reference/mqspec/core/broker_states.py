@@ -26,6 +26,7 @@ class BrokerStates:
     """The states of one broker, what it is told by its options, and where its store is."""
 
     config: BrokerConfig = field(default_factory=BrokerConfig)
+    sync_flush: bool = False  # a put is answered when it is on disk
     store_host: Host = NOWHERE  # where it listens, as its records have it
 
     metadata: MetadataState = field(default_factory=MetadataState)

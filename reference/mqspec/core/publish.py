@@ -18,11 +18,13 @@ from typing import AnyStr, Final
 
 import msgspec
 
+from mqspec.core.conversation import Conversation, Flushed
 from mqspec.core.delay import LEVEL, delay_level
 from mqspec.core.java import human_time
 from mqspec.core.log import (
     RETRY_TOPIC_PREFIX,
     TRANSACTION_TYPE,
+    PutResult,
     PutStatus,
     may_be_stored,
 )
@@ -315,6 +317,16 @@ def with_unique_key(properties: str, made: Callable[[], str]) -> tuple[str, str]
 def _ended(properties: AnyStr) -> AnyStr:
     end = b"\x02" if isinstance(properties, bytes) else "\x02"
     return properties if properties.endswith(end) or not properties else properties + end
+
+
+def when_stored(sync_flush: bool, put: PutResult, *properties: bytes) -> Conversation[PutStatus]:
+    """How a put ended: at once, or when it is on disk, where the store flushes synchronously and
+    the message's producer waits for that."""
+    is_late = sync_flush and put.status is PutStatus.PUT_OK
+    if is_late and waits_store_msg_ok(b"".join(properties)):
+        status: PutStatus = yield Flushed(put.end)
+        return status
+    return put.status
 
 
 def waits_store_msg_ok(properties: bytes) -> bool:

@@ -9,11 +9,14 @@ Facts: PullMessageProcessor.java, DefaultPullMessageResultHandler.java (5.3.3), 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from enum import IntEnum, IntFlag
 from typing import Final
 
+from mqspec.core.broker_states import BrokerStates
 from mqspec.core.consumer_filter import ConsumerFilterState, FilterKey
+from mqspec.core.conversation import Carry, Conversation, Count, Get, ReadSpan
 from mqspec.core.group import (
     Channel,
     ConsumeType,
@@ -21,7 +24,8 @@ from mqspec.core.group import (
     MessageModel,
     SubscriptionData,
 )
-from mqspec.core.log import GetMessageStatus
+from mqspec.core.log import GetMessageStatus, GetResult, Span
+from mqspec.core.long_polling import PullRequest, suspend_pull_request
 from mqspec.core.metadata import (
     BrokerConfig,
     MetadataState,
@@ -32,7 +36,13 @@ from mqspec.core.metadata import (
     is_read_forbidden,
     may_always_pull,
 )
-from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
+from mqspec.core.offset_commit import (
+    OffsetKey,
+    commit_offset,
+    commit_pull_offset,
+    query_then_erase_reset_offset,
+)
+from mqspec.core.response import SEE_FAQ, Answer, Refusal, ResponseCode
 from mqspec.core.step import Step
 from mqspec.core.subscription import (
     TAG,
@@ -261,3 +271,56 @@ def is_suspended(code: ResponseCode, event: Pull) -> bool:
     """Whether a pull is held instead of answered: it asks for that, and nothing is there yet.
     A message that does not match ends the hold: such a pull is not held (PULL-012)."""
     return code is ResponseCode.PULL_NOT_FOUND and bool(event.sys_flag & PullSysFlag.SUSPEND)
+
+
+def pull_message(
+    broker: BrokerStates, event: Pull, token: Hashable, now_ms: int, *, is_first: bool
+) -> Conversation[Answer | None]:
+    """Requests 11 and 361. None where the pull is held, under the shell's `token`. One that was
+    held, `is_first` being false, commits nothing, and is answered whatever there is."""
+    checked = check_pull(
+        broker.metadata, broker.groups, broker.filters, broker.config, event, now_ms
+    )
+    wanted = yield Carry(broker.metadata, checked)
+    if isinstance(wanted, Refusal):
+        return wanted
+    topic, queue_id, group = event.topic, event.queue_id, event.group
+    if event.sys_flag & PullSysFlag.SUBSCRIPTION:
+        yield Carry(broker.brought, broker.brought.note(group, topic, now_ms))
+
+    key = OffsetKey(topic, group, queue_id)
+    found: GetResult
+    if key in broker.offsets.reset_offset_table:
+        # What an administrator's reset waited for.
+        offset = yield Carry(broker.offsets, query_then_erase_reset_offset(broker.offsets, key))
+        queue: Span = yield ReadSpan(topic, queue_id)
+        found = GetResult(GetMessageStatus.OFFSET_RESET, offset, *queue)
+    else:
+        found = yield Get(topic, queue_id, event.queue_offset, event.max_msg_nums, wanted)
+    code = response_code(found.status, event.queue_offset)
+
+    if is_first:
+        if event.sys_flag & PullSysFlag.COMMIT_OFFSET:
+            yield Carry(broker.offsets, commit_offset(broker.offsets, key, event.commit_offset))
+        if is_suspended(code, event):
+            deadline_ms = now_ms + event.suspend_timeout_ms
+            held = PullRequest(token, event.queue_offset, wanted, deadline_ms)
+            step = suspend_pull_request(broker.long_polling, (topic, queue_id), held)
+            yield Carry(broker.long_polling, step)
+            return None
+
+    next_offset = found.next_begin_offset
+    yield Carry(broker.offsets, commit_pull_offset(broker.offsets, key, next_offset))
+    body = b"".join(found.records)
+    yield Count("got" if body else "missed", (topic, group), len(found.records), len(body))
+    topic_config = broker.metadata.topic_config_table.get(topic)
+    group_config = broker.metadata.subscription_group_table.get(group)
+    fields = {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(next_offset),
+        "minOffset": str(found.min_offset),
+        "maxOffset": str(found.max_offset),
+        "topicSysFlag": str(topic_config.topic_sys_flag if topic_config else 0),
+        "groupSysFlag": str(group_config.group_sys_flag if group_config else 0),
+    }
+    return Answer(code, found.status, fields, body)

@@ -18,7 +18,9 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from mqspec.core.log import RETRY_TOPIC_PREFIX
+from mqspec.core.broker_states import BrokerStates
+from mqspec.core.conversation import Carry, Conversation, Count, Look, Put
+from mqspec.core.log import RETRY_TOPIC_PREFIX, PutResult, PutStatus
 from mqspec.core.metadata import (
     BrokerConfig,
     MetadataState,
@@ -27,8 +29,9 @@ from mqspec.core.metadata import (
     create_topic_in_send_message_back,
     find_subscription_group,
 )
+from mqspec.core.publish import when_stored
 from mqspec.core.record import Record, decode_properties, encode_properties
-from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode
+from mqspec.core.response import SEE_FAQ, Answer, Refusal, ResponseCode
 from mqspec.core.step import Step
 from mqspec.core.types import Group, Topic
 
@@ -139,6 +142,32 @@ def consumer_send_msg_back(
         prepared_transaction_offset=0,
     )
     return Step(made.changes, result=copy)
+
+
+def send_back(broker: BrokerStates, event: SendBack, now_ms: int) -> Conversation[Answer]:
+    """Request 36. A message that is stored but not as safely as asked counts as failed
+    (RETRY-014)."""
+    checked = check_send_back(broker.metadata, broker.config, event, now_ms)
+    group: SubscriptionGroupConfig | Refusal | None = yield Carry(broker.metadata, checked)
+    if group is None:
+        return Answer()
+    if isinstance(group, Refusal):
+        return group
+
+    message: Record | None = yield Look(event.offset)
+    step = consumer_send_msg_back(broker.metadata, event, group, message, now_ms)
+    copy: Record | Refusal = yield Carry(broker.metadata, step)
+    if isinstance(copy, Refusal):
+        return copy
+    copy = structs.replace(copy, store_host=broker.store_host)
+
+    put: PutResult = yield Put(copy)
+    status = yield from when_stored(broker.sync_flush, put, copy.properties)
+    if status is not PutStatus.PUT_OK:
+        return Answer(ResponseCode.SYSTEM_ERROR, status)
+    origin = decode_properties(copy.properties)["RETRY_TOPIC"]
+    yield Count("sent_back", (origin, event.group), 1, len(copy.body))
+    return Answer()
 
 
 def handle_retry_and_dlq(

@@ -88,7 +88,7 @@ def _once_registered(
 ) -> Served:
     refusal = carry(broker, "metadata", step).result
     answer = refused(request, refusal) if refusal else request.response(remark=NOT_SET)
-    return broker.registrar.once_registered(step.changes, connection, request, answer)
+    return broker.registrar.once_registered(bool(step.changes), connection, request, answer)
 
 
 def delete_topic_in_broker(

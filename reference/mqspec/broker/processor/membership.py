@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mqspec.broker.carrying import carry, carry_departure, note_told
-from mqspec.core import consumer_filter, group, pull
+from mqspec.broker.conversing import served_once_registered
+from mqspec.core import group, pull
+from mqspec.core import heartbeat as core_heartbeat
 from mqspec.core.group import SubscriptionData
-from mqspec.core.metadata import create_retry_topic, find_subscription_group
-from mqspec.core.response import ResponseCode
-from mqspec.core.step import Change
+from mqspec.core.heartbeat import Consumer, Heartbeat
+from mqspec.core.metadata import find_subscription_group
+from mqspec.core.response import Answer
 from mqspec.core.subscription import TAG
-from mqspec.service import Served, clock_ms, refused
+from mqspec.service import Served, answered, clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire import bodies
 from mqspec.wire.bodies import BodyError, ConsumerData, HeartbeatData, dumps, from_body
@@ -31,60 +33,30 @@ class CheckedConfig:
 
 
 def heart_beat(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
-    """34. A group that may not be is skipped, and the answer is 0 all the same (GROUP-051)."""
+    """34."""
     if not request.body:
         raise BodyError("the heartbeat has no body")
     heartbeat = from_body(HeartbeatData, request.body)
     now_ms = clock_ms()
     language = request.language or Language.OTHER
     info = group.ClientChannelInfo(heartbeat.client_id, language, request.version, now_ms)
-    consumers = [
-        one
-        for one in heartbeat.consumer_data_set
-        if not pull.is_rejected(broker.config, one.consume_type)
-    ]
-    named = (consumer.group_name for consumer in consumers)
-    heard = group.note_heartbeat(broker.groups, named, heartbeat.heartbeat_fingerprint)
-    is_sub_change = carry(broker, "groups", heard).result
     without_sub = heartbeat.without_sub and heartbeat.heartbeat_fingerprint != 0  # of version 2
-    made: list[Change] = []
-    for consumer in consumers:
-        found = carry(
-            broker,
-            "metadata",
-            find_subscription_group(broker.metadata, broker.config, consumer.group_name, now_ms),
-        ).result
-        if found is None:
-            continue
-        retry = create_retry_topic(
-            broker.metadata,
-            found,
-            now_ms,
-            subscribed=(one.topic for one in consumer.subscription_data_set),
-            unit_mode=consumer.unit_mode,
-        )
-        made += carry(broker, "metadata", retry).changes
-        event = _register_consumer(consumer, connection, info, without_sub)
-        carry(broker, "groups", group.register_consumer(broker.groups, event))
-        if event.subscriptions is not None:
-            carry(
-                broker,
-                "filters",
-                consumer_filter.register(broker.filters, event.group, event.subscriptions, now_ms),
+    event = Heartbeat(
+        info,
+        connection,
+        [
+            Consumer(
+                _register_consumer(data, connection, info, without_sub),
+                tuple(each.topic for each in data.subscription_data_set),
+                data.unit_mode,
             )
-    for producer in heartbeat.producer_data_set:
-        if info.client_id is None:
-            raise BodyError("the heartbeat of a producer has no clientID")
-        carry(
-            broker,
-            "groups",
-            group.register_producer(
-                broker.groups, group.RegisterProducer(producer.group_name, connection, info)
-            ),
-        )
-    fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": str(is_sub_change).lower()}
-    answer = request.response(ext_fields=fields)
-    return broker.registrar.once_registered(made, connection, request, answer)
+            for data in heartbeat.consumer_data_set
+        ],
+        [producer.group_name for producer in heartbeat.producer_data_set],
+        heartbeat.heartbeat_fingerprint,
+    )
+    talk = core_heartbeat.heart_beat(broker, event, now_ms)
+    return served_once_registered(broker, connection, request, talk)
 
 
 def _register_consumer(
@@ -130,13 +102,13 @@ def unregister_client(
 def get_consumer_list_by_group(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
-    """38. A group without members is an error, not an empty list (GROUP-008)."""
+    """38."""
     name = text(request, "consumerGroup")
-    ids = group.consumer_id_list(broker.groups, name)
-    note_told(broker, "Group", "consumer_table", name, ids or ())
-    if ids is None:
-        remark = f"no consumer for this group, {name}"
-        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    ids = core_heartbeat.consumer_list(broker, name)
+    listed = () if isinstance(ids, Answer) else ids
+    note_told(broker, "Group", "consumer_table", name, listed)
+    if isinstance(ids, Answer):
+        return answered(request, ids)
     return request.response(body=dumps({"consumerIdList": ids}))
 
 

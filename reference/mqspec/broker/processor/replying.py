@@ -63,7 +63,7 @@ def _reply(
         reconsume_times=header.reconsume_times,
     )
     answer = _push_and_store(broker, record, request, header, send)
-    return broker.registrar.once_registered(step.changes, connection, request, answer)
+    return broker.registrar.once_registered(bool(step.changes), connection, request, answer)
 
 
 async def _push_and_store(

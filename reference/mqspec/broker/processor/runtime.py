@@ -47,7 +47,7 @@ def update_broker_config(
     config = updated(broker.config, properties)
     store_config = updated(broker.store_config, properties)
     changes = _take(broker, config, store_config, permits="brokerPermission" in properties)
-    return broker.registrar.once_registered(changes, connection, request, request.response())
+    return broker.registrar.once_registered(bool(changes), connection, request, request.response())
 
 
 def _take(

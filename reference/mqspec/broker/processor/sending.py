@@ -226,7 +226,7 @@ def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
     )
     if not send.made:  # as most do: a call less
         return served
-    return broker.registrar.once_registered(send.made, send.connection, send.request, served)
+    return broker.registrar.once_registered(bool(send.made), send.connection, send.request, served)
 
 
 def _refused(broker: Broker, request: RemotingCommand, status: PutStatus) -> RemotingCommand:

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from mqspec.broker.carrying import carry
-from mqspec.broker.stored import is_log_on_disk, put, put_message, when_stored
+from mqspec.broker.conversing import converse, served, served_at_once
+from mqspec.broker.stored import is_log_on_disk, put
+from mqspec.core import end_transaction as end
 from mqspec.core import transaction
 from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import GetMessageStatus, PutResult, Span
 from mqspec.core.metadata import create_topic_in_send_message_back
 from mqspec.core.offset_commit import OffsetKey, commit_offset
-from mqspec.core.publish import PUT_CODES, put_refusal
-from mqspec.core.record import Record, SysFlag, encode_record, position_of
-from mqspec.core.response import NOT_SET, Refusal, ResponseCode
+from mqspec.core.publish import PUT_CODES
+from mqspec.core.record import Record, encode_record, position_of
 from mqspec.core.transaction import (
     CONSUMER_GROUP,
     OP_TOPIC,
@@ -28,15 +29,14 @@ from mqspec.core.transaction import (
     OpMessages,
     Park,
     PutBack,
-    PutFinal,
     TransactionState,
 )
-from mqspec.service import Served, clock_ms, refused
+from mqspec.service import Served, clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import decode_messages
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
-from mqspec.wire.headers import HeaderError, boolean, integer, long
+from mqspec.wire.headers import boolean, integer, long
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -45,7 +45,6 @@ _HALF_QUEUE: Final = OffsetKey(HALF_TOPIC, CONSUMER_GROUP, 0)
 _OP_QUEUE: Final = OffsetKey(OP_TOPIC, CONSUMER_GROUP, 0)
 _AT_A_TIME: Final = 100  # halves, before others get their turn
 _OPS_AT_A_TIME: Final = 32
-_UNKNOWN, _COMMIT, _ROLLBACK = 0, int(SysFlag.COMMIT), int(SysFlag.ROLLBACK)
 
 
 def load(broker: Broker) -> TransactionState:
@@ -58,72 +57,30 @@ def load(broker: Broker) -> TransactionState:
 
 
 def end_transaction(broker: Broker, _: Connection, request: RemotingCommand) -> Served:
-    """37. A producer that does not know yet gets no answer (TX-009)."""
+    """37."""
     kind = integer(request, "commitOrRollback")
     event = EndTransaction(
         request.ext_fields.get("producerGroup"),
         long(request, "tranStateTableOffset"),
         long(request, "commitLogOffset"),
-        kind == _COMMIT,
+        kind == end.COMMIT,
         boolean(request, "fromTransactionCheck"),
     )
-    if kind not in (_UNKNOWN, _COMMIT, _ROLLBACK):
-        raise HeaderError("commitOrRollback field wrong")
-    if kind == _UNKNOWN:
-        return None
-    half = broker.store.look_message_by_offset(event.commit_log_offset)
-    step = transaction.end_transaction(broker.transactions, broker.config, event, half, clock_ms())
-    if isinstance(step.result, Refusal):
-        return refused(request, step.result)
-    answer: Served = request.response(remark=None if event.is_commit else NOT_SET)
-    for send in step.sends:
-        assert isinstance(send, PutFinal)
-        put = put_message(broker, send.message)
-        if put.status not in PUT_CODES:
-            return refused(request, put_refusal(broker.config, put.status))
-        # Also where it was not flushed in time the message is stored, and will be seen.
-        answer = when_stored(broker, put, lambda _: request.response(), send.message.properties)
-    carry(broker, "transactions", step)
-    if transaction.is_batch_full(broker.transactions, broker.config):
-        write_ops(broker)
-    return answer
+    talk = end.end_transaction(broker, event, kind, clock_ms())
+    return served(broker, request, talk)
 
 
 def resume_check_half_message(
     broker: Broker, _: Connection, request: RemotingCommand
-) -> RemotingCommand:
+) -> RemotingCommand | None:
     """323."""
-    try:
-        position = position_of(request.ext_fields.get("msgId", ""))
-    except ValueError:
-        position = -1
-    found = broker.store.look_message_by_offset(position)
-    if found is None:
-        remark = f"Exception was thrown when putting message back to {HALF_TOPIC}."
-        return request.response(ResponseCode.SYSTEM_ERROR, remark)
-    if put(broker, transaction.resume_check(found)).status not in PUT_CODES:
-        remark = f"Put message back to {HALF_TOPIC} failed."
-        return request.response(ResponseCode.SYSTEM_ERROR, remark)
-    return request.response()
+    talk = end.resume_check_half_message(broker, request.ext_fields.get("msgId", ""))
+    return served_at_once(broker, request, talk)
 
 
 def write_ops(broker: Broker) -> None:
     """Write what was noted of ended halves to the op queue."""
-    step = transaction.batch_send_op_message(broker.transactions)
-    if not step.result:
-        return
-    put = broker.store.put(
-        Record(
-            OP_TOPIC,
-            step.result,
-            transaction.OP_PROPERTIES,
-            born_timestamp=clock_ms(),
-            born_host=broker.store_host,
-            store_host=broker.store_host,
-        )
-    )
-    if put.status in PUT_CODES:
-        carry(broker, "transactions", step)
+    converse(broker, end.write_ops(broker, clock_ms()))
 
 
 async def check(broker: Broker) -> None:
