@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -12,16 +15,33 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
-from mqaudit import findings, history, stages, store
+from mqaudit import findings, history, store
+from mqaudit.check import Check
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
-from mqaudit.judged import Row
 from mqaudit.report import AuditReport, CheckReport
 from mqaudit.session import first_line
 from mqaudit.store_checks import STORE_CHECKS
+from mqaudit.tables import Stages, Tables
 from mqrules import UserError
 
 # A store is the directory that holds commitlog/ and consumequeue/.
 _STORE: Final = r"^(.*)/(commitlog/\d{20}|consumequeue/[^/]+/\d+/\d{20})$"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A report, and the tables of the histories that it came from, if there were any."""
+
+    report: AuditReport
+    tables: Tables | None
+
+
+@dataclass(frozen=True)
+class OwnCheck:
+    """A check of a user's: a row an instance, with an `outcome` and the columns of its place."""
+
+    check: Check
+    instances: Callable[[Tables], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +59,22 @@ def audit(
     target: str = "mqspec",
     examples: int = 0,
     progress: Callable[[str], None] = lambda step: None,
-) -> AuditReport:
+    own: Sequence[OwnCheck] = (),
+    keep: bool = False,
+) -> Audit:
     """Audit the histories and stores at `uri`: files, directories or globs that Spark reads.
 
     `target` names the system that was recorded. Of each finding at most `examples` places are
     brought to the driver besides the first and the last; everything else stays in Spark.
+    `own` are checks of the caller's, over the tables of the histories. `keep` is for who goes on
+    to use these: what they are made of is kept on disk, and not computed again.
     Raises UserError where there is nothing to audit, or it cannot be read.
     """
     paths = [uri] if isinstance(uri, str) else list(uri)
     subject = " ".join(paths)
     coverage: dict[str, int] = {}
     reports: list[CheckReport] = []
+    tables: Tables | None = None
 
     with _spark_errors(subject):
         progress("looking for histories and stores")
@@ -60,10 +85,16 @@ def audit(
             seen, seats = history.survey(events, subject)
             coverage |= seen
             progress("who owned what")
-            known = _known(events, seats, seen["events"])
+            made = Stages.of(events, seats, seen["events"], keep=keep or bool(own))
+            tables = made.tables
             progress("what was sent, delivered and committed")
-            instances = judge(events, known, seen["events"])
-            reports += findings.reports(instances, HISTORY_CHECKS, PLACE, examples)
+            reports += findings.reports(made.instances, HISTORY_CHECKS, PLACE, examples)
+            for one in own:
+                progress(one.check.name)
+                instances = one.instances(tables).withColumns(
+                    {"check": F.lit(one.check.name), "n": F.lit(1)}
+                )
+                reports += findings.reports(instances, [one.check], one.check.places, examples)
         if sources.stores:
             progress("reading the store")
             store.register(spark)
@@ -75,29 +106,37 @@ def audit(
                 reports += findings.reports(instances, [check], check.places, examples)
             for view in views.values():
                 view.unpersist()
-    return AuditReport(subject, coverage, tuple(reports), target)
-
-
-def _known(events: DataFrame, seats: DataFrame, number: int) -> DataFrame:
-    """What is judged by group, and known of seats: little, and kept."""
-    return stages.groups(events, seats, _tasks(events, number)).localCheckpoint()
-
-
-def judge(events: DataFrame, known: DataFrame, number: int) -> DataFrame:
-    """All instances that the checks of histories look at, the held ones counted."""
-    many = _tasks(events, number)
-    by_queue = stages.queues(events, known, many)
-    by_message = stages.messages(events, by_queue, many)
-    is_told = F.col("row") <= int(Row.FOUND)
-    return by_message.unionByName(known.where(is_told))
-
-
-def _tasks(events: DataFrame, number: int) -> int:
-    return stages.tasks(number, events.sparkSession.sparkContext.defaultParallelism)
+    return Audit(AuditReport(subject, coverage, tuple(reports), target), tables)
 
 
 def find(spark: SparkSession, paths: Sequence[str]) -> Sources:
     """What lies at the paths. Raises UserError where there is neither history nor store."""
+    sources = _find_here(spark, paths) or _find_by_spark(spark, paths)
+    if not sources.formats and not sources.stores:
+        raise UserError(
+            " ".join(paths),
+            "neither a history nor a store",
+            "a history is *.parquet or *.jsonl; a store holds commitlog/ and consumequeue/",
+        )
+    return sources
+
+
+def _find_here(spark: SparkSession, paths: Sequence[str]) -> Sources | None:
+    """The same, where all of it lies on this machine for sure: without starting a job."""
+    roots = [Path(path) for path in paths]
+    is_local = (spark.sparkContext.master or "").startswith("local")
+    if not is_local or not all(root.exists() for root in roots):
+        return None
+    files = [*chain(*(root.rglob("*") if root.is_dir() else [root] for root in roots))]
+    files = [file for file in files if file.name[0] not in "._"]  # which Spark leaves out
+    stores = {match[1] for file in files if (match := re.match(_STORE, str(file.absolute())))}
+    return Sources(
+        formats=tuple(s for s in history.READERS if any(f.suffix == f".{s}" for f in files)),
+        stores=tuple(sorted(f"file:{store}" for store in stores)),
+    )
+
+
+def _find_by_spark(spark: SparkSession, paths: Sequence[str]) -> Sources:
     path = F.col("path")
     kinds = [F.bool_or(path.endswith(f".{suffix}")).alias(suffix) for suffix in history.READERS]
     row = (
@@ -108,17 +147,10 @@ def find(spark: SparkSession, paths: Sequence[str]) -> Sources:
         .first()
     )
     assert row is not None  # an aggregate without groups always has its one row
-    sources = Sources(
+    return Sources(
         formats=tuple(suffix for suffix in history.READERS if row[suffix]),
         stores=tuple(sorted(store for store in row.stores if store)),
     )
-    if not sources.formats and not sources.stores:
-        raise UserError(
-            " ".join(paths),
-            "neither a history nor a store",
-            "a history is *.parquet or *.jsonl; a store holds commitlog/ and consumequeue/",
-        )
-    return sources
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Final
@@ -40,15 +40,16 @@ from mqrules import EventKind
 
 SEAT: Final = "seat"
 
-# What `by_group` reads, in Spark's words. Of a seat: how many events there are and how many joins,
-# those besides membership, and messages stored; the positions of the first assignment (or seek)
-# and the last acknowledgement; the span and sum of positions, and the last time.
+# What `by_group` reads, in Spark's words. Of a seat: how many events there are, how many joins,
+# those besides membership, and messages stored; the positions of the first assignment (or seek),
+# of the last acknowledgement, and of the last request that its broker answered; the span and the
+# sum of positions, and the last time.
 INPUT: Final = """
     run string, process string, seq long, time_ns long, kind string, went_ok boolean,
     consumer_group string, client_id string, topic string, broker string, queue_id long,
     tag string, peer string, source string, source_seq long,
     events long, joins long, others long, sent long, first_assigned long, last_acked long,
-    least long, greatest long, total long, last_ns long
+    last_answered long, least long, greatest long, total long, last_ns long
 """
 _TEXTS: Final = (
     "run", "process", "kind", "consumer_group", "client_id", "topic", "broker", "tag", "peer",
@@ -56,7 +57,7 @@ _TEXTS: Final = (
 )  # fmt: skip
 _NUMBERS: Final = (
     "seq", "time_ns", "queue_id", "source_seq", "events", "joins", "others", "sent",
-    "first_assigned", "last_acked", "least", "greatest", "total", "last_ns",
+    "first_assigned", "last_acked", "last_answered", "least", "greatest", "total", "last_ns",
 )  # fmt: skip
 _GONE: Final = (EventKind.LEAVE.value, EventKind.CRASH.value)
 _BROKERS: Final = (EventKind.CRASH.value, EventKind.RESTART.value)
@@ -173,29 +174,30 @@ def _seats(runs: Runs) -> Iterator[pa.RecordBatch]:
     group_acks = anywhere(group[tenured], len(first), acking)[group[rows]]
     incomplete = runs.incomplete[group[rows]]
 
-    wanted = _wanted(runs)
+    wanted = _subscribed(runs, ("run", "consumer_group", "topic"))
+    own = _subscribed(runs, ("run", "consumer_group", "topic", "process", "client_id"))
     crashes = _crashes(runs)
     crashed_runs = {run for run, _ in crashes}
-    keys = runs.columns(("run", "consumer_group", "topic", "broker"), rows)
-    # Few of them are distinct: what differs is told by topic, broker and group.
-    flags = is_member * 8 + acks * 4 + group_acks * 2 + incomplete
-    code, of = combined(*keys, flags)
+    read_after, read_before = _read(runs, rows)
+    keys = ("run", "consumer_group", "topic", "process", "client_id", "broker")
     facts = [
-        json.dumps(
-            asdict(
-                Facts(
-                    is_member=bool(flag & 8),
-                    acks=bool(flag & 4),
-                    group_acks=bool(flag & 2),
-                    incomplete=bool(flag & 1),
-                    wanted=wanted.get((run, name, topic)),
-                    crashes=crashes.get((run, broker), ()),
-                    run_crashed=run in crashed_runs,
-                )
-            )
+        Facts(
+            is_member=is_member,
+            acks=acks,
+            group_acks=group_acks,
+            incomplete=incomplete,
+            wanted=wanted.get(tuple(key[:3])),
+            own=own.get(tuple(key[:5])),
+            read_after=after,
+            read_before=before,
+            crashes=crashes.get((key[0], key[5]), ()),
+            run_crashed=key[0] in crashed_runs,
         )
-        for run, name, topic, broker, flag in zip(
-            *(key[of].tolist() for key in keys), flags[of].tolist(), strict=True
+        for is_member, acks, group_acks, incomplete, after, before, *key in zip(
+            *(column.tolist() for column in (is_member, acks, group_acks, incomplete)),
+            *(column.tolist() for column in (read_after, read_before)),
+            *(column.tolist() for column in runs.columns(keys, rows)),
+            strict=True,
         )
     ]
     names = ("run", "process", "consumer_group", "topic", "broker", "client_id")
@@ -203,22 +205,46 @@ def _seats(runs: Runs) -> Iterator[pa.RecordBatch]:
         len(rows),
         {
             "row": Row.SEAT,
-            "outcome": pa.array(facts, pa.string()).take(pa.array(code)),
+            "outcome": pa.array([json.dumps(asdict(one)) for one in facts], pa.string()),
             "queue_id": runs["queue_id"][rows],
             **{name: runs.text[name].take(rows) for name in names},
         },
     )
 
 
-def _wanted(runs: Runs) -> dict[tuple[int, int, int], list[str]]:
-    """By run, group and topic the expressions of subscriptions."""
+def _read(runs: Runs, seats: Whole) -> tuple[Whole, Whole]:
+    """Between which of its requests a broker has read all that a seat's member sent to it.
+
+    A connection keeps the order: what was sent before a request that was answered was read, unless
+    another connection was made between, which may be where one of the two started again or left.
+    """
+    same = ("run", "process", "client_id", "broker")
+    link, first = combined(*runs.columns(same, seats))
+    before = most(link, len(first), runs["last_answered"][seats])
+    breaks = np.flatnonzero(runs.kind(*_GONE, *_BROKERS, EventKind.JOIN.value))
+    of_member = breaks[runs["client_id"][breaks] > 0]
+    of_broker = breaks[runs["client_id"][breaks] == 0]
+    after = np.full(len(first), -1)
+    for names, others, events in (
+        (same[:3], same[:3], of_member),
+        (("run", "process", "broker"), ("run", "process", "peer"), of_broker),
+    ):
+        one, event = paired(runs.columns(names, seats[first]), runs.columns(others, events))
+        seq = runs["seq"][events[event]]
+        kept = seq < before[one]
+        after = np.maximum(after, most(one[kept], len(first), seq[kept]))
+    return after[link], before.clip(0)[link]
+
+
+def _subscribed(runs: Runs, names: Sequence[str]) -> dict[tuple[int, ...], list[str]]:
+    """The expressions of subscriptions, by the codes of some columns."""
     rows = np.flatnonzero(runs.kind(EventKind.SUBSCRIBE.value))
-    keys = runs.columns(("run", "consumer_group", "topic", "tag"), rows)
+    keys = runs.columns((*names, "tag"), rows)
     _, first = combined(*keys)
     tags = runs.text["tag"].known.to_pylist()
-    found: dict[tuple[int, int, int], set[str]] = defaultdict(set)
-    for run, group, topic, tag in zip(*(key[first].tolist() for key in keys), strict=True):
-        found[run, group, topic].add((tags[tag] or "").strip(" ") or "*")
+    found: dict[tuple[int, ...], set[str]] = defaultdict(set)
+    for *key, tag in zip(*(column[first].tolist() for column in keys), strict=True):
+        found[tuple(key)].add((tags[tag] or "").strip(" ") or "*")
     return {key: sorted(expressions) for key, expressions in found.items()}
 
 
@@ -268,6 +294,8 @@ class Owners:
             otherwise="passing",
         )
         yield from told(NO_OWNER, cases[nobody], lambda found: self._place(nobody[found]))
+        stretches = {"n": owners, "attempt": sharing, "value": calm, "row": Row.STRETCH}
+        yield from batches(len(owners), stretches | self._place(np.arange(len(owners))))
         yield from self._across()
 
     def _place(self, rows: Whole) -> dict[str, Any]:

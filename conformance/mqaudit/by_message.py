@@ -18,16 +18,17 @@ from mqaudit.columns import (
     Whole,
     anywhere,
     combined,
+    most,
     numbers,
     ordered,
     texts,
 )
-from mqaudit.history_checks import LOST, REPEATED
+from mqaudit.history_checks import LOST, REFUSED, REPEATED
 from mqaudit.judged import Cases, Known, Row, told
 from mqaudit.losses import SEPARATOR
 
 _TEXTS: Final = ("run", "consumer_group", "topic", "broker", "message")
-_NUMBERS: Final = ("row", "n", "queue_id", "queue_offset", "store_epoch", "attempt", "known")
+_NUMBERS: Final = ("row", "seq", "queue_id", "queue_offset", "store_epoch", "attempt", "known")
 
 
 class Mail:
@@ -60,6 +61,7 @@ def judge(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         mail = Mail(pa.Table.from_batches(kept))
         yield from _repeated(mail)
         yield from _lost(mail)
+        yield from _refused(mail)
 
 
 def _repeated(mail: Mail) -> Iterator[pa.RecordBatch]:
@@ -81,8 +83,8 @@ def _repeated(mail: Mail) -> Iterator[pa.RecordBatch]:
     ]
     is_first[order] = Groups.of(several[order]).begins
 
-    invoked, sent = (_counted(mail, row) for row in (Row.INVOKED, Row.SENT))
-    sends = np.maximum(invoked, sent)[mail.message[rows]]
+    invoked, refused, sent = (_counted(mail, row) for row in (Row.INVOKED, Row.REFUSED, Row.SENT))
+    sends = np.maximum(invoked, refused + sent)[mail.message[rows]]
     cases = Cases.of(
         (is_first, "once"),
         (attempt > 0, "given back again"),
@@ -94,13 +96,21 @@ def _repeated(mail: Mail) -> Iterator[pa.RecordBatch]:
     yield from told(REPEATED, cases, lambda found: mail.place(rows[found]))
 
 
+def _refused(mail: Mail) -> Iterator[pa.RecordBatch]:
+    """What was delivered though each send of it was answered with a refusal."""
+    rows = np.flatnonzero(mail.row == Row.DELIVERY)
+    refused, sent = (_counted(mail, row)[mail.message[rows]] for row in (Row.REFUSED, Row.SENT))
+    last_tried = most(mail.message, mail.messages, mail.number["seq"], mail.row == Row.INVOKED)
+    last_refused = most(mail.message, mail.messages, mail.number["seq"], mail.row == Row.REFUSED)
+    is_open = (last_tried > last_refused)[mail.message[rows]]
+    cases = Cases.of((sent > 0, "sent"), (is_open, "open"), otherwise="refused")
+    known = np.flatnonzero(refused + sent > 0)
+    yield from told(REFUSED, cases[known], lambda found: mail.place(rows[known[found]]))
+
+
 def _counted(mail: Mail, row: Row) -> Whole:
-    """How many sends of each message there were."""
-    rows = mail.row == row
-    count = np.bincount(
-        mail.message[rows], mail.number["n"][rows].astype(float), minlength=mail.messages
-    )
-    return count.astype(np.int64)
+    """How many rows of a kind there are of each message."""
+    return np.bincount(mail.message[mail.row == row], minlength=mail.messages)
 
 
 def _lost(mail: Mail) -> Iterator[pa.RecordBatch]:

@@ -45,7 +45,9 @@ class Did(IntEnum):
     QUERY_OFFSET = 5
     ASSIGN = 6
     REVOKE = 7
-    SEAT = 8
+    LOCK = 8
+    UNLOCK = 9
+    SEAT = 10
 
 
 class Went(IntEnum):
@@ -58,9 +60,9 @@ class Went(IntEnum):
 
 
 # What `by_queue` reads, in Spark's words. `at` is an offset: of the message, or that of the commit
-# or the answer. What a row belongs to is told by `seat`, a hash of which the rows that are seats
-# have the names, as JSON in `about`; no two seats share one, which is checked. `message_hash`
-# tells apart what was given one offset, and nothing else.
+# or the answer; of a lock it is the time in ns. What a row belongs to is told by `seat`, a hash of
+# which the rows that are seats have the names, as JSON in `about`; no two seats share one, which
+# is checked. `message_hash` tells apart what was given one offset, and nothing else.
 INPUT: Final = """
     queue long, seat long, seq long, did int, went int, is_seek boolean, at long,
     store_epoch long, attempt long, tag string, message string, message_hash long, about string
@@ -81,6 +83,11 @@ class Facts:
     group_acks: bool = False  # some member of its group does
     incomplete: bool = False  # a member of its group, or a part of the run, was not recorded
     wanted: Sequence[str] | None = None  # what the group subscribed to of the topic
+    own: Sequence[str] | None = None  # what the member did
+    # What the member sent its broker between these two, the broker has read: it answered what
+    # the member asked at the second, over a connection that had not ended since the first.
+    read_after: int = 0
+    read_before: int = 0
     crashes: Sequence[tuple[str, int]] = ()  # of the broker: (process, seq)
     run_crashed: bool = False  # a broker of the run crashed
 
@@ -282,11 +289,18 @@ class Part:
 
         `facts` names the group's. Where nothing is known of a subscription both are up.
         """
+        return self._wants(facts, tags, "wanted")
+
+    def member_wants(self, facts: Whole, tags: Whole) -> Flags:
+        """Whether some expression of a member's own subscriptions has a tag, likewise."""
+        return self._wants(facts, tags, "own")[0]
+
+    def _wants(self, facts: Whole, tags: Whole, whose: str) -> tuple[Flags, Flags]:
         code, rows = combined(facts, tags)
         known = self.tag.known
         pairs = [
             [_wants(expression, known[tag].as_py()) for expression in wanted]
-            if (wanted := self.facts[fact].wanted) is not None
+            if (wanted := getattr(self.facts[fact], whose)) is not None
             else [True]
             for fact, tag in zip(facts[rows].tolist(), tags[rows].tolist(), strict=True)
         ]
@@ -498,9 +512,15 @@ def _reach(did: Whole, at: Whole) -> Whole:
 
 def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What the checks of queues say of the queues in some batches: rows of `judged.SCHEMA`."""
-    from mqaudit import commits, deliveries, losses
+    from mqaudit import commits, deliveries, locks, losses, places
 
     part = Part.of(batches)
     if part is not None:
-        for check in (*losses.CHECKS, *deliveries.CHECKS, *commits.CHECKS):
+        for check in (
+            *losses.CHECKS,
+            *deliveries.CHECKS,
+            *commits.CHECKS,
+            *locks.CHECKS,
+            *places.CHECKS,
+        ):
             yield from check(part)

@@ -13,9 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from rich.console import Console
 
 from mqaudit.audit import audit
@@ -26,7 +29,10 @@ from mqrules.schema import encode
 
 HELP = "find what went wrong in recorded histories and stores"
 
-_LITTLE_BYTES = 32 << 20
+# Below these Spark spends more on compiling queries than on their data. A line of JSON is about
+# so long; Parquet says how many rows it has.
+_LITTLE_EVENTS = 300_000
+_LINE_BYTES = 200
 
 _COLOURS = {
     Judgement.VIOLATED: "bold red",
@@ -44,6 +50,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--target", default="mqspec", help="the system that was recorded, for the evidence"
     )
     parser.add_argument("--show", type=int, default=0, metavar="N", help="N places of each finding")
+    parser.add_argument(
+        "--out", metavar="DIR", help="write the tables on the way as Parquet: events, owners, ..."
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
 
@@ -55,13 +64,18 @@ def run(args: argparse.Namespace) -> int:
     with Console(stderr=True, highlight=False).status("starting Spark") as status:
         spark = session(args.master, little=_is_little(args.paths))
         try:
-            report = audit(
+            audited = audit(
                 spark,
                 args.paths,
                 target=args.target,
                 examples=args.show,
                 progress=lambda step: status.update(step),
+                keep=bool(args.out),
             )
+            report = audited.report
+            if args.out and audited.tables is not None:
+                status.update(f"writing {args.out}")
+                audited.tables.write(args.out)
         finally:
             spark.stop()
     if args.evidence:
@@ -74,12 +88,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _is_little(paths: Sequence[str]) -> bool:
-    """Whether all of it lies on this machine, and is less than Spark is worth compiling for."""
+    """Whether all of it lies on this machine, and is too little to compile queries for."""
     roots = [Path(path) for path in paths]
     if not all(root.exists() for root in roots):
         return False  # a glob, or a file system of Spark's
     files = chain(*([root] if root.is_file() else root.rglob("*") for root in roots))
-    return sum(file.stat().st_size for file in files if file.is_file()) < _LITTLE_BYTES
+    return sum(_events(file) for file in files if file.is_file()) < _LITTLE_EVENTS
+
+
+def _events(file: Path) -> int:
+    """About how many events a file holds; or, of a store, how many events would be as long."""
+    if file.suffix == ".parquet":
+        with suppress(pa.ArrowException, OSError):  # who reads it will say what is wrong
+            return int(pq.read_metadata(file).num_rows)
+    return file.stat().st_size // _LINE_BYTES
 
 
 def _show(report: AuditReport, console: Console) -> None:

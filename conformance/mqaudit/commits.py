@@ -23,7 +23,7 @@ from mqaudit.columns import (
     other_most,
     spread,
 )
-from mqaudit.history_checks import NEVER_DELIVERED, WENT_BACK
+from mqaudit.history_checks import NEVER_DELIVERED, TAKEN_AWAY, WENT_BACK
 from mqaudit.judged import Cases, told
 
 _AT_ONCE: Final = 1 << 23  # how many messages that were to come are looked at together
@@ -88,9 +88,20 @@ def went_back(part: Part) -> Iterator[pa.RecordBatch]:
     yield from told(WENT_BACK, cases, lambda found: part.place(t.rows[at[found]]))
 
 
+def after_it_was_taken_away(part: Part) -> Iterator[pa.RecordBatch]:
+    """Commits of a member that owned the queue no longer."""
+    t = part.tenured
+    changed = (t.did == Did.ASSIGN) | (t.did == Did.REVOKE)
+    owns = Groups.of(t.hold).latest(np.where(changed, t.did == Did.ASSIGN, NIL))
+    at = np.flatnonzero((t.did == Did.COMMIT) & (owns != NIL))
+    cases = Cases.of((owns[at] == 0, "late"), otherwise="owned")
+    yield from told(TAKEN_AWAY, cases, lambda found: part.place(t.rows[at[found]]))
+
+
 CHECKS: Final[tuple[Callable[[Part], Iterator[pa.RecordBatch]], ...]] = (
     never_delivered,
     went_back,
+    after_it_was_taken_away,
 )
 
 

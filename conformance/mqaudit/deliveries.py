@@ -22,7 +22,7 @@ from mqaudit.columns import (
     other_least,
     other_most,
 )
-from mqaudit.history_checks import OUT_OF_ORDER, REPEATED
+from mqaudit.history_checks import OUT_OF_ORDER, REPEATED, UNSUBSCRIBED
 from mqaudit.judged import Cases, Known, Row, batches, told
 
 RETRY: Final = "%RETRY%"
@@ -104,7 +104,39 @@ def out_of_order(part: Part) -> Iterator[pa.RecordBatch]:
     yield from told(OUT_OF_ORDER, cases, lambda found: part.place(t.rows[rows[found]]))
 
 
-CHECKS: Final[tuple[Callable[[Part], Iterator[pa.RecordBatch]], ...]] = (repeated, out_of_order)
+def unsubscribed(part: Part) -> Iterator[pa.RecordBatch]:
+    """Messages that a member got though its own subscription names other tags."""
+    t = part.tenured
+    rows = np.flatnonzero(t.did == Did.RECEIVE)
+    facts = part.facts_of_hold[t.hold[rows]]
+    names_tags = np.array([known.own is not None and "*" not in known.own for known in part.facts])
+    rows, facts = rows[names_tags[facts]], facts[names_tags[facts]]
+
+    # Its tag is what its producer gave it.
+    tag = most(part.copy[part.stored], part.copies, part["tag"][part.stored]).clip(0)
+    tags = tag[t.copy[rows]] if len(rows) else rows
+    is_sql = np.array(
+        [any(_is_sql(expression) for expression in known.own or ()) for known in part.facts]
+    )
+    cases = Cases.of(
+        (is_sql[facts], "expression"),
+        (tags == 0, "untagged"),
+        (part.member_wants(facts, tags), "wanted"),
+        otherwise="unwanted",
+    )
+    yield from told(UNSUBSCRIBED, cases, lambda found: part.place(t.rows[rows[found]]))
+
+
+def _is_sql(expression: str) -> bool:
+    """Whether an expression may be one of properties: no list of tags reads so."""
+    return any(one in expression for one in "=<>()' ") and "||" not in expression
+
+
+CHECKS: Final[tuple[Callable[[Part], Iterator[pa.RecordBatch]], ...]] = (
+    repeated,
+    out_of_order,
+    unsubscribed,
+)
 
 
 def _tries(t: Tenured) -> tuple[Whole, Whole]:
@@ -182,7 +214,7 @@ def _kept(t: Tenured) -> Whole:
     )
     begins = (t.did == Did.ASSIGN) | (t.did == Did.QUERY_OFFSET)
     began_at = least(t.tenure, t.count, t["seq"], begins)
-    crash_queue, crash_seq = _crashes(part)
+    crash_queue, crash_seq = crashes(part)
 
     recorder = np.concatenate(
         [part.recorder_queue[told_rows], crash_queue, t.of_tenure(t.recorder_queue)]
@@ -203,7 +235,7 @@ def _kept(t: Tenured) -> Whole:
     return kept
 
 
-def _crashes(part: Part) -> tuple[Whole, Whole]:
+def crashes(part: Part) -> tuple[Whole, Whole]:
     """The crashes of brokers, by each recorder's queue whose recorder saw one: (queue, seq)."""
     process = {name: code for code, name in enumerate(part.seats.text["process"].known.to_pylist())}
     queues, seqs = [], []

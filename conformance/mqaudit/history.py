@@ -20,7 +20,7 @@ from pyspark.sql import types as T  # noqa: N812
 from mqrules import Event, EventKind, Outcome, UserError
 
 _REQUIRED: Final = ("run", "seq", "process", "kind", "outcome", "time_ns")
-_MALFORMED: Final = "malformed"
+MALFORMED: Final = "malformed"
 _SHOWN: Final = 200  # characters of a line that is none
 
 # What names where a member did something, and what else a row of a kind must have: without it
@@ -81,14 +81,12 @@ def _read_parquet(reader: DataFrameReader, paths: list[str]) -> DataFrame:
         kind = found[column.name].dataType
         if isinstance(column.dataType, T.LongType) != isinstance(kind, T.IntegralType):
             raise UserError(paths[0], f"column {column.name!r} is of type {kind.simpleString()}")
-    return (
-        reader.schema(schema()).parquet(*paths).withColumn(_MALFORMED, F.lit(None).cast("string"))
-    )
+    return reader.schema(schema()).parquet(*paths).withColumn(MALFORMED, F.lit(None).cast("string"))
 
 
 def _read_json(reader: DataFrameReader, paths: list[str]) -> DataFrame:
-    lines = schema().add(_MALFORMED, T.StringType())
-    return reader.schema(lines).option("columnNameOfCorruptRecord", _MALFORMED).json(paths)
+    lines = schema().add(MALFORMED, T.StringType())
+    return reader.schema(lines).option("columnNameOfCorruptRecord", MALFORMED).json(paths)
 
 
 READERS: Final[Mapping[str, Callable[[DataFrameReader, list[str]], DataFrame]]] = {
@@ -137,7 +135,7 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
 
 def _is_wrong() -> Column:
     """Whether anything is wrong with a row; what, says `_wrong`."""
-    wrong = F.col(_MALFORMED).isNotNull()
+    wrong = F.col(MALFORMED).isNotNull()
     for name in _REQUIRED:
         wrong |= F.col(name).isNull()
     for name, values in (("kind", EventKind), ("outcome", Outcome)):
@@ -150,7 +148,7 @@ def _is_wrong() -> Column:
 
 def _wrong() -> Column:
     """What is wrong with a row, in words."""
-    line = F.left(F.col(_MALFORMED), F.lit(_SHOWN))
+    line = F.left(F.col(MALFORMED), F.lit(_SHOWN))
     wrong = F.when(line.isNotNull(), F.concat(F.lit("no event: "), line))
     for name in _REQUIRED:
         wrong = wrong.when(F.col(name).isNull(), F.lit(f"a row without {name!r}"))
@@ -170,6 +168,8 @@ def _seats(events: DataFrame) -> DataFrame:
     happened = outcome.isin(Outcome.OK.value, Outcome.UNKNOWN.value)
     stored = (kind == EventKind.SEND.value) & (outcome == Outcome.OK.value)
     acked = (kind == EventKind.ACK.value) & (happened | (outcome == Outcome.FAILED.value))
+    asks = kind.isin(EventKind.COMMIT.value, EventKind.QUERY_OFFSET.value, EventKind.LOCK.value)
+    answered = asks & ~is_seek() & (outcome == Outcome.OK.value)
     membership = [EventKind.JOIN, EventKind.LEAVE, EventKind.CRASH, EventKind.RESTART]
     return named(events.withColumn("is_wrong", _is_wrong())).groupBy(*SEAT_KEYS).agg(
         F.count("*").alias("events"),
@@ -181,6 +181,7 @@ def _seats(events: DataFrame) -> DataFrame:
         F.min(F.when(((kind == EventKind.ASSIGN.value) | is_seek()) & happened, F.col("seq")))
         .alias("first_assigned"),
         F.max(F.when(acked, F.col("seq"))).alias("last_acked"),
+        F.max(F.when(answered, F.col("seq"))).alias("last_answered"),
         F.min("seq").alias("least"),
         F.max("seq").alias("greatest"),
         F.sum("seq").alias("total"),

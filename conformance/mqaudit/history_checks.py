@@ -168,6 +168,77 @@ NO_OWNER: Final = Check(
     },
 )
 
+TAKEN_AWAY: Final = Check(
+    name="committed after it was taken away",
+    about="commits of a member that owned the queue no longer",
+    promise="OFFSET-006",
+    places=_COMMIT,
+    outcomes={
+        "owned": Outcome(HELD, "its member owned the queue"),
+        "late": Outcome(VIOLATED, "the queue had been taken away from its member"),
+    },
+)
+
+UNSUBSCRIBED: Final = Check(
+    name="not subscribed",
+    about="messages that came to a member whose own subscription names other tags",
+    promise="SUBS-015",
+    places=_MESSAGE,
+    outcomes={
+        "wanted": Outcome(HELD, "its tag is subscribed"),
+        "unwanted": Outcome(VIOLATED, "its member never subscribed to its tag"),
+        "untagged": Outcome(UNDECIDABLE, "no tag of it was recorded"),
+        "expression": Outcome(UNDECIDABLE, "subscribed by properties, which are not recorded"),
+    },
+)
+
+LOCKED_TWICE: Final = Check(
+    name="locked twice",
+    about="locks that a member got while another one of its group held the queue",
+    promise="LOCK-001",
+    places=(*_HOLD, "client_id"),
+    outcomes={
+        "first": Outcome(HELD, "nobody is known to have held it"),
+        "renewed": Outcome(HELD, "its holder asked again"),
+        "freed": Outcome(HELD, "its holder had unlocked it"),
+        "expired": Outcome(HELD, "its holder had not renewed it for 60 s"),
+        "held": Outcome(VIOLATED, "another member held it, and had not unlocked it"),
+        "forgotten": Outcome(
+            PERMITTED, "another member held it, and its broker had crashed", rule="LOCK-008"
+        ),
+        "old": Outcome(UNDECIDABLE, "another member got it 30 to 60 s before: it may have expired"),
+    },
+)
+
+GIVEN_TWICE: Final = Check(
+    name="one offset, two messages",
+    about="messages stored at an offset that another one of their queue had got",
+    promise="SEND-002",
+    places=(*_HOLD, "queue_offset", "message"),
+    outcomes={
+        "one": Outcome(HELD, "the first at its offset"),
+        "twice": Outcome(VIOLATED, "another message has its offset, and no crash lies between"),
+        "given away": Outcome(
+            PERMITTED, "a crash had taken the other message at its offset", rule="RECOV-015"
+        ),
+        "unordered": Outcome(
+            UNDECIDABLE, "another message has its offset, and a crash is in no known order"
+        ),
+    },
+)
+
+REFUSED: Final = Check(
+    name="refused, and delivered",
+    about="messages that were delivered though their sends had been refused",
+    promise="SEND-023",
+    places=_MESSAGE,
+    outcomes={
+        "sent": Outcome(HELD, "it may have been stored"),
+        "refused": Outcome(VIOLATED, "its send had been refused, and was not tried again"),
+        "open": Outcome(UNDECIDABLE, "refused, and sent again: what came of that is not known"),
+    },
+)
+
 HISTORY_CHECKS: Final = (
     LOST,
     REPEATED,
@@ -176,4 +247,9 @@ HISTORY_CHECKS: Final = (
     WENT_BACK,
     TWO_OWNERS,
     NO_OWNER,
+    TAKEN_AWAY,
+    UNSUBSCRIBED,
+    LOCKED_TWICE,
+    GIVEN_TWICE,
+    REFUSED,
 )

@@ -27,9 +27,11 @@ class Row(IntEnum):
     DELIVERY = 3  # the first time that a group got a message from one place, by try
     EVIDENCE = 4  # what a group did with a message where it was not delivered to a member
     STORED = 5  # a message that was not handled where it was stored: see `losses`
-    SENT = 6  # `n` results of a send, of which the message is named
-    INVOKED = 7  # `n` tries of one
-    SEAT = 8  # what is known of a member at a queue
+    SENT = 6  # what came of a send, of which the message is named
+    REFUSED = 7  # likewise, where it was refused
+    INVOKED = 8  # a try
+    SEAT = 9  # what is known of a member at a queue
+    STRETCH = 10  # who owned a queue: see `tables.owners`
 
 
 class Known(IntFlag):

@@ -48,13 +48,36 @@ class Progress:
         has_begun = ~anywhere(part.group_queue_of[first_start[0]], size, first_start[1] == NIL)
         return cls(
             is_there=anywhere(code, size, np.ones(len(code), bool)),
-            reach=most(code, size, value, t.is_ok & (commit | t.asks)),
+            reach=_reach(t),
             reach_maybe=most(code, size, value, commit),
             start=least(code, size, value, t.asks),
             first_received=least(code, size, t["at"], t.did == Did.RECEIVE),
             begun=has_begun,
             passed=_passed(part),
         )
+
+
+def _reach(t: Tenured) -> Whole:
+    """How far each group's queue is known to have come, by what its broker showed to know.
+
+    It answered a commit, or what anyone asked; it had read a one-way commit when it answered what
+    the same member asked later; or it let a later owner begin behind.
+    """
+    part, size = t.part, t.part.group_queues
+    commit = t.did == Did.COMMIT
+    asked = (part.did == Did.QUERY_OFFSET) & (part.went == Went.OK) & ~part.is_seek & part.has_group
+    facts = part.facts_of_hold[t.hold]
+    is_read = (t["seq"] > part.known("read_after", facts)) & (
+        t["seq"] < part.known("read_before", facts)
+    )
+    first_received = least(t.tenure, t.count, t["at"], t.did == Did.RECEIVE)
+    recorder, since = t.of_tenure(t.recorder_queue), t.of_tenure(t["seq"])
+    is_later = since > least(recorder, part.recorder_queues, since)[recorder]
+    is_told = anywhere(t.tenure, t.count, t.did == Did.QUERY_OFFSET)
+    committed = most(t.group_queue, size, t["at"], commit & (t.is_ok | is_read))
+    answered = most(part.group_queue, size, part["at"], asked)
+    begun = most(t.of_tenure(t.group_queue), size, first_received, is_later & ~is_told)
+    return np.maximum(np.maximum(committed, answered), begun)
 
 
 def lost(part: Part) -> Iterator[pa.RecordBatch]:
@@ -173,14 +196,14 @@ def _replaced(part: Part, rows: Whole) -> tuple[Flags, Flags, Flags]:
     given_away, replaced, anew = (np.zeros(len(rows), bool) for _ in range(3))
     if len(mine):
         slot, copy = part.slot_of[part.copy[rows[mine]]], part.copy[rows[mine]]
-        crashed, ordered_, alone, epoch = _lives(part, shared)
+        crashed, ordered_, alone, epoch = lives(part, shared)
         given_away[mine] = crashed[copy] & ~ordered_[copy]
         replaced[mine] = crashed[copy] & alone[copy]
         anew[mine] = epoch[slot] > part["store_epoch"][rows[mine]].clip(0)
     return given_away, replaced, anew
 
 
-def _lives(part: Part, shared: Flags) -> tuple[Flags, Flags, Flags, Whole]:
+def lives(part: Part, shared: Flags) -> tuple[Flags, Flags, Flags, Whole]:
     """By copy: its broker crashed; all was seen by one recorder; no other copy of its life.
 
     A life lasts from one crash to the next. Last, by offset: the latest life of its store.

@@ -92,6 +92,7 @@ def _at_queues(events: DataFrame) -> DataFrame:
     kind = F.col("kind")
     is_send = kind == EventKind.SEND.value
     is_stored = (F.col("outcome") == Outcome.OK.value) & F.col("queue_offset").isNotNull()
+    is_lock = kind.isin(EventKind.LOCK.value, EventKind.UNLOCK.value)
     is_progress = kind.isin(EventKind.COMMIT.value, EventKind.QUERY_OFFSET.value)
     named_queue = F.col("topic").isNotNull() & F.col("broker").isNotNull()
     at_queue = [one.name.lower() for one in Did if one not in (Did.SEND, Did.SEAT)]
@@ -106,7 +107,10 @@ def _at_queues(events: DataFrame) -> DataFrame:
             _coded("kind", Did).alias("did"),
             _coded("outcome", Went).alias("went"),
             is_seek().alias("is_seek"),
-            F.when(is_progress, F.col("value")).otherwise(F.col("queue_offset")).alias("at"),
+            F.when(is_progress, F.col("value"))
+            .when(is_lock, F.col("time_ns"))
+            .otherwise(F.col("queue_offset"))
+            .alias("at"),
             "store_epoch",
             "attempt",
             "tag",
@@ -118,16 +122,16 @@ def _at_queues(events: DataFrame) -> DataFrame:
 
 def _sends(events: DataFrame) -> DataFrame:
     """The tries to send each message, and what came of them."""
-    is_invoked = F.col("outcome") == Outcome.INVOKED.value
+    row = F.when(F.col("outcome") == Outcome.INVOKED.value, F.lit(int(Row.INVOKED)))
+    row = row.when(F.col("outcome") == Outcome.FAILED.value, F.lit(int(Row.REFUSED)))
     return (
         events.where(F.col("kind") == EventKind.SEND.value)
         .where(F.col("message_key").isNotNull() | F.col("queue_offset").isNotNull())
         .select(
-            F.when(is_invoked, F.lit(int(Row.INVOKED)))
-            .otherwise(F.lit(int(Row.SENT)))
-            .alias("row"),
+            row.otherwise(F.lit(int(Row.SENT))).alias("row"),
             F.lit(1).cast("long").alias("n"),
             "run",
+            "seq",
             message().alias("message"),
         )
     )

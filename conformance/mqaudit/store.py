@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mqaudit.datasource import FILE, CommitLogSource, ConsumeQueueSource
 
 # What the checks read of a record: decoding costs by the column.
-_COLUMNS: Final = (
+COLUMNS: Final = (
     "store,kind,segment,physical_offset,size,topic,queue_id,queue_offset,sys_flag,crc_held"
 )
 
@@ -25,17 +25,22 @@ def register(spark: SparkSession) -> None:
 
 def views(spark: SparkSession, roots: Sequence[str]) -> dict[str, DataFrame]:
     """The views by name, each over those before it. `log` and `unit` are kept."""
-    log = spark.read.format(CommitLogSource.name()).option("columns", _COLUMNS)
     unit = spark.read.format(ConsumeQueueSource.name())
     states = [_state(root) for root in roots]
     found = {
-        "log": log.load(list(roots)).persist(),
+        "log": read_log(spark, roots).persist(),
         "unit": unit.load(list(roots)).persist(),
         "state": spark.createDataFrame(states, "store string, unrecovered boolean, begin long"),
     }
     for name, query in _VIEWS.items():
         found[name] = spark.sql(query, args=None, **found)
     return found
+
+
+def read_log(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
+    """What the checks read of the logs of stores."""
+    log = spark.read.format(CommitLogSource.name()).option("columns", COLUMNS)
+    return log.load(list(roots))
 
 
 def _state(root: str) -> tuple[str, bool, int]:

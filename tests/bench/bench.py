@@ -4,7 +4,8 @@
                           [--own-sessions]
 
 Parts: `speed` beside Apache RocketMQ 5.3.3; `flat`, the cost of a message in stores of all
-sizes; `recover`, an abnormal recovery; `check`, the quick tier, and the runner beside TLC.
+sizes; `recover`, an abnormal recovery; `check`, the quick tier, and the runner beside TLC;
+`audit`, the audit beside what Spark needs at least, and beside DuckDB.
 Writes build/bench.json. Exits with 1 where a figure is not within its bounds.
 """
 
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from audits import audits
 from check import check
 from figures import Figure, Part
 from flat import flat
@@ -32,6 +34,7 @@ PARTS: Final[dict[str, Callable[[Path, argparse.Namespace], Part]]] = {
     "flat": lambda home, args: flat(home, args.rounds),
     "recover": lambda home, args: recover(home, args.rounds),
     "check": lambda home, args: check(home, args.rounds),
+    "audit": lambda home, args: audits(home, min(args.rounds, 3)),
 }
 
 

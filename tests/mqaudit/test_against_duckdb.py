@@ -89,7 +89,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(spark: SparkSession, history: Path) -> AuditReport:
-    return audit(spark, str(history))
+    return audit(spark, str(history)).report
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def test_a_commit_in_no_known_order_leaves_only_the_ideal_open(
         recorder.own("a", value)
         recorder.commit("a", value)
         recorder.save(tmp_path / f"{recorder.process}.jsonl")
-    verdicts = verdicts_of(audit(spark, str(tmp_path)), "went back")
+    verdicts = verdicts_of(audit(spark, str(tmp_path)).report, "went back")
     assert verdicts == {"OFFSET-003": "held", "OFFSET-008": "undecidable"}
 
 
@@ -83,7 +83,7 @@ def test_two_owners_refute_the_ideal_though_they_may_break_no_promise(
     recorder.now_s += 1000
     recorder.commit("a", 0)
     recorder.save(tmp_path / "run.jsonl")
-    verdicts = verdicts_of(audit(spark, str(tmp_path)), "two owners")
+    verdicts = verdicts_of(audit(spark, str(tmp_path)).report, "two owners")
     assert verdicts == {"REBAL-001": "undecidable", "REBAL-002": "refuted"}
 
 

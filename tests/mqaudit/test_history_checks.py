@@ -16,13 +16,18 @@ from pyspark.sql import SparkSession
 from mqaudit import AuditReport, audit
 from mqaudit.check import Check
 from mqaudit.history_checks import (
+    GIVEN_TWICE,
     HISTORY_CHECKS,
+    LOCKED_TWICE,
     LOST,
     NEVER_DELIVERED,
     NO_OWNER,
     OUT_OF_ORDER,
+    REFUSED,
     REPEATED,
+    TAKEN_AWAY,
     TWO_OWNERS,
+    UNSUBSCRIBED,
     WENT_BACK,
 )
 from mqaudit.report import Judgement
@@ -170,6 +175,136 @@ def passed_by_a_commit_without_answer(r: Recorder) -> list[Expected]:
     return [(LOST, "unconfirmed", sent[1]), (NEVER_DELIVERED, "skipped", commit)]
 
 
+def passed_by_a_commit_that_a_tool_saw(r: Recorder) -> list[Expected]:
+    """The broker told whoever asked how far the group had come."""
+    sent = consumed(r, 0, 2)
+    commit = r.commit("a", 3, outcome="unknown")
+    r.at("query_offset", "tool", value=3)
+    return [(LOST, "lost", sent[1]), (NEVER_DELIVERED, "skipped", commit)]
+
+
+def passed_by_a_commit_that_its_broker_had_read(r: Recorder) -> list[Expected]:
+    """It came before what the broker answered, about another queue, over the same connection."""
+    sent = consumed(r, 0, 2)
+    commit = r.commit("a", 3, outcome="unknown")
+    r.own("a", 0, 1)
+    return [
+        (LOST, "lost", sent[1]),
+        (NEVER_DELIVERED, "skipped", commit),
+        (NO_OWNER, "unshared", r.events[6]),
+    ]
+
+
+def passed_by_a_commit_before_a_connection_ended(r: Recorder) -> list[Expected]:
+    """What was answered later came over another one."""
+    sent = consumed(r, 0, 2)
+    commit = r.commit("a", 3, outcome="unknown")
+    r.member("leave", "a")
+    r.own("a", 0, 1)
+    return [
+        (LOST, "unconfirmed", sent[1]),
+        (NEVER_DELIVERED, "skipped", commit),
+        # One queue while it has the other.
+        (NO_OWNER, "unshared", r.events[6]),
+        (NO_OWNER, "unshared", r.events[12]),
+    ]
+
+
+def passed_by_a_commit_before_its_broker_started_again(r: Recorder) -> list[Expected]:
+    sent = consumed(r, 0, 2)
+    commit = r.commit("a", 3, outcome="unknown")
+    r.write("crash", peer="b")
+    r.write("restart", peer="b")
+    r.commit("a", 1)
+    back = r.events[-1]
+    return [
+        (LOST, "unconfirmed", sent[1]),
+        (NEVER_DELIVERED, "skipped", commit),
+        (WENT_BACK, "back", back),
+    ]
+
+
+def passed_by_a_commit_behind_which_the_next_owner_began(r: Recorder) -> list[Expected]:
+    """Nobody recorded where it was told to begin; it got the last message only."""
+    sent = consumed(r, 0)
+    commit = r.commit("a", 2, outcome="unknown")
+    r.member("crash", "a")
+    r.at("assign", "b")
+    r.receive("b", 2)
+    return [(LOST, "lost", sent[1]), (NEVER_DELIVERED, "skipped", commit)]
+
+
+def committed_after_it_was_taken_away(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    r.commit("a", 2)
+    revoked = r.at("revoke", "a")
+    late = r.commit("a", 3)
+    r.member("leave", "a")
+    return [(TAKEN_AWAY, "late", late), (NO_OWNER, "unshared", revoked)]
+
+
+def delivered_against_its_own_subscription(r: Recorder) -> list[Expected]:
+    """Another member wants it; the one that got it does not."""
+    r.at("subscribe", "a", tag="A")
+    r.at("subscribe", "b", tag="B || C")
+    r.send(0, tag="B")
+    r.send(1, tag="A")
+    r.send(2)
+    r.own("a", 0)
+    wrong = r.receive("a", 0)
+    r.receive("a", 1)
+    untagged = r.receive("a", 2)
+    r.commit("a", 3)
+    return [(UNSUBSCRIBED, "unwanted", wrong), (UNSUBSCRIBED, "untagged", untagged)]
+
+
+def delivered_by_an_expression(r: Recorder) -> list[Expected]:
+    r.at("subscribe", "a", tag="colour = 'red'")
+    r.send(0, tag="B")
+    r.own("a", 0)
+    return [(UNSUBSCRIBED, "expression", r.receive("a", 0))]
+
+
+def locks(r: Recorder) -> list[Expected]:
+    """Renewed, unlocked, expired, refused, forgotten by a broker that crashed: one at a time."""
+    for client in "aab":
+        r.at("lock", client, outcome="failed" if client == "b" else "ok")
+    r.at("unlock", "a", outcome="unknown")
+    r.at("lock", "b")
+    r.now_s += 60
+    r.at("lock", "a")
+    r.write("crash", peer="b")
+    forgotten = r.at("lock", "b")
+    return [(LOCKED_TWICE, "forgotten", forgotten)]
+
+
+def locked_by_two(r: Recorder) -> list[Expected]:
+    r.at("lock", "a")
+    r.at("unlock", "b")  # which is not its to unlock
+    second = r.at("lock", "b")
+    r.now_s += 40
+    return [(LOCKED_TWICE, "held", second), (LOCKED_TWICE, "old", r.at("lock", "a"))]
+
+
+def delivered_though_refused(r: Recorder) -> list[Expected]:
+    for outcome in ("invoked", "invoked", "failed"):
+        r.write("send", outcome, topic="T", message_key="k")
+    r.own("a", 0)
+    refused = r.receive("a", 0, message_key="k")
+    r.commit("a", 1)
+    return [(REFUSED, "refused", refused)]
+
+
+def delivered_though_refused_at_first(r: Recorder) -> list[Expected]:
+    """It was sent again, and nobody knows what came of that."""
+    for outcome in ("invoked", "failed", "invoked"):
+        r.write("send", outcome, topic="T", message_key="k")
+    r.own("a", 0)
+    refused = r.receive("a", 0, message_key="k")
+    r.commit("a", 1)
+    return [(REFUSED, "open", refused)]
+
+
 def began_nobody_knows_where(r: Recorder) -> list[Expected]:
     sent = consumed(r, 1, 2, start=None)
     commit = r.commit("a", 3)
@@ -311,11 +446,11 @@ def offset_given_away_after_a_crash(r: Recorder) -> list[Expected]:
     gone = r.send(0, key="gone")
     r.write("crash", peer="b")
     r.write("restart", peer="b")
-    r.send(0, key="new")
+    new = r.send(0, key="new")
     r.own("a", 0)
     r.receive("a", 0, message_key="new")
     r.commit("a", 1)
-    return [(LOST, "replaced", gone)]
+    return [(LOST, "replaced", gone), (GIVEN_TWICE, "given away", new)]
 
 
 def offset_given_away_to_one_that_was_missed(r: Recorder) -> list[Expected]:
@@ -327,19 +462,30 @@ def offset_given_away_to_one_that_was_missed(r: Recorder) -> list[Expected]:
     r.write("crash", peer="b")
     r.write("restart", peer="b")
     missed = r.send(0, key="new")
-    return [(LOST, "replaced", missed)]
+    return [(LOST, "replaced", missed), (GIVEN_TWICE, "given away", missed)]
 
 
 def offset_given_away_without_a_crash(r: Recorder) -> list[Expected]:
     """A crash that comes later is no excuse."""
     gone = r.send(0, key="gone")
-    r.send(0, key="new")
+    new = r.send(0, key="new")
     r.own("a", 0)
     r.receive("a", 0, message_key="new")
     r.commit("a", 1)
     r.write("crash", peer="b")
     r.write("restart", peer="b")
-    return [(LOST, "lost", gone)]
+    return [(LOST, "lost", gone), (GIVEN_TWICE, "twice", new)]
+
+
+def one_offset_for_two(r: Recorder) -> list[Expected]:
+    """Both are there, and the group gets both: no broker may do that."""
+    r.send(0, key="one")
+    other = r.send(0, key="other")
+    r.own("a", 0)
+    for key in ("one", "other"):
+        r.receive("a", 0, message_key=key)
+    r.commit("a", 1)
+    return [(GIVEN_TWICE, "twice", other)]
 
 
 def member_not_recorded(r: Recorder) -> list[Expected]:
@@ -739,6 +885,18 @@ CASES: dict[str, Case] = {
         consumed_after_the_commit,
         not_due_yet,
         passed_by_a_commit_without_answer,
+        passed_by_a_commit_that_a_tool_saw,
+        passed_by_a_commit_that_its_broker_had_read,
+        passed_by_a_commit_before_a_connection_ended,
+        passed_by_a_commit_before_its_broker_started_again,
+        passed_by_a_commit_behind_which_the_next_owner_began,
+        committed_after_it_was_taken_away,
+        delivered_against_its_own_subscription,
+        delivered_by_an_expression,
+        locks,
+        locked_by_two,
+        delivered_though_refused,
+        delivered_though_refused_at_first,
         began_nobody_knows_where,
         sent_before_a_later_owner_began,
         sent_below_a_beginning_and_after_it,
@@ -755,6 +913,7 @@ CASES: dict[str, Case] = {
         offset_given_away_after_a_crash,
         offset_given_away_to_one_that_was_missed,
         offset_given_away_without_a_crash,
+        one_offset_for_two,
         member_not_recorded,
         row_missing,
         asked_before_it_was_assigned,
@@ -851,11 +1010,11 @@ def given_away_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     gone = a.send(0, key="gone")
     b.write("crash", peer="b")
     b.write("restart", peer="b")
-    a.send(0, key="new")
+    new = a.send(0, key="new")
     a.own("a", 0)
     a.receive("a", 0, message_key="new")
     a.commit("a", 1)
-    return [(LOST, "given away", gone)]
+    return [(LOST, "given away", gone), (GIVEN_TWICE, "unordered", new)]
 
 
 def received_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
@@ -952,7 +1111,7 @@ def judged(
         run: {(c.name, c.outcomes[o].why, e.process, e.seq) for c, o, e in places}
         for run, places in expected.items()
     }
-    return audit(spark, str(directory), examples=1000), found
+    return audit(spark, str(directory), examples=1000).report, found
 
 
 @pytest.mark.parametrize("run", [*CASES, *PAIRS])

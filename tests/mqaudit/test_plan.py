@@ -10,8 +10,8 @@ from handmade import Recorder
 from pyspark.sql import DataFrame, SparkSession
 
 from mqaudit import findings, history, stages
-from mqaudit.audit import judge
-from mqaudit.history_checks import HISTORY_CHECKS, PLACE
+from mqaudit.history_checks import PLACE
+from mqaudit.tables import Stages
 
 MANY = 10**7  # events, as the plan is to see them
 
@@ -38,10 +38,8 @@ def shuffles(frame: DataFrame) -> list[str]:
 
 def test_three_shuffles_by_group_by_queue_and_by_message(events: DataFrame) -> None:
     _, seats = history.survey(events, "here")
-    known = stages.groups(events, seats, 2)
-    assert shuffles(known) == ["run"]
-    instances = judge(events, known.localCheckpoint(), MANY)
-    assert sorted(shuffles(instances)) == ["queue", "run"]
+    assert shuffles(stages.groups(events, seats, 2)) == ["run"]
+    assert sorted(shuffles(Stages.of(events, seats, MANY).instances)) == ["queue", "run"]
 
 
 @pytest.mark.parametrize(
@@ -49,19 +47,16 @@ def test_three_shuffles_by_group_by_queue_and_by_message(events: DataFrame) -> N
 )
 def test_nothing_is_done_row_by_row_or_with_all_pairs(events: DataFrame, word: str) -> None:
     _, seats = history.survey(events, "here")
-    known = stages.groups(events, seats, 2)
-    instances = judge(events, known, MANY)
-    assert "MapInArrow" in plan(instances)
-    assert word not in plan(instances) + plan(known)
+    plans = plan(Stages.of(events, seats, MANY).instances) + plan(stages.groups(events, seats, 2))
+    assert "MapInArrow" in plans
+    assert word not in plans
 
 
 def test_the_report_shuffles_counts_alone(events: DataFrame) -> None:
     """What reaches the last exchange, and the driver, was aggregated in each task before."""
     _, seats = history.survey(events, "here")
-    instances = judge(events, stages.groups(events, seats, 2).localCheckpoint(), MANY)
-    counted = findings.counted(instances, PLACE)
+    counted = findings.counted(Stages.of(events, seats, MANY).instances, PLACE)
     lines = plan(counted).splitlines()
     (last,) = (n for n, line in enumerate(lines) if "Exchange hashpartitioning(check" in line)
     assert "HashAggregate" in lines[last + 1] or "SortAggregate" in lines[last + 1]
     assert "partial_" in lines[last + 1]
-    assert len(findings.reports(instances, HISTORY_CHECKS, PLACE)) == len(HISTORY_CHECKS)

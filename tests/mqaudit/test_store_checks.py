@@ -286,7 +286,7 @@ def judged(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Jud
         store = filled()
         expected[name] = damage(store)
         store.save(root / name, abort=name == "killed")
-    return Judged(audit(spark, str(root), examples=1000), expected, root)
+    return Judged(audit(spark, str(root), examples=1000).report, expected, root)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -326,7 +326,7 @@ def test_a_store_of_which_one_half_is_gone(spark: SparkSession, tmp_path: Path) 
     shutil.rmtree(tmp_path / "commitlog")
     (tmp_path / "consumequeue/T/lost+found").mkdir()
     (tmp_path / "consumequeue/T/lost+found" / f"{0:020}").touch()
-    report = audit(spark, str(tmp_path))
+    report = audit(spark, str(tmp_path)).report
     assert report.coverage == {"stores": 1, "records": 0, "units": 80}
     (beyond,) = report.violated
     assert (beyond.rule, beyond.count) == ("RECOV-005", 80)
