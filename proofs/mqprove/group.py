@@ -8,32 +8,52 @@ who owns what.
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from types import ModuleType
 from typing import Any, Protocol
-from unittest.mock import patch
 
 import z3
 
+from mqprove.lifting import lift
+from mqprove.lists import (
+    RING_SIZE,
+    Base,
+    Id,
+    Ids,
+    Listing,
+    Text,
+    all_queues,
+    forget_bases,
+    hash_of,
+    known_bases,
+    next_owner,
+    ring_facts,
+    round_the_end,
+)
+from mqprove.lists import (
+    first_at as _first,
+)
+from mqprove.lists import (
+    id_at as _id_at,
+)
+from mqprove.lists import (
+    is_listed as _listed,
+)
 from mqprove.symbolic import (
     NotUnderstoodError,
-    Number,
     Opaque,
     Path,
     Term,
-    certain,
     choice,
-    decide,
     explore,
-    whole,
 )
 from mqspec.core.types import MessageQueue
 
 GROUP_NAME = "group"
+RING_NODES = 2  # points of each member, where a group is given
 
 
 class NoMemberError(Exception):
@@ -57,6 +77,11 @@ class Member(Protocol):
     @property
     def count(self) -> Term:
         """How many queues it takes."""
+        ...
+
+    def stands_next(self, queue: Term) -> z3.BoolRef:
+        """Of CONSISTENT_HASH: whether it stands at the first point of the ring at or after the
+        queue's hash, round the end."""
         ...
 
     def refused(self, message: str) -> z3.BoolRef:
@@ -93,143 +118,83 @@ class Group(Protocol):
         """A client whose id is empty."""
         ...
 
+    def near(self, queue: Term) -> z3.BoolRef:
+        """Of MACHINE_ROOM: whether the queue is in a room of its list."""
+        ...
+
+    def near_place(self, queue: Term) -> Term:
+        """The queue's place among those."""
+        ...
+
+    @property
+    def near_count(self) -> Term:
+        """How many there are of those."""
+        ...
+
+    def next_owner_position(self, queue: Term) -> Term:
+        """Of CONSISTENT_HASH: the position of whoever stands next on the ring."""
+        ...
+
 
 ANY = "any strategy that looks at its input"
+MACHINE_ROOM, CONSISTENT_HASH = "MACHINE_ROOM", "CONSISTENT_HASH"
+ROOM = "r1"  # the room that MACHINE_ROOM is configured with
 
 
-def strategy_of(allocation: ModuleType, name: str) -> Any:
+def strategy_of(allocation: ModuleType, name: str, hash_key: Callable[[Any], Any]) -> Any:
     """A strategy by its name; ANY: one whose computation must never be reached."""
-    if name != ANY:
-        return allocation.STRATEGIES[name]
+    match name:
+        case "MACHINE_ROOM":
+            return allocation.by_machine_room((ROOM,))
+        case "CONSISTENT_HASH":
+            return allocation.consistent_hash(RING_NODES, hash_key)
+        case _ if name == ANY:
 
-    def never(*_: object) -> None:
-        raise NotUnderstoodError("what any strategy computes")
+            def never(*_: object) -> None:
+                raise NotUnderstoodError("what any strategy computes")
 
-    return allocation.Strategy(ANY, never)
+            return allocation.Strategy(ANY, never)
+        case _:
+            return allocation.STRATEGIES[name]
 
 
 # --- Any group: lists without a length, members without a number --------------------------
 
-
-_id_at = z3.Function("id_at", z3.IntSort(), z3.IntSort())  # position -> id
-_first = z3.Function("first", z3.IntSort(), z3.IntSort())  # id -> its first position
-_listed = z3.Function("listed", z3.IntSort(), z3.BoolSort())  # id -> whether it is in the list
-
-
-@dataclass(frozen=True, slots=True)
-class _Id:
-    """A client id."""
-
-    term: Term
-    empty: bool = False
-
-    def __bool__(self) -> bool:
-        return not self.empty
-
-
-@dataclass(frozen=True, slots=True)
-class _Ids:
-    """The id list: what Python's list does for `in`, `index`, `not` and `len`."""
-
-    length: Term
-
-    def __bool__(self) -> bool:
-        return decide(self.length != 0)
-
-    def __contains__(self, cid: _Id) -> bool:
-        return decide(_listed(cid.term))
-
-    def index(self, cid: _Id) -> Number:
-        if not decide(_listed(cid.term)):
-            raise ValueError("not in list")
-        return Number(_first(cid.term))
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """A slice of the queue list: its positions."""
-
-    start: Term
-    stop: Term
-    step: Term
-
-    def contains(self, queue: Term) -> z3.BoolRef:
-        in_step = z3.BoolVal(True) if self.step.eq(_ONE) else (queue - self.start) % self.step == 0
-        return z3.And(self.start <= queue, queue < self.stop, in_step)
-
-    def count(self) -> Term:
-        span = self.stop - self.start
-        steps = span if self.step.eq(_ONE) else (span - 1) / self.step + 1
-        return z3.If(span > 0, steps, _ZERO)
-
-
-_ZERO, _ONE = z3.IntVal(0), z3.IntVal(1)
-_NOTHING = _Taken(_ZERO, _ZERO, _ONE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Queues:
-    """The queue list: what Python's list does for slices, `not` and `len`."""
-
-    length: Term
-
-    def __bool__(self) -> bool:
-        return decide(self.length != 0)
-
-    def __getitem__(self, where: slice) -> _Taken:
-        if not isinstance(where, slice):
-            raise NotUnderstoodError("a single queue by its position")
-        step = _ONE if where.step is None else whole(where.step)
-        if decide(step == 0):
-            raise ValueError("slice step cannot be zero")
-        if decide(step < 0):
-            raise NotUnderstoodError("a slice that goes backwards")
-        start = _ZERO if where.start is None else self._bound(whole(where.start))
-        stop = self.length if where.stop is None else self._bound(whole(where.stop))
-        return _Taken(start, stop, step)
-
-    def _bound(self, bound: Term) -> Term:
-        """Python counts a negative bound from the end, and clips both ends."""
-        if not certain(bound >= 0):
-            from_end = bound + self.length
-            bound = z3.If(bound >= 0, bound, z3.If(from_end >= 0, from_end, _ZERO))
-        if not certain(bound <= self.length):
-            bound = z3.If(bound <= self.length, bound, self.length)
-        return bound
-
-
-def _len(value: Any) -> Any:
-    return Number(value.length) if isinstance(value, _Ids | _Queues) else builtins.len(value)
-
-
-@contextmanager
-def _symbolic_len(module: ModuleType) -> Iterator[None]:
-    """`len` must answer an int: the module under proof gets one that answers a Number."""
-    with patch.object(module, "len", _len, create=True):
-        yield
+_ZERO = z3.IntVal(0)
 
 
 @dataclass(frozen=True, slots=True)
 class _AnyMember:
+    group: AnyGroup
     position: Term
+    cid: Id
     paths: Sequence[Path]
 
     def refused(self, message: str) -> z3.BoolRef:
         return z3.Or([path.condition for path in self.paths if str(path.error) == message])
 
     def takes(self, queue: Term) -> z3.BoolRef:
-        return choice(self.paths, lambda taken: _slice(taken).contains(queue), z3.BoolVal(False))
+        def holds(taken: object) -> z3.BoolRef:
+            found, facts = _listing(taken).contains(queue)
+            self.group.hypotheses += facts
+            return found
+
+        return choice(self.paths, holds, z3.BoolVal(False))
 
     @property
     def count(self) -> Term:
-        return choice(self.paths, lambda taken: _slice(taken).count(), _ZERO)
+        return choice(self.paths, lambda taken: _listing(taken).length(), _ZERO)
+
+    def stands_next(self, queue: Term) -> z3.BoolRef:
+        self.group.on_ring(queue)
+        return z3.And(RING_SIZE > 0, next_owner(queue) == self.cid.term)
 
 
-def _slice(value: object) -> _Taken:
-    if isinstance(value, _Taken):
+def _listing(value: object) -> Listing:
+    if isinstance(value, Listing):
         return value
     if value == []:
-        return _NOTHING
+        return Listing()
     raise NotUnderstoodError(f"{value!r} as what a member takes")
 
 
@@ -259,8 +224,11 @@ class AnyGroup:
     bounds: list[z3.BoolRef] = field(default_factory=list)  # of the numbers
     hypotheses: list[z3.BoolRef] = field(default_factory=list)
     obligations: list[Obligation] = field(default_factory=list)
+    not_understood: str = ""  # what could not be read, with its line
 
     def __post_init__(self) -> None:
+        forget_bases()
+        self.name = Text(GROUP_NAME)
         least = 0 if self.empty else 1
         self.hypotheses += [self.queues >= least, self.members >= least]
 
@@ -283,10 +251,10 @@ class AnyGroup:
     def stranger(self) -> Member:
         own_id = z3.Int("stranger")
         self.hypotheses.append(z3.Not(_listed(own_id)))
-        return self._run(z3.IntVal(-1), _Id(own_id))
+        return self._run(z3.IntVal(-1), Id(own_id))
 
     def anonymous(self) -> Member:
-        return self._run(z3.IntVal(-1), _Id(z3.Int("anonymous"), empty=True))
+        return self._run(z3.IntVal(-1), Id(z3.Int("anonymous"), empty=True))
 
     def small(self, queues_max: int, members_max: int) -> list[z3.BoolRef]:
         """Bounds, within which the id list is spelled out, so that a model is a real group."""
@@ -312,8 +280,15 @@ class AnyGroup:
         places = range(value(self.members))
         ids = list(places) if self.unique else [value(_id_at(z3.IntVal(p))) for p in places]
         numbers = {name: value(number) for name, number in self.numbers.items()}
+        names = [text for text, term in self.name.equals.items() if z3.is_true(model.eval(term))]
         return GivenGroup(
-            self.allocation, self.strategy, value(self.queues), ids, numbers, self.empty
+            self.allocation,
+            self.strategy,
+            value(self.queues),
+            ids,
+            numbers,
+            self.empty,
+            name=names[0] if names else GROUP_NAME,
         )
 
     def others(self, model: z3.ModelRef) -> z3.BoolRef:
@@ -335,7 +310,7 @@ class AnyGroup:
             self.hypotheses += [self._in_order(new, other) for other in self.positions]
             self.positions.append(new)
         self.hypotheses.append(self._in_order(first, position))
-        return self._run(position, _Id(own_id))
+        return self._run(position, Id(own_id))
 
     def _in_order(self, one: Term, other: Term) -> z3.BoolRef:
         """The ids at two positions are in order; and differ, where ids are unique."""
@@ -347,27 +322,78 @@ class AnyGroup:
             inside, z3.And(z3.Implies(before, one < other), z3.Implies(after, one > other))
         )
 
-    def _run(self, position: Term, cid: _Id) -> Member:
+    def _run(self, position: Term, cid: Id) -> Member:
+        lifted = lift(self.allocation)
+
         def call() -> object:
-            return self.allocation.allocate(
-                strategy_of(self.allocation, self.strategy),
-                GROUP_NAME,
+            return lifted.allocate(
+                strategy_of(lifted, self.strategy, hash_of),
+                self.name,
                 cid,
-                _Queues(self.queues),
-                _Ids(self.members),
+                all_queues(self.queues),
+                Ids(self.members),
             )
 
-        with _symbolic_len(self.allocation):
-            paths = explore(call, self.hypotheses)
+        paths = explore(call, self.hypotheses)
         self.paths += len(paths)
         for path in paths:
             self.opaque += path.opaque
-            refused = self.empty and isinstance(path.error, self.allocation.AllocationError)
+            self.hypotheses += path.facts
+        for path in paths:
+            refused = self.empty and isinstance(path.error, lifted.AllocationError)
+            if isinstance(path.error, NotUnderstoodError):
+                self.not_understood = str(path.error)
             if path.error and not refused:
                 what = f"{type(path.error).__name__}: {path.error}"
                 self._oblige(f"never raises {what}", z3.Not(path.condition))
+            for what, goal in path.owed:
+                self._oblige(f"never raises {what}", z3.Implies(path.condition, goal))
         self._oblige("the paths cover all cases", z3.Or([path.condition for path in paths]))
-        return _AnyMember(position, paths)
+        return _AnyMember(self, position, cid, paths)
+
+    # Of MACHINE_ROOM, and of CONSISTENT_HASH
+
+    def near(self, queue: Term) -> z3.BoolRef:
+        base = self._near()
+        self.hypotheses += base.facts(queue) if base else []
+        return base.inside(queue) if base else z3.BoolVal(True)
+
+    def near_place(self, queue: Term) -> Term:
+        base = self._near()
+        self.hypotheses += base.facts(queue) if base else []
+        return base.rank(queue) if base else queue
+
+    @property
+    def near_count(self) -> Term:
+        base = self._near()
+        return base.length if base else self.queues
+
+    def _near(self) -> Base | None:
+        """What the strategy's own condition leaves of the queues: the last that it made."""
+        if "all" not in known_bases():
+            self.member("some")  # a run makes it
+        found = [base for base in known_bases().values() if base.parent]
+        return found[-1] if found else None
+
+    def on_ring(self, queue: Term) -> None:
+        """Take what is known of a queue's place on the ring; what has to be shown first is owed."""
+        lemma = round_the_end(queue)
+        self.obligations.append(Obligation("round the end of the ring", (), lemma))
+        self.hypotheses += [*ring_facts(queue), lemma]
+
+    def next_owner_position(self, queue: Term) -> Term:
+        """Who is first in the list of those who stand there: a ring has ids of the list only."""
+        owner = next_owner(queue)
+        position = _first(owner)
+        self.on_ring(queue)
+        self.hypotheses += [
+            RING_SIZE > 0,
+            _listed(owner),
+            position >= 0,
+            position < self.members,
+            _id_at(position) == owner,
+        ]
+        return position
 
     def _oblige(self, what: str, goal: z3.BoolRef) -> None:
         self.obligations.append(Obligation(what, tuple(self.hypotheses), goal))
@@ -381,6 +407,7 @@ class _GivenMember:
     position: Term
     taken: list[int]
     refusal: str | None = None
+    next_on_ring: frozenset[int] = frozenset()
 
     def refused(self, message: str) -> z3.BoolRef:
         return z3.BoolVal(self.refusal == message)
@@ -391,6 +418,9 @@ class _GivenMember:
     @property
     def count(self) -> Term:
         return z3.IntVal(len(self.taken))
+
+    def stands_next(self, queue: Term) -> z3.BoolRef:
+        return z3.BoolVal(_int(queue) in self.next_on_ring)
 
 
 @dataclass
@@ -403,6 +433,9 @@ class GivenGroup:
     ids: list[int]
     numbers: dict[str, int]
     empty: bool = False
+    name: str = GROUP_NAME
+    rooms: int = -1  # of MACHINE_ROOM: by bits, which queues are in its room
+    seed: int = 0  # of CONSISTENT_HASH: which hash function
     asked: list[str] = field(default_factory=list)  # the numbers that the claim came to
     story: list[str] = field(default_factory=list)
 
@@ -439,7 +472,48 @@ class GivenGroup:
         head = f"n={self.queue_count} c={len(self.ids)}"
         named = "".join(f" {name}={self.numbers[name]}" for name in self.asked)
         ids = "" if len(set(self.ids)) == len(self.ids) else f" ids={self._cids()}"
-        return f"{head}{named}{ids}: {', '.join(self.story)}"
+        more = "" if self.name == GROUP_NAME else f" group={self.name!r}"
+        if self.strategy == MACHINE_ROOM:
+            more += f" near={self._near_queues()}"
+        if self.strategy == CONSISTENT_HASH:
+            more += f" hash seed={self.seed}"
+        return f"{head}{named}{ids}{more}: {', '.join(self.story)}"
+
+    # Of MACHINE_ROOM, and of CONSISTENT_HASH
+
+    def near(self, queue: Term) -> z3.BoolRef:
+        return z3.BoolVal(_int(queue) in self._near_queues())
+
+    def near_place(self, queue: Term) -> Term:
+        return z3.IntVal(sum(near < _int(queue) for near in self._near_queues()))
+
+    @property
+    def near_count(self) -> Term:
+        return z3.IntVal(len(self._near_queues()))
+
+    def next_owner_position(self, queue: Term) -> Term:
+        owner = self._next_owner(_int(queue))
+        return z3.IntVal(self._cids().index(owner) if owner in self._cids() else -1)
+
+    def _near_queues(self) -> list[int]:
+        return [queue for queue in range(self.queue_count) if self.rooms >> queue & 1]
+
+    def _hash(self, text: str) -> int:
+        """One of many hash functions, with few values, so that points collide and wrap."""
+        return zlib.crc32(f"{self.seed} {text}".encode()) % 7
+
+    def _queue(self, number: int) -> MessageQueue:
+        room = ROOM if self.rooms >> number & 1 else "elsewhere"
+        return MessageQueue("topic", f"{room}@broker", number)
+
+    def _next_owner(self, queue: int) -> str:
+        """Told from the ring as it is drawn: walk on from the queue's hash."""
+        stands: dict[int, str] = {}
+        for cid in self._cids():
+            for replica in range(RING_NODES):
+                stands[self._hash(f"{cid}-{replica}")] = cid
+        start = self._hash(str(self._queue(queue)))
+        return next(stands[p % 7] for p in range(start, start + 7) if p % 7 in stands)
 
     def _cids(self) -> list[str]:
         """Texts in the order of the numbers that Z3 has for ids."""
@@ -447,12 +521,12 @@ class GivenGroup:
         return [f"id{ranks[value]}" for value in self.ids]
 
     def _run(self, position: int, name: str, cid: str | None = None) -> Member:
-        mq_all = [MessageQueue("topic", "broker", number) for number in range(self.queue_count)]
+        mq_all = [self._queue(number) for number in range(self.queue_count)]
         cid_all = self._cids()
         cid = cid_all[position] if cid is None else cid
-        strategy = strategy_of(self.allocation, self.strategy)
+        strategy = strategy_of(self.allocation, self.strategy, self._hash)
         try:
-            taken = self.allocation.allocate(strategy, GROUP_NAME, cid, mq_all, cid_all)
+            taken = self.allocation.allocate(strategy, self.name, cid, mq_all, cid_all)
         except Exception as error:
             self.story.append(f"member {name} raises {type(error).__name__}: {error}")
             if self.empty and isinstance(error, self.allocation.AllocationError):
@@ -460,7 +534,10 @@ class GivenGroup:
             raise AllocateRaisedError from error
         numbers = [mq.queue_id for mq in taken]
         self.story.append(f"member {name} takes {numbers}")
-        return _GivenMember(z3.IntVal(position), numbers)
+        ring: frozenset[int] = frozenset()
+        if self.strategy == CONSISTENT_HASH and self.ids:
+            ring = frozenset(q for q in range(self.queue_count) if self._next_owner(q) == cid)
+        return _GivenMember(z3.IntVal(position), numbers, next_on_ring=ring)
 
 
 def _int(value: Term) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from mqprove.group import AnyGroup, Obligation
+from mqprove.lifting import TEXT
 from mqprove.prover import Statement, Theorem, refute, valid
 from mqprove.symbolic import NotUnderstoodError
 from mqrules import UserError
@@ -64,6 +65,7 @@ def mutate(made_by: str, module: ModuleType, source: str, mutated: str) -> Mutan
     if text.count(source) != 1:
         raise ValueError(f"{module.__name__} does not have this source once")
     changed = ModuleType(module.__name__)
+    changed.__dict__[TEXT] = text.replace(source, mutated)
     with warnings.catch_warnings():
         # A mutant may compare with `is`: Python warns of it, and that is the mutation.
         warnings.simplefilter("ignore", SyntaxWarning)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from random import Random
 from time import perf_counter
 from types import ModuleType
 from typing import TypeAlias
@@ -16,6 +17,8 @@ from typing import TypeAlias
 import z3
 
 from mqprove.group import (
+    CONSISTENT_HASH,
+    MACHINE_ROOM,
     AllocateRaisedError,
     AnyGroup,
     GivenGroup,
@@ -23,10 +26,16 @@ from mqprove.group import (
     NoMemberError,
     Obligation,
 )
-from mqprove.symbolic import Opaque
+from mqprove.symbolic import NotUnderstoodError, Opaque
 
 PROOF_MS_MAX = 10_000  # for one goal
-SIZES_MAX = ((4, 2), (12, 5))  # queues, members: where a refutation looks, small groups first
+SIZES_MAX = (
+    (4, 2),
+    (12, 5),
+    (10, 10),
+)  # queues, members: where a refutation looks, small groups first
+TRIES, TRIED_QUEUES, TRIED_MEMBERS = 400, 9, 5  # of small groups that are simply tried
+DRAWN = (MACHINE_ROOM, CONSISTENT_HASH)
 LESSONS_MAX = 100  # how many models a refutation takes before it gives up
 
 Claim: TypeAlias = Callable[[Group], z3.BoolRef]
@@ -53,6 +62,7 @@ class Proof:
     theorem: Theorem
     proved: bool
     counterexample: str | None
+    not_understood: str  # why neither, where the code could not be read
     goals: int
     paths: int
     seconds: float
@@ -66,7 +76,9 @@ class Proof:
         """In words."""
         if self.proved:
             return "proved"
-        return f"fails: {self.counterexample}" if self.counterexample else "neither"
+        if self.counterexample:
+            return f"fails: {self.counterexample}"
+        return f"not read: {self.not_understood}" if self.not_understood else "neither"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +101,26 @@ class Statement:
 def prove(theorem: Theorem, allocation: ModuleType) -> Proof:
     """Prove the theorem about a module's `allocate`, or refute it with numbers."""
     started = perf_counter()
-    statement = Statement.of(theorem, allocation)
-    if not _possible(statement.group):
+    try:
+        statement = Statement.of(theorem, allocation)
+    except NotUnderstoodError as error:
+        found = tried(theorem, allocation)
+        return Proof(theorem, False, found, str(error), 0, 0, perf_counter() - started)
+    group = statement.group
+    if not _possible(group):
         raise AssertionError(f"{theorem.name}: its hypotheses contradict each other")
-    proved = all(valid(goal) for goal in statement.goals)
+    # Small groups as well: they know what a proof takes as given, such as which rooms are near.
+    found = tried(theorem, allocation) if theorem.strategy in DRAWN else None
+    proved = found is None and all(valid(goal) for goal in statement.goals)
+    if not proved and found is None:
+        found = refute(statement) or tried(theorem, allocation)
     return Proof(
         theorem,
         proved,
-        counterexample=None if proved else refute(statement),
+        counterexample=found,
+        not_understood=group.not_understood,
         goals=len(statement.goals),
-        paths=statement.group.paths,
+        paths=group.paths,
         seconds=perf_counter() - started,
     )
 
@@ -136,6 +158,35 @@ def refute(statement: Statement) -> str | None:
             learned = [*_lessons(model, group.opaque), group.others(model)]
             lessons += learned
             solver.add(*learned)
+    return None
+
+
+def tried(theorem: Theorem, allocation: ModuleType) -> str | None:
+    """The first of many small groups where the claim fails on ordinary lists; None: none found.
+    Rooms and hash functions are drawn, by a fixed seed."""
+    draw = Random(theorem.name)
+    is_drawn = theorem.strategy in DRAWN
+    for _ in range(TRIES):
+        queues, members = draw.randint(1, TRIED_QUEUES), draw.randint(1, TRIED_MEMBERS)
+        ids = list(range(members))
+        if not theorem.unique:
+            ids = sorted(draw.choices(ids, k=members))
+        numbers = {
+            **{name: draw.randrange(queues) for name in "klm"},
+            **{name: draw.randrange(members) for name in "ij"},
+        }
+        given = GivenGroup(
+            allocation,
+            theorem.strategy,
+            queues,
+            ids,
+            numbers,
+            theorem.empty,
+            rooms=draw.getrandbits(queues) if is_drawn else -1,
+            seed=draw.randrange(100),
+        )
+        if _fails(theorem, given):
+            return str(given)
     return None
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import z3
@@ -48,6 +48,9 @@ class Path:
     value: Any
     error: Exception | None
     opaque: tuple[Opaque, ...]
+    facts: tuple[z3.BoolRef, ...] = ()  # what is true of the terms in it, on any path
+    effects: tuple[tuple[Any, Any], ...] = ()  # of a loop's turn: to which list, and what
+    owed: tuple[tuple[str, z3.BoolRef], ...] = ()  # what is to be shown for it
 
 
 def explore(call: Callable[[], object], hypotheses: Iterable[z3.BoolRef]) -> list[Path]:
@@ -78,6 +81,10 @@ class _Run:
         self.conditions: list[z3.BoolRef] = []
         self.forks: list[list[bool]] = []
         self.opaque: list[Opaque] = []
+        self.facts: list[z3.BoolRef] = []
+        self.effects: list[tuple[Any, Any]] = []
+        self.owed: list[tuple[str, z3.BoolRef]] = []
+        self.depth: int = 0 if _Run.active is None else _Run.active.depth + 1
 
     def follow(self, call: Callable[[], object]) -> Path:
         outer, _Run.active = _Run.active, self
@@ -89,7 +96,15 @@ class _Run:
             error = raised
         finally:
             _Run.active = outer
-        return Path(z3.And(self.conditions), value, error, tuple(self.opaque))
+        return Path(
+            z3.And(self.conditions),
+            value,
+            error,
+            tuple(self.opaque),
+            tuple(self.facts),
+            tuple(self.effects),
+            tuple(self.owed),
+        )
 
     def possible(self, condition: z3.BoolRef) -> bool:
         return bool(self.solver.check(condition) != z3.unsat)
@@ -120,6 +135,42 @@ def _run() -> _Run:
 def decide(condition: z3.BoolRef) -> bool:
     """Which way this run goes; the other way, where possible, is a run of its own."""
     return _run().decide(condition)
+
+
+def fact(term: z3.BoolRef) -> None:
+    """What is true of the terms that stand in it: a path may rest on it."""
+    run = _run()
+    run.facts.append(term)
+    run.solver.add(term)
+
+
+def turn() -> int:
+    """How many loops this run is within."""
+    return _Run.active.depth if _Run.active else 0
+
+
+def effects() -> list[tuple[Any, Any]]:
+    """What this turn of a loop did to lists from outside of it."""
+    return _run().effects
+
+
+def explore_one(call: Callable[[], object], inside: z3.BoolRef, line: int) -> list[Path]:
+    """Every path of one turn of a loop, any of those `inside` it. That no turn raises is owed."""
+    outer = _run()
+    paths = explore(call, [*outer.solver.assertions(), inside])
+    for path in paths:
+        if isinstance(path.error, NotUnderstoodError):
+            raise path.error
+        if path.opaque:
+            raise NotUnderstoodError(f"line {line}: an operator that is not arithmetic, in a loop")
+        if path.error:
+            what = f"{type(path.error).__name__}: {path.error}"
+            outer.owed.append((what, z3.Not(z3.And(inside, path.condition))))
+        outer.owed += path.owed
+        outer.facts += path.facts
+    well = [path for path in paths if not path.error]
+    # That the others are impossible is owed: so the only one that is left is taken by every turn.
+    return [replace(well[0], condition=z3.BoolVal(True))] if len(well) == 1 else well
 
 
 def certain(condition: z3.BoolRef) -> bool:
@@ -240,6 +291,15 @@ class Number:
 
     def __invert__(self) -> Number:
         return Number(-self.term - 1)
+
+    def __abs__(self) -> Number:
+        return Number(z3.If(self.term < 0, -self.term, self.term))
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
 
 
 _COMPARISONS: dict[str, Operation] = {

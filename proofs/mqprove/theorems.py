@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import z3
 
-from mqprove.group import ANY, Group
+from mqprove.group import ANY, CONSISTENT_HASH, MACHINE_ROOM, Group
 from mqprove.prover import Theorem
 from mqprove.symbolic import Term
 
@@ -116,6 +116,38 @@ def members_are_refused(group: Group) -> z3.BoolRef:
     return member.refused("mqAll is null or mqAll empty") == (group.queues == 0)
 
 
+def room_covers(group: Group) -> z3.BoolRef:
+    """A queue of the strategy's rooms is taken by a member that can be named, by its place among
+    those: equal shares first, then one of the rest each."""
+    queue = group.number("k", below=group.queues)
+    place, share = group.near_place(queue), group.near_count / group.members
+    shared = share * group.members
+    position = z3.If(place < shared, place / share, place - shared)
+    is_near = group.near(queue)
+    return z3.Implies(is_near, group.member_at(z3.If(is_near, position, 0)).takes(queue))
+
+
+def only_near(group: Group) -> z3.BoolRef:
+    """What a member takes is of the strategy's rooms."""
+    member = group.member("i")
+    queue = group.number("k", below=group.queues)
+    return z3.Implies(member.takes(queue), group.near(queue))
+
+
+def next_on_the_ring(group: Group) -> z3.BoolRef:
+    """A member takes a queue if, and only if, it stands at the first point of the ring at or after
+    the queue's hash, round the end."""
+    member = group.member("i")
+    queue = group.number("k", below=group.queues)
+    return member.takes(queue) == member.stands_next(queue)
+
+
+def ring_covers(group: Group) -> z3.BoolRef:
+    """Any queue is taken: by whoever stands next."""
+    queue = group.number("k", below=group.queues)
+    return group.member_at(group.next_owner_position(queue)).takes(queue)
+
+
 AVG, CIRCLE = "AVG", "AVG_BY_CIRCLE"
 
 THEOREMS = (
@@ -195,6 +227,48 @@ THEOREMS = (
         "The queue at p goes to the member at p mod (number of members).",
         CIRCLE,
         dealt,
+    ),
+    Theorem(
+        "machine-room-disjoint",
+        ("ALLOC-019",),
+        "No two members take the same queue, whatever rooms there are.",
+        MACHINE_ROOM,
+        disjoint,
+    ),
+    Theorem(
+        "machine-room-covers",
+        ("ALLOC-019",),
+        "Every queue of the rooms in the list is taken.",
+        MACHINE_ROOM,
+        room_covers,
+    ),
+    Theorem(
+        "machine-room-takes-nothing-else",
+        ("ALLOC-019",),
+        "No queue of another room is taken.",
+        MACHINE_ROOM,
+        only_near,
+    ),
+    Theorem(
+        "consistent-hash-disjoint",
+        ("ALLOC-012",),
+        "No two members take the same queue, whatever the hash function.",
+        CONSISTENT_HASH,
+        disjoint,
+    ),
+    Theorem(
+        "consistent-hash-covers",
+        ("ALLOC-012",),
+        "Every queue is taken, whatever the hash function, if the ring has a point.",
+        CONSISTENT_HASH,
+        ring_covers,
+    ),
+    Theorem(
+        "consistent-hash-takes-what-is-next",
+        ("ALLOC-012",),
+        "A queue goes to whoever stands at the first point at or after its hash, round the end.",
+        CONSISTENT_HASH,
+        next_on_the_ring,
     ),
     Theorem(
         "stranger-takes-nothing",

@@ -1,0 +1,194 @@
+"""Python, read so that it can run on symbolic values: loops and comprehensions as functions.
+
+A theorem is about the code that runs, and the code runs here too, on terms in place of numbers and
+lists. What Python itself would insist on doing with real values is rewritten first, in the tree of
+the module's own source: a loop or a comprehension over a symbolic list becomes a function that is
+tried on one element, any of them; a list that is written down becomes a list that may hold
+symbolic elements; `len`, `range` and the like become those of `lists`. Everything else is run as it
+stands. What cannot be read is refused with its line: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import warnings
+from collections.abc import Iterable
+from functools import cache
+from types import ModuleType
+
+from mqprove import lists
+
+_RUNTIME = "__lists__"
+TEXT = "__source__"  # of a module that was made from text
+
+
+@cache
+def lift(module: ModuleType) -> ModuleType:
+    """The module with its functions rewritten, beside the original, which stays as it is."""
+    text = module.__dict__.get(TEXT) or inspect.getsource(module)
+    tree = _Rewriter().visit(ast.parse(text))
+    ast.fix_missing_locations(tree)
+    lifted = ModuleType(module.__name__)
+    lifted.__dict__[_RUNTIME] = lists
+    with warnings.catch_warnings():
+        # A mutant may compare with `is`: Python warns of it, and that is the mutation.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        exec(compile(tree, f"{module.__name__}.py", "exec"), lifted.__dict__)
+    lifted.__dict__.update({name: getattr(lists, f"{name}_") for name in lists.BUILTINS})
+    lifted.__dict__.update(
+        {
+            name: lists.summary(name, lifted.__dict__[name])
+            for name in lists.SUMMARIES
+            if name in lifted.__dict__
+        }
+    )
+    return lifted
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Rewrites the bodies of functions."""
+
+    def __init__(self) -> None:
+        self._functions: list[ast.AST] = []
+        self._loops = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self._functions.append(node)
+        node.body = self._block(node.body)
+        self._functions.pop()
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
+        if not self._functions:
+            return node
+        self._loops += 1
+        given, body, each = (f"__{word}_{self._loops}" for word in ("given", "body", "each"))
+        problem = _problem(node, self._functions[-1])
+        function = ast.parse(f"def {body}({each}): pass").body[0]
+        assert isinstance(function, ast.FunctionDef)
+        unpack = ast.Assign([node.target], ast.Name(each, ast.Load()))
+        turned = _Turn().visit(
+            ast.Module([ast.parse(ast.unparse(each)).body[0] for each in node.body], [])
+        )
+        function.body = [unpack, *self._block(turned.body)]
+        plain = ast.For(
+            node.target, ast.Name(given, ast.Load()), self._block(node.body), node.orelse
+        )
+        turn = "None" if problem else body
+        words = f"{given}, {turn}, {node.lineno}, {problem!r}"
+        call = ast.parse(f"{_RUNTIME}.loop({words})").body[0]
+        choice = ast.If(
+            ast.parse(f"{_RUNTIME}.is_symbolic({given})", mode="eval").body,
+            [call] if problem else [function, call],
+            [plain],
+        )
+        made = [ast.Assign([ast.Name(given, ast.Store())], self.visit(node.iter)), choice]
+        return [ast.copy_location(each, node) for each in made]
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        if len(node.generators) > 1 or not self._functions:
+            self.generic_visit(node)
+            return node
+        (over,) = node.generators
+        condition = ast.BoolOp(ast.And(), over.ifs) if len(over.ifs) > 1 else None
+        test = condition or (over.ifs[0] if over.ifs else ast.Constant(True))
+        text = ast.unparse(test)
+        call = ast.Call(
+            ast.parse(f"{_RUNTIME}.comprehension", mode="eval").body,
+            [
+                self.visit(over.iter),
+                _of_one(over.target, self.visit(node.elt)),
+                _of_one(over.target, self.visit(test)),
+                ast.Constant(text),
+                ast.Constant(node.lineno),
+            ],
+            [],
+        )
+        return ast.copy_location(call, node)
+
+    def visit_List(self, node: ast.List) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or not self._functions:
+            return node
+        pairs: list[ast.expr] = [
+            ast.Tuple(
+                [
+                    ast.Constant(isinstance(each, ast.Starred)),
+                    each.value if isinstance(each, ast.Starred) else each,
+                ],
+                ast.Load(),
+            )
+            for each in node.elts
+        ]
+        made = ast.parse(f"{_RUNTIME}.display", mode="eval").body
+        return ast.copy_location(ast.Call(made, pairs, []), node)
+
+    def _block(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
+        found: list[ast.stmt] = []
+        for statement in body:
+            new = self.visit(statement)
+            found += new if isinstance(new, list) else [new]
+        return found
+
+
+class _Turn(ast.NodeTransformer):
+    """One turn of a loop as a function's body: `continue` ends it, `+=` adds to a list."""
+
+    def visit_Continue(self, node: ast.Continue) -> ast.AST:
+        return ast.Return(None)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        call = ast.parse(f"{_RUNTIME}.add_to", mode="eval").body
+        target = ast.parse(ast.unparse(node.target), mode="eval").body
+        return ast.Expr(ast.Call(call, [target, node.value], []))
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node
+
+
+def _of_one(target: ast.expr, value: ast.expr) -> ast.expr:
+    """A function of one element: of its parts, where the target is a tuple."""
+    if isinstance(target, ast.Name):
+        names = [target.id]
+    elif isinstance(target, ast.Tuple) and all(isinstance(t, ast.Name) for t in target.elts):
+        names = [t.id for t in target.elts if isinstance(t, ast.Name)]
+    else:
+        raise SyntaxError(f"line {target.lineno}: {ast.unparse(target)} as a loop's target")
+    inner = ast.Lambda(_arguments(names), value)
+    if isinstance(target, ast.Name):
+        return inner
+    starred = ast.Starred(ast.Name("__each", ast.Load()), ast.Load())
+    return ast.Lambda(_arguments(["__each"]), ast.Call(inner, [starred], []))
+
+
+def _arguments(names: Iterable[str]) -> ast.arguments:
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+
+
+def _problem(loop: ast.For, function: ast.AST) -> str:
+    """Why one turn of a loop does not stand for any; empty where it does."""
+    inside = list(ast.walk(ast.Module(loop.body, [])))
+    for node in inside:
+        if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.While):
+            return f"{type(node).__name__.lower()} in a loop"
+    if loop.orelse:
+        return "else of a loop"
+
+    targets = {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}
+    stored = {
+        n.id for n in inside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    } - targets
+    added = {
+        n.target.id
+        for n in inside
+        if isinstance(n, ast.AugAssign)
+        and isinstance(n.target, ast.Name)
+        and isinstance(n.op, ast.Add)
+    }
+    within = {id(node) for node in inside}
+    elsewhere = {
+        n.id for n in ast.walk(function) if isinstance(n, ast.Name) and id(n) not in within
+    }
+    carried = sorted((stored - added) & elsewhere)
+    return f"{', '.join(carried)} is carried from turn to turn" if carried else ""

@@ -1,0 +1,206 @@
+"""What is read of Python is what Python does; what cannot be read is refused, with its line."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+import z3
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mqprove.group import AnyGroup
+from mqprove.lists import first_at, id_at, is_listed
+from mqprove.mutants import mutate
+from mqprove.prover import prove
+from mqprove.symbolic import NotUnderstoodError
+from mqprove.theorems import AVG, THEOREMS
+from mqspec.core import allocation
+from mqspec.core.types import MessageQueue
+
+WHOLE = inspect.getsource(allocation.averagely)
+HEAD = WHOLE[: WHOLE.index("    index = ")]
+SIZES = [(queues, members) for queues in range(1, 6) for members in range(1, 4)]
+
+
+def with_body(*lines: str) -> ModuleType:
+    """The module of allocation, its `averagely` with another body."""
+    body = "".join(f"    {line}\n" for line in lines)
+    return mutate("by hand", allocation, WHOLE, HEAD + body).module
+
+
+# Programs: numbers of the group's sizes, and lists made of the queues by them.
+
+NUMBERS = st.recursive(
+    st.sampled_from(["n", "c", "index", "0", "1", "2", "3"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda p: f"({' '.join(p)})"),
+        st.tuples(inner, st.sampled_from(["//", "%"]), st.sampled_from(["c", "n", "2", "3"])).map(
+            lambda p: f"({' '.join(p)})"
+        ),
+        st.tuples(inner, inner).map(lambda p: f"min({p[0]}, {p[1]})"),
+    ),
+    max_leaves=4,
+)
+SIMPLE = st.sampled_from(["n", "c", "index", "n // c", "n % c", "index + 1", "n - index", "2"])
+TESTS = st.tuples(
+    st.sampled_from(["at", "at % c", "at + index", "at // 2"]),
+    st.sampled_from(["<", "<=", "==", "!=", ">"]),
+    SIMPLE,
+).map(" ".join)
+LISTS = st.one_of(
+    st.tuples(NUMBERS, NUMBERS).map(lambda p: [f"return mq_all[{p[0]}:{p[1]}]"]),
+    st.tuples(NUMBERS, SIMPLE).map(lambda p: [f"return mq_all[{p[0]} :: max(1, {p[1]})]"]),
+    st.tuples(SIMPLE, SIMPLE).map(lambda p: [f"return mq_all[{p[0]}:][:{p[1]}]"]),
+    st.tuples(SIMPLE, SIMPLE).map(lambda p: [f"return mq_all[:{p[0]}] + mq_all[{p[1]}:]"]),
+    st.tuples(SIMPLE, SIMPLE).map(lambda p: [f"return [*mq_all[:{p[0]}], mq_all[{p[1]}]]"]),
+    TESTS.map(lambda test: [f"return [mq for at, mq in enumerate(mq_all) if {test}]"]),
+    st.tuples(SIMPLE, SIMPLE, TESTS).map(
+        lambda p: [f"return [mq_all[at] for at in range({p[0]}, {p[1]}) if {p[2]}]"]
+    ),
+    st.tuples(SIMPLE, SIMPLE, TESTS).map(
+        lambda p: [
+            "taken = mq_all[:0]",
+            f"for at in range({p[0]}, {p[1]}):",
+            f"    if {p[2]}:",
+            "        taken.append(mq_all[at])",
+            "return taken",
+        ]
+    ),
+    st.tuples(TESTS).map(
+        lambda p: [
+            "taken = []",
+            "for at, mq in enumerate(mq_all):",
+            f"    if {p[0]}:",
+            "        continue",
+            "    taken += [mq]",
+            "return list(taken)",
+        ]
+    ),
+    st.tuples(SIMPLE, SIMPLE, NUMBERS).map(
+        lambda p: [
+            "share, rest = divmod(n, c)",
+            f"if {p[0]} < {p[1]}:",
+            "    return mq_all[index * share : (index + 1) * share]",
+            f"return mq_all[{p[2]} : rest]",
+        ]
+    ),
+)
+SETUP = ("index = cid_all.index(current_cid)", "n, c = len(mq_all), len(cid_all)")
+
+
+def taken_by_python(module: ModuleType, queues: int, members: int, index: int) -> set[int] | None:
+    """The queues that a member takes; None where it raises."""
+    mq_all = [MessageQueue("t", "b", number) for number in range(queues)]
+    cid_all = [f"id{number}" for number in range(members)]
+    try:
+        taken = module.allocate(module.AVG, "g", cid_all[index], mq_all, cid_all)
+    except Exception:
+        return None
+    return {mq.queue_id for mq in taken}
+
+
+class Read:
+    """What was read of a module's `averagely`, to be asked of groups of given sizes."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.group = AnyGroup(module, AVG)
+        self.member = self.group.member("i")
+        self.takes = self.member.takes(z3.Int("k"))
+
+    def _at(self, term: Any, queues: int, members: int, index: int, queue: int = 0) -> bool:
+        position = z3.Int("i")
+        term = z3.substitute(
+            term,
+            (first_at(id_at(position)), position),
+            (is_listed(id_at(position)), z3.BoolVal(True)),
+        )
+        sizes = {"n": queues, "c": members, "i": index, "k": queue}
+        pairs = [(z3.Int(name), z3.IntVal(size)) for name, size in sizes.items()]
+        return bool(z3.is_true(z3.simplify(z3.substitute(term, *pairs))))
+
+    def taken(self, queues: int, members: int, index: int) -> set[int]:
+        return {k for k in range(queues) if self._at(self.takes, queues, members, index, k)}
+
+    def may_raise(self, queues: int, members: int, index: int) -> bool:
+        """Whether something has to be shown that is not so here. A turn of a loop is any."""
+        goals = [o.goal for o in self.group.obligations if o.what.startswith("never raises")]
+        return any(not self._at(goal, queues, members, index) for goal in goals)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(LISTS)
+def test_what_is_read_is_what_python_does(lines: list[str]) -> None:
+    module = with_body(*SETUP, *lines)
+    try:
+        read = Read(module)
+    except NotUnderstoodError:
+        return  # refused: nothing is claimed of it
+    if read.group.not_understood:
+        return
+    for queues, members in SIZES:
+        for index in range(members):
+            expected = taken_by_python(module, queues, members, index)
+            if expected is None:
+                assert read.may_raise(queues, members, index), (lines, queues, members, index)
+            else:
+                found = read.taken(queues, members, index)
+                assert found == expected, (lines, queues, members, index)
+
+
+REFUSED = {
+    "a while loop": ["at = 0", "while at < n:", "    at += 1", "return mq_all[at:]"],
+    "a count in a loop": ["at = 0", "for mq in mq_all:", "    at += 1", "return mq_all[at:]"],
+    "a break": [
+        "taken = []",
+        "for mq in mq_all:",
+        "    taken.append(mq)",
+        "    break",
+        "return taken",
+    ],
+    "a return in a loop": ["for mq in mq_all:", "    return [mq]", "return []"],
+    "what is carried": ["x = 0", "for mq in mq_all:", "    x = x + 1", "return mq_all[x:]"],
+    "another order": ["return sorted(mq_all)"],
+    "backwards": ["return mq_all[::-1]"],
+    "the name of a queue": ["return [mq for mq in mq_all if mq.queue_id == index]"],
+    "letters of an id": ["return mq_all if current_cid.startswith('a') else []"],
+    "letters of the group": ["return mq_all if group.startswith('a') else []"],
+    "a float": ["return mq_all[: int(n / c)]"],
+    "a set": ["return [mq for mq in set(mq_all)]"],
+    "places of what was put together": ["return (mq_all[:1] + mq_all[2:])[0:1]"],
+    "squares": ["return [mq_all[at * at] for at in range(n // 4)]"],
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_refused(name: str) -> None:
+    disjoint = next(t for t in THEOREMS if t.name == "averagely-disjoint")
+    proof = prove(disjoint, with_body(*SETUP, *REFUSED[name]))
+    assert not proof.proved
+    assert proof.not_understood or proof.counterexample
+
+
+def test_a_condition_that_knows_the_member_is_not_the_same_for_all() -> None:
+    """A filter that is not read stands for one that is the same for all members: this is not."""
+    lines = [
+        "limits = {'mine': index}",
+        "return [mq for mq in mq_all if mq.queue_id % c == limits['mine']]",
+    ]
+    disjoint = next(t for t in THEOREMS if t.name == "averagely-disjoint")
+    assert not prove(disjoint, with_body(*SETUP, *lines)).proved
+
+
+def test_a_group_whose_name_matters_is_refuted_by_that_name() -> None:
+    disjoint = next(t for t in THEOREMS if t.name == "averagely-disjoint")
+    named = ["if group == 'payments':", "    return list(mq_all)", *WHOLE_BODY]
+    found = prove(disjoint, with_body(*named)).counterexample
+    assert found is not None
+    assert "group='payments'" in found
+    weaker = replace(disjoint, unique=False, holds=False)
+    assert prove(weaker, allocation).counterexample
+
+
+WHOLE_BODY = [line[4:] for line in WHOLE[WHOLE.index("    index = ") :].splitlines()]
