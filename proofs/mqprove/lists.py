@@ -412,8 +412,8 @@ def loop(given: object, body: Callable[[Any], object] | None, line: int, problem
 def _over_turns(piece: Piece, choice: Choice, given: object, count: Term, line: int) -> Piece:
     """What one turn adds, over all turns: places that follow each other at one distance."""
     at, start = choice.turn, piece.start
-    distance = z3.simplify(z3.substitute(start, (at, at + 1)) - start)
-    single = z3.simplify(piece.stop - piece.start).eq(_ONE) and piece.choice is None
+    distance = z3.simplify(z3.substitute(start, (at, at + 1)) - start, som=True)
+    single = z3.simplify(piece.stop - piece.start, som=True).eq(_ONE) and piece.choice is None
     if not single or _mentions(distance, at) or not certain(distance > 0):
         raise NotUnderstoodError(f"line {line}: a loop that does not go on at one distance")
     first = z3.substitute(start, (at, _ZERO))
@@ -504,7 +504,7 @@ def _nodes(term: z3.ExprRef) -> Iterator[z3.ExprRef]:
 
 
 def _is_same(one: Term, other: Term) -> bool:
-    return bool(z3.simplify(one - other).eq(_ZERO))
+    return bool(z3.simplify(one - other, som=True).eq(_ZERO))
 
 
 def _mentions(term: z3.ExprRef, variable: Term) -> bool:
