@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Final
 
 from mqconform import requests
@@ -17,14 +18,16 @@ _ANSWER_S: Final = 4.0  # for a nameserver to answer at all
 _CLUSTER_INFO: Final = Request(requests.GET_BROKER_CLUSTER_INFO)
 _UNKNOWN_CODE: Final = 3  # what a server answers to a request that is not for it
 _SHOWN_BYTES: Final = 200
+NOWHERE: Final[Mapping[Address, Address]] = {}
 _REMEDY: Final = "give a nameserver's address"
 
 
 class Cluster:
     """Master brokers by name, in the order of their names."""
 
-    def __init__(self, nameserver: Address) -> None:
-        self.nameserver = nameserver
+    def __init__(self, nameserver: Address, places: Mapping[Address, Address] = NOWHERE) -> None:
+        """`places` maps addresses that brokers register to where they can be reached."""
+        self.nameserver, self._places = nameserver, places
         self.brokers: dict[str, Address] = {}
         self.topics_by_use = self.groups_by_use = True  # whether both come to be by being used
 
@@ -43,7 +46,8 @@ class Cluster:
             what = "no broker is registered there that can be reached"
             tried = ", ".join(f"{name} at {address}" for name, address in found.items())
             tried = tried and f"; tried: {tried}"
-            raise UserError(str(self.nameserver), what + tried, "start a broker that names it")
+            remedy = "start a broker that names it, or say where it is with --map"
+            raise UserError(str(self.nameserver), what + tried, remedy)
         self._look_what_use_makes()
 
     def wait(self, count: int = 0) -> None:
@@ -94,7 +98,8 @@ class Cluster:
         try:
             table = answer.json()["brokerAddrTable"]
             masters = {name: data["brokerAddrs"].get("0") for name, data in table.items()}
-            return {name: parse_address(masters[name]) for name in sorted(masters) if masters[name]}
+            found = {n: parse_address(masters[n]) for n in sorted(masters) if masters[n]}
+            return {name: self._places.get(place, place) for name, place in found.items()}
         # Whatever shape it has: the lookups above say no in as many ways.
         except (ValueError, LookupError, TypeError, AttributeError, UserError):
             what = f"answers what is no list of brokers: {answer.body[:_SHOWN_BYTES]!r}"

@@ -28,9 +28,10 @@ from mqconform.case import Result, Status
 from mqconform.cluster import Cluster
 from mqconform.page import page
 from mqconform.plugin import PREFIX, Selection, Suite
+from mqconform.probe import draft
 from mqconform.progress import progress
 from mqconform.started import BROKERS, EXAMPLES, is_started, started
-from mqconform.target import Target, parse_address, read_target
+from mqconform.target import Address, Target, parse_address, read_target
 from mqconform.transcript import SHOWN
 from mqrules import Deviation, UserError, check_writable, rules, write_evidence
 from mqrules.deviation import read_deviations
@@ -71,6 +72,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="judge wording, nulls and orders of keys, as of Apache and the reference")  # fmt: skip
     parser.add_argument("--exclusive", action="store_true",
         help="nobody else uses the target: options may be set and brokers restarted")  # fmt: skip
+    parser.add_argument("--map", action="append", default=[], type=_place,
+        metavar="ADVERTISED=REACHABLE",
+        help="where a broker is, both host:port, that registers another address")  # fmt: skip
+    parser.add_argument("--quick", action="store_true",
+        help="leave out what takes long (mqconform/data/slow.json), and every restart")  # fmt: skip
+    parser.add_argument("--probe", action="store_true",
+        help="find out what TARGET can do, print a target file for it and end")  # fmt: skip
     parser.add_argument("--frames", action="store_true",
         help="show all frames of a failure, and those of deviations")  # fmt: skip
 
@@ -81,11 +89,25 @@ def _prefix(text: str) -> str:
     return text
 
 
+def _place(text: str) -> tuple[Address, Address]:
+    told, equals, place = text.partition("=")
+    try:
+        if equals:
+            return parse_address(told), parse_address(place)
+    except UserError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT=HOST:PORT")
+
+
 def run(args: argparse.Namespace) -> int:
     """Run the suite. Raises UserError for a target that is none or does not answer."""
     if unknown := [rule for rule in args.rule if rule not in rules()]:
         raise UserError(unknown[0], "no such rule", "see: mqspec conform --list")
     # Tables are as wide as the terminal; piped, wide enough to be searched line by line.
+    if args.probe:
+        with _target(args) as target:
+            print(draft(target), end="")
+        return 0
     console = Console() if sys.stdout.isatty() else Console(width=_PIPED_COLUMNS)
     cases = _collected(args)
     if not cases:
@@ -154,7 +176,7 @@ def _look(args: argparse.Namespace) -> None:
     """Whether the target, if one is given, can be tested; ours can. Raises UserError."""
     if (args.target or args.target_file) and not _is_ours(args):
         with _target(args) as target:
-            Cluster(target.nameserver).find()
+            Cluster(target.nameserver, target.places).find()
 
 
 @contextlib.contextmanager
@@ -179,13 +201,14 @@ def _as_told(target: Target, args: argparse.Namespace) -> Target:
         target,
         to_the_letter=target.to_the_letter or args.identical,
         exclusive=target.exclusive or args.exclusive,
+        places={**target.places, **dict(args.map)},
     )
 
 
 def _run_suite(target: Target, args: argparse.Namespace, console: Console, chosen: int) -> Suite:
     words = ["--junitxml", str(args.junit.absolute())] if args.junit else []
     with progress(str(target), chosen, console) as done:
-        cluster = Cluster(target.nameserver)
+        cluster = Cluster(target.nameserver, target.places)
         cluster.wait(BROKERS) if _is_ours(args) else cluster.find()
         suite = Suite(
             target,
@@ -193,6 +216,7 @@ def _run_suite(target: Target, args: argparse.Namespace, console: Console, chose
             _deviations(target),
             rule_ids=args.rule,
             prefix=args.prefix,
+            quick=args.quick,
             frames_shown=_ALL_FRAMES if args.frames else SHOWN,
             on_done=done,
         )
@@ -202,7 +226,7 @@ def _run_suite(target: Target, args: argparse.Namespace, console: Console, chose
 
 def _collected(args: argparse.Namespace) -> list[Result]:
     """The cases that would be run."""
-    selection = Selection(args.rule)
+    selection = Selection(args.rule, quick=args.quick)
     run_pytest(["--collect-only", "-k", args.keyword], selection)
     if selection.trouble:
         raise selection.trouble

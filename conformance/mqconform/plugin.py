@@ -8,13 +8,14 @@ item waits for the end of its case.
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from mqconform.tidy import Tidy
 from mqconform.transcript import SHOWN
 from mqrules import Deviation, UserError, rules
 
+SLOW = Path(__file__).parent / "data" / "slow.json"  # those that took more than 5 s
 PREFIX = "mq"  # of all names of a run, before six digits of its own
 END_S = 30.0  # for cases that were cut off to end: a broker may be about to start again
 
@@ -50,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
             target = Target("address", address, parse_address(address))
         else:
             return
-        cluster = Cluster(target.nameserver)
+        cluster = Cluster(target.nameserver, target.places)
         cluster.find()
     except UserError as error:
         raise pytest.UsageError(str(error)) from None
@@ -68,11 +70,11 @@ class Selection:
     """Which cases there are and which are chosen: `results` has all of them, not run; `chosen`
     has those that are to run, `trouble` why not all that was asked for is done."""
 
-    def __init__(self, rules: Collection[str] = ()) -> None:
+    def __init__(self, rules: Collection[str] = (), *, quick: bool = False) -> None:
         self.results: dict[str, Result] = {}
         self.chosen: list[Result] = []
         self.trouble: UserError | None = None
-        self._rules = rules
+        self._rules, self._quick = rules, quick
 
     def stop(self, trouble: UserError) -> None:
         """End the run before its end."""
@@ -90,13 +92,14 @@ class Selection:
         }
         for result in self.results.values():
             assert result.case.after in (None, *self.results), f"{result.name}: no such 'after'"
-        chosen = [
-            item
-            for item, case in found.items()
-            if case and (not self._rules or set(case.rules) & set(self._rules))
-        ]
+        chosen = [item for item, case in found.items() if case and self._is_wanted(item.name, case)]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+
+    def _is_wanted(self, name: str, case: Case) -> bool:
+        if self._quick and (name in slow() or Capability.RESTART in case.claims):
+            return False
+        return not self._rules or bool(set(case.rules) & set(self._rules))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.chosen = [self.results[item.name] for item in session.items]
@@ -122,10 +125,11 @@ class Suite(Selection):
         *,
         rule_ids: Collection[str] = (),
         prefix: str = PREFIX,
+        quick: bool = False,
         frames_shown: int = SHOWN,
         on_done: Callable[[Result], None] = lambda result: None,
     ) -> None:
-        super().__init__(rule_ids)
+        super().__init__(rule_ids, quick=quick)
         self.target = target
         self.recorder = Recorder(f"{prefix}{uuid.uuid4().hex[:6]}")
         self._tidy = Tidy(cluster, self.recorder.run)
@@ -322,6 +326,12 @@ class Suite(Selection):
                 where, how = lost
                 remedy = "find out why; the cases that ran then are blocked"
                 self.stop(UserError(where, f"{how}, seen in {name}", remedy))
+
+
+@cache
+def slow() -> frozenset[str]:
+    """The cases that wait for long, as most of their rules say."""
+    return frozenset(json.loads(SLOW.read_text(encoding="utf-8")))
 
 
 def case_of(item: pytest.Item) -> Case | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 import subprocess
 import tomllib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
@@ -80,6 +80,7 @@ class Target:
     keeps: str = "5.3.3"  # the version of RocketMQ whose rules it keeps
     to_the_letter: bool = False  # wording, nulls and the order of keys are judged
     exclusive: bool = False  # nobody else uses it: it may be set otherwise and restarted
+    places: Mapping[Address, Address] = field(default_factory=dict)  # as Cluster takes them
 
     def __str__(self) -> str:
         return f"{self.name}:{self.version}" if self.version else self.name
@@ -100,6 +101,10 @@ class TargetFile:
     secured: str | None = None  # the address of a broker that lets only this user in
     access_key: str = ""
     secret_key: str = ""
+    keeps: str = "5.3.3"  # the version of RocketMQ whose rules it keeps
+    exclusive: bool = False  # nobody else uses it: options may be set and brokers restarted
+    identical: bool = False  # wording, nulls and the order of keys are judged
+    map: dict[str, str] = field(default_factory=dict)  # registered address to reachable one
 
 
 class CommandError(UserError):
@@ -160,6 +165,10 @@ def read_target(path: Path) -> Target:
         Path(found.store) if found.store else None,
         found.tls,
         _secured(found),
+        found.keeps,
+        found.identical,
+        found.exclusive,
+        {parse_address(told): parse_address(place) for told, place in found.map.items()},
     )
 
 

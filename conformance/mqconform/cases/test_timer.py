@@ -276,6 +276,7 @@ def test_a_message_is_recalled(scene: Scene) -> None:
 
 @case("TIMER-010", party="broker", after=RECALLED)
 def test_a_recall_is_a_message_itself(scene: Scene) -> None:
+    scene.set_options(scene.broker, recallMessageEnable=True)
     topic, second = scene.topic(), (now_ms() + FAR_MS) // 1000 * 1000
     before = scene.max_offset(TIMER_TOPIC)
     handle = handle_of("v1", topic, scene.broker_names[0], second + 1, "nobody")
@@ -308,6 +309,7 @@ def test_a_recall_is_a_message_itself(scene: Scene) -> None:
 
 @case("TIMER-011", party="broker", after=RECALLED)
 def test_a_recall_that_cannot_be_is_refused(scene: Scene) -> None:
+    scene.set_options(scene.broker, recallMessageEnable=True)
     topic, broker, soon = scene.topic(), scene.broker_names[0], now_ms() + FAR_MS
     nowhere = scene.name("T")
     good = handle_of("v1", nowhere, broker, soon, "k")
