@@ -180,6 +180,11 @@ def answered(
     return request.response(answer.code, answer.remark, answer.ext_fields, told)
 
 
+def handed_on(request: RemotingCommand, answer: RemotingCommand) -> RemotingCommand:
+    """The answer that another process gave, for whoever asked this one."""
+    return request.response(answer.code, answer.remark, answer.ext_fields, answer.body)
+
+
 def options_to_set(
     request: RemotingCommand, never_updated: Collection[str]
 ) -> Mapping[str, str] | Refusal:

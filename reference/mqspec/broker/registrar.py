@@ -11,7 +11,7 @@ from typing import Final
 
 from mqrules import UserError
 from mqspec.core.metadata import BrokerConfig, MetadataState, TopicConfig, registered_topics
-from mqspec.core.response import ResponseCode
+from mqspec.core.response import is_success
 from mqspec.core.route import MASTER_ID, TopicRouteData
 from mqspec.core.types import Topic
 from mqspec.service import Served
@@ -147,7 +147,7 @@ class Registrar:
             raise UserError(
                 self._nameserver, f"the nameserver does not answer: {error}", "start it first"
             ) from None
-        if response.code != ResponseCode.SUCCESS:
+        if not is_success(response.code):
             raise UserError(
                 self._nameserver,
                 f"the nameserver answers {response.code}: {response.remark}",

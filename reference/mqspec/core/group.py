@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from mqspec.core.response import Answer, ResponseCode
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import ClientId, Group, Topic
 
@@ -325,3 +326,17 @@ def _notices(group: Group, info: ConsumerGroupInfo) -> tuple[NotifyConsumerIdsCh
     if info.message_model is MessageModel.BROADCASTING:
         return ()
     return tuple(NotifyConsumerIdsChanged(channel, group) for channel in info.channel_info_table)
+
+
+def consumers_of(state: GroupState, group: Group) -> ConsumerGroupInfo | Answer:
+    """The members of a group that is to be shown, or the answer where it has none (ADMIN-007)."""
+    remark = f"the consumer group[{group}] not online"
+    return state.consumer_table.get(group) or Answer(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+
+
+def producers_of(state: GroupState, group: Group) -> Mapping[Channel, ClientChannelInfo] | Answer:
+    """The producers of a group that is to be shown, or the answer where it has none (ADMIN-008)."""
+    channels = state.producer_table.get(group)
+    if channels is None:
+        return Answer(ResponseCode.SYSTEM_ERROR, f"the producer group[{group}] not exist")
+    return channels

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from mqspec.core.response import Answer, ResponseCode
 from mqspec.core.step import Change, Step
 
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
@@ -43,3 +44,13 @@ def delete_kv_config(state: KvState, namespace: str, key: str) -> Step:
 def get_kv_config(state: KvState, namespace: str, key: str) -> str | None:
     """A value; None where there is none."""
     return state.config_table.get(namespace, {}).get(key)
+
+
+NOT_NAMED: Final = Answer(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
+"""The answer to a put of what has no name."""
+
+
+def no_item(namespace: str, key: str | None = None) -> Answer:
+    """The answer where there is no such value, or no such namespace."""
+    named = f"Namespace: {namespace}" if key is None else f"Namespace: {namespace} Key: {key}"
+    return Answer(ResponseCode.QUERY_NOT_FOUND, f"No config item, {named}")

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from mqspec.core.attributes import GROUP_ATTRIBUTES, TOPIC_ATTRIBUTES, Attribute, alter
 from mqspec.core.authentication import User
 from mqspec.core.log import RETRY_TOPIC_PREFIX, Limits
-from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.response import NOT_SET, Answer, Refusal, ResponseCode
 from mqspec.core.revive_log import revive_topic
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import BrokerName, Group, Topic
@@ -536,6 +536,29 @@ def delete_subscription_group(state: MetadataState, group: Group, now_ms: int) -
         return Step()
     version = state.group_data_version.next(now_ms)
     return Step((*gone, Change("group_data_version", None, version)))
+
+
+def known_topic(state: MetadataState, name: Topic) -> TopicConfig | Answer:
+    """A topic whose progress is asked for, or the answer where there is none (202, 303)."""
+    topic = state.topic_config_table.get(name)
+    return topic or Answer(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+
+
+def shown_topic(state: MetadataState, name: Topic) -> TopicConfig | Answer:
+    """A topic that is to be shown, or the answer where there is none (351)."""
+    topic = state.topic_config_table.get(name)
+    remark = f"No topic in this broker. topic: {name}"
+    return topic or Answer(ResponseCode.TOPIC_NOT_EXIST, remark)
+
+
+NO_GROUP: Final = Answer(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
+"""The answer to request 352 where there is no such group, and use creates none."""
+
+TOPICS_CHANGED: Final = Answer(remark=NOT_SET)
+"""The answer to the requests 17 and 26 where topics were created or changed."""
+
+FORBIDDEN_SHOWN: Final = Answer(remark="")
+"""The answer to request 353, beside its body: its remark is empty, not absent."""
 
 
 def is_read_forbidden(state: MetadataState, group: Group, topic: Topic) -> bool:

@@ -473,6 +473,12 @@ def query_offset(state: OffsetState, key: OffsetKey) -> int:
     return state.reset_offset_table.get(key, state.offset_table.get(key, NOT_FOUND))
 
 
+def told(answer: Answer) -> response.Answer:
+    """An answer with its offset, if it has one, as a field."""
+    fields = {} if answer.offset is None else {"offset": str(answer.offset)}
+    return response.Answer(answer.code, answer.remark, fields)
+
+
 def min_offset_told(offset: int) -> response.Answer:
     """The answer to request 31. Its remark is empty, not absent."""
     return response.Answer(remark="", ext_fields={"offset": str(offset)})

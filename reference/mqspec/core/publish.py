@@ -47,7 +47,7 @@ from mqspec.core.record import (
     encode_properties,
     find_property,
 )
-from mqspec.core.response import SEE_FAQ, Refusal, ResponseCode, Thrown
+from mqspec.core.response import SEE_FAQ, Answer, Refusal, ResponseCode, Thrown
 from mqspec.core.step import Change, Step
 from mqspec.core.transaction import is_marked
 from mqspec.core.types import Topic
@@ -202,6 +202,17 @@ def is_usual(state: MetadataState, config: BrokerConfig, event: Send) -> bool:
 def refused_fields(config: BrokerConfig, refusal: Refusal) -> Mapping[str, str]:
     """What the answer to a send has that `check_send` refused (SEND-035)."""
     return {} if isinstance(refusal, Thrown) else stamp(config)
+
+
+def refused_send(config: BrokerConfig, refusal: Refusal) -> Answer:
+    """The answer to a send that `check_send` refused."""
+    return Answer(refusal.code, refusal.remark, refused_fields(config, refusal))
+
+
+def refused_put(config: BrokerConfig, status: PutStatus) -> Answer:
+    """The answer to a send whose put stored nothing."""
+    refusal = put_refusal(config, status)
+    return Answer(refusal.code, refusal.remark, stamp(config))
 
 
 def _check_retry(state: MetadataState, config: BrokerConfig, event: Send, now_ms: int) -> Step:

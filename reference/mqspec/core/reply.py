@@ -13,13 +13,16 @@ from __future__ import annotations
 from typing import Final
 
 from mqspec.core.group import Channel, GroupState
+from mqspec.core.log import PutResult
 from mqspec.core.metadata import BrokerConfig
-from mqspec.core.publish import stamp
-from mqspec.core.record import decode_properties, encode_properties, find_property
-from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.publish import PUT_CODES, stamp
+from mqspec.core.record import Record, decode_properties, encode_properties, find_property
+from mqspec.core.response import Answer, Refusal, ResponseCode
 
 REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"  # the requester's client id
 PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"  # ms
+
+_NOT_STORED: Final = {"msgId": "0", "queueOffset": "0"}
 
 
 def stamp_properties(config: BrokerConfig, properties: str) -> str:
@@ -50,6 +53,21 @@ def not_taken(properties: str) -> Refusal:
     return _failed(f"push reply message to {client_id}fail.")
 
 
+def answer(
+    config: BrokerConfig, refusal: Refusal | None, record: Record, put: PutResult | None
+) -> Answer:
+    """The answer to the requests 324 and 325: whether the reply was taken, and where it is stored,
+    if it is."""
+    fields = dict(stamp(config))
+    if not refusal:
+        fields |= _NOT_STORED | {"queueId": str(record.queue_id)}
+    if put and put.status in PUT_CODES:
+        fields |= _place(put, record)
+    if refusal:
+        return Answer(refusal.code, refusal.remark, fields)
+    return Answer(ext_fields=fields)
+
+
 def pushed_properties(properties: str, now_ms: int) -> str:
     """Of a reply, as it is pushed."""
     return encode_properties(decode_properties(properties) | {PUSH_REPLY_TIME: str(now_ms)})
@@ -57,3 +75,11 @@ def pushed_properties(properties: str, now_ms: int) -> str:
 
 def _failed(remark: str) -> Refusal:
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def _place(put: PutResult, record: Record) -> dict[str, str]:
+    return {
+        "msgId": put.message_ids,
+        "queueId": str(record.queue_id),
+        "queueOffset": str(put.queue_offset),
+    }

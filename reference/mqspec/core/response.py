@@ -54,6 +54,11 @@ class ResponseCode(IntEnum):
     GO_AWAY = 1500
 
 
+def is_success(code: int) -> bool:
+    """Whether the answer with this code says that it was done."""
+    return code == ResponseCode.SUCCESS
+
+
 SEE_FAQ: Final = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
 """Ends the remarks about a topic or a group that a user forgot to create (FAQUrl.java)."""
 

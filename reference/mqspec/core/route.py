@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from mqspec.core.metadata import DataVersion, Perm, TopicConfig
+from mqspec.core.response import NOT_SET, SEE_FAQ, Answer, ResponseCode
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import BrokerName, Topic
 
@@ -391,3 +392,29 @@ def topics_of_unit(state: RouteState, is_meant: Callable[[int], bool]) -> list[T
         for topic, queues in state.topic_queue_table.items()
         if is_meant(next(iter(queues.values())).topic_sys_flag)
     ]
+
+
+# How requests are answered
+
+
+CRC_NOT_MATCHED: Final = Answer(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+"""To 103, whose body is not what its sender has summed up."""
+
+NOT_REGISTERED: Final = Answer(ResponseCode.SYSTEM_ERROR, "register broker failed")
+"""To 103, where `register_broker` takes nothing."""
+
+NOT_READY: Final = Answer(ResponseCode.SYSTEM_ERROR, "name server not ready")
+"""To 105, while brokers may not have told all that they have."""
+
+MEMBER_GROUP_SHOWN: Final = Answer(remark=NOT_SET)
+"""To 901, beside its body."""
+
+DISABLED: Final = Answer(ResponseCode.SYSTEM_ERROR, "disable")
+"""To requests for lists of topics, where an option forbids them."""
+
+
+def no_route(topic: Topic | None) -> Answer:
+    """To 105, where no broker has the topic, or none is named."""
+    name = "null" if topic is None else topic
+    remark = f"No topic route info in name server for the topic: {name}{SEE_FAQ}"
+    return Answer(ResponseCode.TOPIC_NOT_EXIST, remark)

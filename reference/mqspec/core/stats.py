@@ -9,11 +9,12 @@ Facts: BrokerStatsManager.java, StatsItem.java, StatsItemSet.java (5.3.3), and w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from mqspec.core.response import Answer, ResponseCode
 from mqspec.core.step import REMOVED, Change, Step
 
 
@@ -155,3 +156,11 @@ def _shown(samples: tuple[Sample, ...]) -> BrokerStatsItem:
     )
     seconds = (last.timestamp - first.timestamp) / 1000
     return BrokerStatsItem(total, total / seconds, total / steps if steps else 0.0)
+
+
+def counted(counts: Container[ItemKey], name: str, key: str) -> ItemKey | Answer:
+    """The counter that request 315 names, or the answer where it never counted (ADMIN-012)."""
+    item = ItemKey(StatsName(name), key) if name in tuple(StatsName) else None
+    if item is None or item not in counts:
+        return Answer(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
+    return item

@@ -10,11 +10,11 @@ from mqspec.core import flow_control, kv_config, route
 from mqspec.core.flow_control import Pool
 from mqspec.core.kv_config import ORDER_TOPIC_CONFIG
 from mqspec.core.metadata import DataVersion, TopicSysFlag
-from mqspec.core.response import NOT_SET, SEE_FAQ, Refusal, ResponseCode
+from mqspec.core.response import Refusal
 from mqspec.core.route import TopicRouteData
 from mqspec.nameserver.config import NEVER_UPDATED
 from mqspec.options import to_properties, updated
-from mqspec.service import Processor, clock_ms, options_to_set, refused
+from mqspec.service import Processor, answered, clock_ms, options_to_set, refused
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, from_body, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
@@ -35,7 +35,7 @@ def register_broker(
     fields = request.ext_fields
     crc = integer(request, "bodyCrc32", 0)
     if crc and crc != body_crc(request.body):
-        return request.response(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        return answered(request, route.CRC_NOT_MATCHED)
     registration = decode_registration(
         request.body, request.version, boolean(request, "compressed")
     )
@@ -64,7 +64,7 @@ def register_broker(
         event,
     )
     if step.result is None:
-        return request.response(ResponseCode.SYSTEM_ERROR, "register broker failed")
+        return answered(request, route.NOT_REGISTERED)
     answer = {
         "haServerAddr": step.result.ha_server_address,
         "masterAddr": step.result.master_address,
@@ -123,15 +123,13 @@ def get_route_info_by_topic(
     config = server.config
     is_early = clock_ms() - server.started_ms < 1000 * config.wait_seconds_for_service
     if config.need_wait_for_service and is_early:
-        return request.response(ResponseCode.SYSTEM_ERROR, "name server not ready")
+        return answered(request, route.NOT_READY)
     topic = request.ext_fields.get("topic")
     found = route.pick_topic_route(server.state, topic) if topic is not None else None
     if topic is not None:
         server.note_told("topic_queue_table", topic, found)
     if topic is None or found is None:
-        name = "null" if topic is None else topic
-        remark = f"No topic route info in name server for the topic: {name}{SEE_FAQ}"
-        return request.response(ResponseCode.TOPIC_NOT_EXIST, remark)
+        return answered(request, route.no_route(topic))
     if config.order_message_enable:
         orders = kv_config.get_kv_config(server.kv, ORDER_TOPIC_CONFIG, topic)
         found = replace(found, order_topic_conf=orders)
@@ -154,7 +152,9 @@ def get_broker_member_group(
     group = route.broker_member_group(
         server.state, fields.get("clusterName"), fields.get("brokerName")
     )
-    return request.response(remark=NOT_SET, body=dumps({"brokerMemberGroup": to_plain(group)}))
+    return answered(
+        request, route.MEMBER_GROUP_SHOWN, dumps({"brokerMemberGroup": to_plain(group)})
+    )
 
 
 # Permissions and topics
@@ -203,7 +203,7 @@ def get_all_topic_list(
 ) -> RemotingCommand:
     """206."""
     if not server.config.enable_all_topic_list:
-        return request.response(ResponseCode.SYSTEM_ERROR, "disable")
+        return answered(request, route.DISABLED)
     return request.response(body=dumps({"topicList": list(server.state.topic_queue_table)}))
 
 
@@ -212,7 +212,7 @@ def get_topics_by_cluster(
 ) -> RemotingCommand:
     """224. Of an unknown cluster: none."""
     if not server.config.enable_topic_list:
-        return request.response(ResponseCode.SYSTEM_ERROR, "disable")
+        return answered(request, route.DISABLED)
     cluster = request.ext_fields.get("cluster", "")
     topics = route.topics_of_cluster(server.state, cluster)
     return request.response(body=dumps({"topicList": topics}))
@@ -231,7 +231,7 @@ def _unit_topic_list(is_meant: Callable[[int], bool]) -> Processor[NameServer]:
         server: NameServer, _: Connection, request: RemotingCommand
     ) -> RemotingCommand:
         if not server.config.enable_topic_list:
-            return request.response(ResponseCode.SYSTEM_ERROR, "disable")
+            return answered(request, route.DISABLED)
         topics = route.topics_of_unit(server.state, is_meant)
         return request.response(body=dumps({"topicList": topics}))
 
@@ -246,7 +246,7 @@ def put_kv_config(server: NameServer, _: Connection, request: RemotingCommand) -
     fields = request.ext_fields
     namespace, key = fields.get("namespace"), fields.get("key")
     if namespace is None or key is None:
-        return request.response(ResponseCode.SYSTEM_ERROR, "namespace or key is null")
+        return answered(request, kv_config.NOT_NAMED)
     server.carry_kv(kv_config.put_kv_config(server.kv, namespace, key, fields.get("value")))
     return request.response()
 
@@ -257,8 +257,7 @@ def get_kv_config(server: NameServer, _: Connection, request: RemotingCommand) -
     namespace, key = fields.get("namespace", "null"), fields.get("key", "null")
     value = kv_config.get_kv_config(server.kv, namespace, key)
     if value is None:
-        remark = f"No config item, Namespace: {namespace} Key: {key}"
-        return request.response(ResponseCode.QUERY_NOT_FOUND, remark)
+        return answered(request, kv_config.no_item(namespace, key))
     return request.response(ext_fields={"value": value})
 
 
@@ -279,8 +278,7 @@ def get_kv_list_by_namespace(
     namespace = request.ext_fields.get("namespace", "null")
     table = server.kv.config_table.get(namespace)
     if table is None:
-        remark = f"No config item, Namespace: {namespace}"
-        return request.response(ResponseCode.QUERY_NOT_FOUND, remark)
+        return answered(request, kv_config.no_item(namespace))
     return request.response(body=dumps({"table": table}))
 
 

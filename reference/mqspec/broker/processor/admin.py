@@ -10,7 +10,10 @@ from mqspec.broker.carrying import carry
 from mqspec.core.attributes import parse_alterations
 from mqspec.core.extra_info import pop_retry_topic
 from mqspec.core.metadata import (
+    FORBIDDEN_SHOWN,
+    NO_GROUP,
     TOPIC_FILTER_TYPES,
+    TOPICS_CHANGED,
     DataVersion,
     SubscriptionGroupConfig,
     TopicConfig,
@@ -20,6 +23,7 @@ from mqspec.core.metadata import (
     find_subscription_group,
     forbid_read,
     is_read_forbidden,
+    shown_topic,
     system_topic_names,
     update_subscription_group,
     update_subscription_group_list,
@@ -27,10 +31,10 @@ from mqspec.core.metadata import (
     update_topic_list,
 )
 from mqspec.core.offset_commit import clean_offset, clean_offset_by_topic, which_group_by_topic
-from mqspec.core.response import NOT_SET, Refusal, ResponseCode
+from mqspec.core.response import Answer, Refusal
 from mqspec.core.step import Step
 from mqspec.core.types import Topic
-from mqspec.service import Served, clock_ms, refused
+from mqspec.service import Served, answered, clock_ms, refused
 from mqspec.transport import Connection
 from mqspec.wire.bodies import BodyError, dumps, from_body, from_plain, loads, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
@@ -87,7 +91,7 @@ def _once_registered(
     broker: Broker, connection: Connection, request: RemotingCommand, step: Step
 ) -> Served:
     refusal = carry(broker, "metadata", step).result
-    answer = refused(request, refusal) if refusal else request.response(remark=NOT_SET)
+    answer = answered(request, refusal or TOPICS_CHANGED)
     return broker.registrar.once_registered(bool(step.changes), connection, request, answer)
 
 
@@ -145,10 +149,9 @@ def get_all_topic_config(
 def get_topic_config(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """351."""
     name = text(request, "topic")
-    topic = broker.metadata.topic_config_table.get(name)
-    if topic is None:
-        remark = f"No topic in this broker. topic: {name}"
-        return request.response(ResponseCode.TOPIC_NOT_EXIST, remark)
+    topic = shown_topic(broker.metadata, name)
+    if isinstance(topic, Answer):
+        return answered(request, topic)
     return request.response(body=to_body(topic))
 
 
@@ -189,7 +192,7 @@ def update_and_get_group_forbidden(
         carry(broker, "metadata", forbidden)
     is_readable = not is_read_forbidden(broker.metadata, group, topic)
     body = {"group": group, "readable": is_readable, "topic": topic or None}
-    return request.response(remark="", body=dumps(body))
+    return answered(request, FORBIDDEN_SHOWN, dumps(body))
 
 
 def get_all_subscription_group_config(
@@ -226,6 +229,5 @@ def get_subscription_group_config(
     )
     group = carry(broker, "metadata", step).result
     if group is None:
-        remark = "No group in this broker"
-        return request.response(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        return answered(request, NO_GROUP)
     return request.response(body=to_body(group))

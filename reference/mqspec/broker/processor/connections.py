@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mqspec.core.group import Channel, ClientChannelInfo, SubscriptionData, subscription
-from mqspec.core.response import ResponseCode
+from mqspec.core.group import (
+    Channel,
+    ClientChannelInfo,
+    SubscriptionData,
+    consumers_of,
+    producers_of,
+    subscription,
+)
+from mqspec.core.response import Answer
+from mqspec.service import answered
 from mqspec.transport import Connection
 from mqspec.wire import bodies
 from mqspec.wire.bodies import dumps, to_plain
@@ -20,12 +28,11 @@ if TYPE_CHECKING:
 def get_consumer_connection_list(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
-    """203. A group without a member is an error (ADMIN-007)."""
+    """203."""
     group = text(request, "consumerGroup")
-    info = broker.groups.consumer_table.get(group)
-    if info is None:
-        remark = f"the consumer group[{group}] not online"
-        return request.response(ResponseCode.CONSUMER_NOT_ONLINE, remark)
+    info = consumers_of(broker.groups, group)
+    if isinstance(info, Answer):
+        return answered(request, info)
     body = {
         "connectionSet": _connections(info.channel_info_table),
         "subscriptionTable": {
@@ -69,12 +76,11 @@ def query_subscription_by_consumer(
 def get_producer_connection_list(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
-    """204. A group without a producer is an error (ADMIN-008)."""
+    """204."""
     group = text(request, "producerGroup")
-    channels = broker.groups.producer_table.get(group)
-    if channels is None:
-        remark = f"the producer group[{group}] not exist"
-        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    channels = producers_of(broker.groups, group)
+    if isinstance(channels, Answer):
+        return answered(request, channels)
     return request.response(body=dumps({"connectionSet": _connections(channels)}))
 
 

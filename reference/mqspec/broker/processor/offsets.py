@@ -71,8 +71,7 @@ def update_consumer_offset(
 
 
 def _answered(request: RemotingCommand, answer: Answer) -> RemotingCommand:
-    fields = {} if answer.offset is None else {"offset": str(answer.offset)}
-    return request.response(answer.code, answer.remark, fields)
+    return answered(request, offset_commit.told(answer))
 
 
 def search_offset_by_timestamp(

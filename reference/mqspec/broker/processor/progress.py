@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mqspec.core import delay, offset_commit
-from mqspec.core.metadata import DataVersion, TopicConfig
+from mqspec.core.metadata import DataVersion, TopicConfig, known_topic
 from mqspec.core.offset_commit import OffsetKey
-from mqspec.core.response import ResponseCode
+from mqspec.core.response import Answer
 from mqspec.core.stats import StatsName
 from mqspec.core.types import Group, MessageQueue, Topic
-from mqspec.service import clock_ms
+from mqspec.service import answered, clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, to_body, to_plain
 from mqspec.wire.codec import RemotingCommand
@@ -86,9 +86,9 @@ def get_topic_stats_info(
 ) -> RemotingCommand:
     """202."""
     topic = text(request, "topic")
-    config = broker.metadata.topic_config_table.get(topic)
-    if config is None:
-        return request.response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    config = known_topic(broker.metadata, topic)
+    if isinstance(config, Answer):
+        return answered(request, config)
     table = {}
     queues = max(config.read_queue_nums, config.write_queue_nums)
     for queue in _first_queues(broker, topic, queues):
@@ -171,9 +171,9 @@ def query_consume_time_span(
 ) -> RemotingCommand:
     """303 (ADMIN-029)."""
     topic, group = text(request, "topic"), request.ext_fields.get("group", "null")
-    config = broker.metadata.topic_config_table.get(topic)
-    if config is None:
-        return request.response(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+    config = known_topic(broker.metadata, topic)
+    if isinstance(config, Answer):
+        return answered(request, config)
     queues = _first_queues(broker, topic, config.write_queue_nums)
     spans = [to_plain(_time_span(broker, group, queue)) for queue in queues]
     names = "minTimeStamp", "maxTimeStamp", "consumeTimeStamp"

@@ -7,10 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from mqspec.broker.processor.connections import subscription_body
-from mqspec.core import consumer_filter
+from mqspec.core import consumer_filter, query
 from mqspec.core.consumer_filter import FilterKey
 from mqspec.core.group import subscription
-from mqspec.core.response import NOT_SET, ResponseCode
+from mqspec.core.log import Span
+from mqspec.service import answered
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps
 from mqspec.wire.codec import RemotingCommand
@@ -38,20 +39,13 @@ def query_message(broker: Broker, _: Connection, request: RemotingCommand) -> Re
         "indexLastUpdateTimestamp": str(found.index_last_update_timestamp),
         "indexLastUpdatePhyoffset": str(found.index_last_update_phy_offset),
     }
-    if found.records:
-        return request.response(ext_fields=fields, body=b"".join(found.records))
-    remark = "can not find message, maybe time range not correct"
-    return request.response(ResponseCode.QUERY_NOT_FOUND, remark, fields)
+    return answered(request, query.by_key(found.records, fields))
 
 
 def view_message_by_id(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
     """33. Who asks has taken the position from the message id."""
     position = long(request, "offset")
-    record = broker.store.record_at(position)
-    if record:
-        return request.response(body=record)
-    remark = f"can not find message by the offset, {position}"
-    return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    return answered(request, query.by_position(broker.store.record_at(position), position))
 
 
 def query_consume_queue(broker: Broker, _: Connection, request: RemotingCommand) -> RemotingCommand:
@@ -60,11 +54,9 @@ def query_consume_queue(broker: Broker, _: Connection, request: RemotingCommand)
     index, count = long(request, "index", 0), integer(request, "count", 0)
     store, queue = broker.store, (topic, queue_id)
     minimum, maximum = store.min_offset(*queue), store.max_offset(*queue)
-    if maximum == 0:
-        remark = f"{queue_id}@{topic} is not exist!"
-        return request.response(ResponseCode.SYSTEM_ERROR, remark)
-    if not minimum <= index < maximum:
-        return request.response(remark=f"Index {index} of {queue_id}@{topic} is not exist!")
+    nothing = query.check_consume_queue(topic, queue_id, index, Span(minimum, maximum))
+    if nothing:
+        return answered(request, nothing)
     units_of_file = store.config.consume_queue_units
     units = store.units(*queue, index, min(count, units_of_file - index % units_of_file))
     body: dict[str, Any] = {
@@ -82,7 +74,7 @@ def query_consume_queue(broker: Broker, _: Connection, request: RemotingCommand)
     }
     if (group := request.ext_fields.get("consumerGroup")) is not None:
         body = _filter_of(broker, topic, group) | body
-    return request.response(remark=NOT_SET, body=dumps(body))
+    return answered(request, query.CONSUME_QUEUE_SHOWN, dumps(body))
 
 
 def _filter_of(broker: Broker, topic: str, group: str) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from mqspec.broker.carrying import carry
+from mqspec.core import relay
 from mqspec.core.group import Channel, ClientChannelInfo
 from mqspec.core.metadata import find_subscription_group
 from mqspec.core.record import position_of
-from mqspec.core.response import NOT_SET, ResponseCode
+from mqspec.core.response import Answer, is_success
 from mqspec.core.types import ClientId
-from mqspec.service import Served, clock_ms
+from mqspec.service import Served, answered, clock_ms, handed_on
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.bodies import BodyError, dumps, loads
 from mqspec.wire.codec import RemotingCommand
@@ -28,18 +29,6 @@ if TYPE_CHECKING:
 TIMEOUT_MS: Final = 10_000
 STATUS_TIMEOUT_MS: Final = 5_000  # of each consumer
 _NAMED: Final = {"topic", "group"}  # what each of them is asked about
-
-# MQVersion.java, up to the first versions of consumers that know the requests
-_VERSIONS: Final = (
-    *(f"V3_0_0_{name}" for name in ("SNAPSHOT", "ALPHA1")),
-    *(f"V3_0_0_BETA{n}" for n in range(1, 6)),
-    *(f"V3_0_0_BETA{n}{end}" for n in range(6, 10) for end in ("_SNAPSHOT", "")),
-    "V3_0_0_FINAL",
-    *(f"V3_0_{n}{end}" for n in range(1, 16) for end in ("_SNAPSHOT", "")),
-    *(f"V3_1_{n}{end}" for n in range(8) for end in ("_SNAPSHOT", "")),
-)
-_STATUS_VERSION_MIN: Final = _VERSIONS.index("V3_0_7_SNAPSHOT")
-_VERSION_MIN: Final = len(_VERSIONS)  # V3_1_8_SNAPSHOT
 
 
 def get_consumer_running_info(broker: Broker, _: Connection, request: RemotingCommand) -> Served:
@@ -69,20 +58,11 @@ def consume_message_directly(broker: Broker, _: Connection, request: RemotingCom
 
 def _call_consumer(broker: Broker, request: RemotingCommand, body: bytes) -> Served:
     group, client_id = text(request, "consumerGroup"), request.ext_fields.get("clientId")
-    info = broker.groups.consumer_table.get(group)
-    for channel, member in info.channel_info_table.items() if info else ():
-        if member.client_id == client_id:
-            if member.version < _VERSION_MIN:
-                version = _VERSIONS[max(member.version, 0)]
-                remark = (
-                    f"The Consumer <{client_id}> Version <{version}> too low to finish, "
-                    "please upgrade it to V3_1_8_SNAPSHOT"
-                )
-                return request.response(ResponseCode.SYSTEM_ERROR, remark)
-            assert isinstance(channel, Connection)
-            return _relayed(channel, request, body)
-    remark = f"The Consumer <{group}> <{client_id}> not online"
-    return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    member = relay.find_member(broker.groups, group, client_id)
+    if isinstance(member, Answer):
+        return answered(request, member)
+    assert isinstance(member, Connection)
+    return _relayed(member, request, body)
 
 
 def get_consumer_status(
@@ -106,22 +86,20 @@ async def _get_consumer_status(
     named = {name: request.ext_fields[name] for name in _NAMED & request.ext_fields.keys()}
     table = {}
     for channel, member in tuple(members.items()):
-        if member.version < _STATUS_VERSION_MIN:
-            version = _VERSIONS[max(member.version, 0)]
-            remark = f"the client does not support this feature. version={version}"
-            return request.response(ResponseCode.SYSTEM_ERROR, remark)
+        if unknown := relay.check_status_version(member.version):
+            return answered(request, unknown)
         if client_id in ("", member.client_id):
             assert isinstance(channel, Connection)
             asked = RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, named)
             with suppress(RequestTimeoutError, ConnectionLostError, BodyError):
                 answer = await channel.request(asked, STATUS_TIMEOUT_MS)
-                said = loads(answer.body) if answer.code == ResponseCode.SUCCESS else None
+                said = loads(answer.body) if is_success(answer.code) else None
                 if isinstance(said, Mapping):
                     table[str(member.client_id)] = said.get("messageQueueTable", {})
             if client_id:
                 break
     body = {"consumerTable": table, "messageQueueTable": {}}
-    return request.response(remark=NOT_SET, body=dumps(body))
+    return answered(request, relay.STATUS_TOLD, dumps(body))
 
 
 async def _relayed(channel: Connection, request: RemotingCommand, body: bytes) -> RemotingCommand:
@@ -131,6 +109,5 @@ async def _relayed(channel: Connection, request: RemotingCommand, body: bytes) -
         )
     except (RequestTimeoutError, ConnectionLostError) as error:
         group, client_id = request.ext_fields["consumerGroup"], request.ext_fields.get("clientId")
-        remark = f"consumer <{group}> <{client_id}> Timeout: {error}"
-        return request.response(ResponseCode.CONSUME_MSG_TIMEOUT, remark)
-    return request.response(answer.code, answer.remark, answer.ext_fields, answer.body)
+        return answered(request, relay.timed_out(group, client_id, str(error)))
+    return handed_on(request, answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -11,11 +11,10 @@ from mqspec.broker.processor.relay import TIMEOUT_MS
 from mqspec.broker.processor.sending import SendHeader, SendHeaderV2, born_host, to_send
 from mqspec.broker.stored import put_message, when_stored
 from mqspec.core import reply
-from mqspec.core.log import PutResult
-from mqspec.core.publish import PUT_CODES, Send, check_send, refused_fields, stamp
+from mqspec.core.publish import Send, check_send, refused_send
 from mqspec.core.record import Record
-from mqspec.core.response import Refusal, ResponseCode
-from mqspec.service import Served, clock_ms
+from mqspec.core.response import Refusal
+from mqspec.service import Served, answered, clock_ms
 from mqspec.transport import Connection, ConnectionLostError, RequestTimeoutError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -23,8 +22,6 @@ from mqspec.wire.headers import read, read_by_reflection
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
-
-_NOT_STORED: Final = {"msgId": "0", "queueOffset": "0"}
 
 
 def send_reply_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
@@ -48,9 +45,7 @@ def _reply(
     step = check_send(broker.metadata, broker.config, send, clock_ms())
     queue_id = carry(broker, "metadata", step).result
     if isinstance(queue_id, Refusal):
-        return request.response(
-            queue_id.code, queue_id.remark, refused_fields(broker.config, queue_id)
-        )
+        return answered(request, refused_send(broker.config, queue_id))
     record = Record(
         topic=send.topic,
         body=request.body,
@@ -74,13 +69,7 @@ async def _push_and_store(
     finally:  # also where the replier has gone meanwhile
         is_stored = broker.config.store_reply_message_enable
         put = put_message(broker, record) if is_stored else None
-    fields = dict(stamp(broker.config))
-    if not refusal:
-        fields |= _NOT_STORED | {"queueId": str(record.queue_id)}
-    if put and put.status in PUT_CODES:
-        fields |= _place(put, record)
-    code, remark = (refusal.code, refusal.remark) if refusal else (ResponseCode.SUCCESS, None)
-    response = request.response(code, remark, fields)
+    response = answered(request, reply.answer(broker.config, refusal, record, put))
     if put is None:
         return response
     answer = when_stored(broker, put, lambda _: response, record.properties)
@@ -116,11 +105,3 @@ async def _push(broker: Broker, record: Record, header: SendHeader, send: Send) 
     except (RequestTimeoutError, ConnectionLostError):
         return reply.not_taken(send.properties)
     return reply.not_taken(send.properties) if answer.code else None
-
-
-def _place(put: PutResult, record: Record) -> dict[str, str]:
-    return {
-        "msgId": put.message_ids,
-        "queueId": str(record.queue_id),
-        "queueOffset": str(put.queue_offset),
-    }

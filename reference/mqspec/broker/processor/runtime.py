@@ -12,11 +12,11 @@ from mqspec.broker.carrying import carry
 from mqspec.core import stats
 from mqspec.core.flow_control import ACK, END_TRANSACTION, LITE_PULL, PULL, QUERY, SEND, Pool
 from mqspec.core.metadata import BrokerConfig, DataVersion
-from mqspec.core.response import Refusal, ResponseCode
+from mqspec.core.response import Answer, Refusal
 from mqspec.core.stats import ItemKey, StatsName, Tps
 from mqspec.core.step import Change, Step
 from mqspec.options import to_properties, updated
-from mqspec.service import Served, clock_ms, options_to_set, refused
+from mqspec.service import Served, answered, clock_ms, options_to_set, refused
 from mqspec.store.message_store import StoreConfig
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps, to_body, to_plain
@@ -182,10 +182,9 @@ def _queues(broker: Broker) -> dict[str, str]:
 def view_broker_stats_data(
     broker: Broker, _: Connection, request: RemotingCommand
 ) -> RemotingCommand:
-    """315. What was never counted is an error (ADMIN-012)."""
+    """315."""
     name, key = (request.ext_fields.get(each, "null") for each in ("statsName", "statsKey"))
-    item = ItemKey(StatsName(name), key) if name in tuple(StatsName) else None
-    if item is None or item not in broker.stats.counts():
-        remark = f"The stats <{name}> <{key}> not exist"
-        return request.response(ResponseCode.SYSTEM_ERROR, remark)
+    item = stats.counted(broker.stats.counts(), name, key)
+    if isinstance(item, Answer):
+        return answered(request, item)
     return request.response(body=to_body(stats.broker_stats_data(broker.stats.state, item)))

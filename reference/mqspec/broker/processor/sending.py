@@ -22,8 +22,8 @@ from mqspec.core.publish import (
     is_plain,
     is_usual,
     properties_stamp,
-    put_refusal,
-    refused_fields,
+    refused_put,
+    refused_send,
     stamp,
     stamped,
     with_unique_key,
@@ -32,7 +32,7 @@ from mqspec.core.record import Host, Record, SysFlag, alone, find_property
 from mqspec.core.response import Refusal
 from mqspec.core.retry import RetrySend, handle_retry_and_dlq
 from mqspec.core.step import Step
-from mqspec.service import Served, clock_ms
+from mqspec.service import Served, answered, clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.bodies import decode_batch
 from mqspec.wire.codec import Int, RemotingCommand
@@ -153,9 +153,7 @@ def _send(
     queue_id = carry(broker, "metadata", step).result
     made = step.changes
     if isinstance(queue_id, Refusal):
-        return request.response(
-            queue_id.code, queue_id.remark, refused_fields(broker.config, queue_id)
-        )
+        return answered(request, refused_send(broker.config, queue_id))
     batch = decode_batch(request.body) if send.is_batch else None
     properties = send.properties
     fields = {**stamp(broker.config), "queueId": str(queue_id)}
@@ -230,8 +228,7 @@ def answer(broker: Broker, send: Checked, put: PutResult) -> Served:
 
 
 def _refused(broker: Broker, request: RemotingCommand, status: PutStatus) -> RemotingCommand:
-    refusal = put_refusal(broker.config, status)
-    return request.response(refusal.code, refusal.remark, stamp(broker.config))
+    return answered(request, refused_put(broker.config, status))
 
 
 def _retried(broker: Broker, event: RetrySend) -> Step:

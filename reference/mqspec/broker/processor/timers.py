@@ -9,11 +9,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mqspec.broker.carrying import carry
+from mqspec.broker.conversing import served
 from mqspec.broker.processor.sending import born_host
-from mqspec.broker.stored import put, put_message, when_stored
-from mqspec.core import timer
+from mqspec.broker.stored import put
+from mqspec.core import recall, timer
 from mqspec.core.publish import PUT_CODES
-from mqspec.core.response import NOT_SET, Refusal, ResponseCode
 from mqspec.core.timer import TIMER_TOPIC, TimerState
 from mqspec.service import Served, clock_ms
 from mqspec.store.timer_check import TimerCheck, read_timer_check, write_timer_check
@@ -29,26 +29,15 @@ _AT_A_TIME: Final = 100  # messages, before others get their turn
 
 
 def recall_message(broker: Broker, connection: Connection, request: RemotingCommand) -> Served:
-    """370. The answer has the UNIQ_KEY of the message, whether it waits or not."""
-    always = {"MSG_REGION": broker.config.region_id}  # refusals too
-    handle = request.ext_fields.get("recallHandle", "")
+    """370."""
     event = timer.Recall(
         request.ext_fields.get("topic", "null"),
-        handle,
+        request.ext_fields.get("recallHandle", ""),
         request.ext_fields.get("producerGroup", ""),
         born_host(connection.peer),
         broker.store_host,
     )
-    recall = timer.recall_message(broker.metadata, broker.config, event, clock_ms())
-    if isinstance(recall, Refusal):
-        return request.response(recall.code, recall.remark, always)
-    put = put_message(broker, recall)
-    if put.status not in PUT_CODES:
-        remark = "recall failed, execute error"
-        return request.response(ResponseCode.SYSTEM_ERROR, remark, always)
-    fields = always | {"msgId": timer.recalled_key(handle)}
-    answer = request.response(remark=NOT_SET, ext_fields=fields)
-    return when_stored(broker, put, lambda _: answer, recall.properties)
+    return served(broker, request, recall.recall_message(broker, event, clock_ms()))
 
 
 def load(broker: Broker) -> TimerState:
