@@ -26,6 +26,8 @@ from rich.console import Console
 from mqconform import report
 from mqconform.case import Result, Status
 from mqconform.cluster import Cluster
+from mqconform.explore.areas import NAMES as AREAS
+from mqconform.explore.exploring import duration, explore
 from mqconform.page import page
 from mqconform.plugin import PREFIX, Selection, Suite
 from mqconform.probe import draft
@@ -81,6 +83,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="find out what TARGET can do, print a target file for it and end")  # fmt: skip
     parser.add_argument("--frames", action="store_true",
         help="show all frames of a failure, and those of deviations")  # fmt: skip
+    parser.add_argument("--explore", type=duration, metavar="DURATION",
+        help="instead of the cases: exchanges drawn at random, each answer held against the core; "
+        "for so long (90s, 10m, 1h)")  # fmt: skip
+    parser.add_argument("--seed", type=int, metavar="N", help="of the exploration")
+    parser.add_argument("--area", action="append", default=[], metavar="NAME",
+        help=f"explore only this area, one of {', '.join(AREAS)}; may be repeated")  # fmt: skip
 
 
 def _prefix(text: str) -> str:
@@ -101,6 +109,10 @@ def _place(text: str) -> tuple[Address, Address]:
 
 def run(args: argparse.Namespace) -> int:
     """Run the suite. Raises UserError for a target that is none or does not answer."""
+    if args.explore:
+        return _explore(args)
+    if args.area or args.seed is not None:
+        raise UserError("--area" if args.area else "--seed", "is for --explore", "say how long")
     if unknown := [rule for rule in args.rule if rule not in rules()]:
         raise UserError(unknown[0], "no such rule", "see: mqspec conform --list")
     # Tables are as wide as the terminal; piped, wide enough to be searched line by line.
@@ -152,6 +164,14 @@ def run(args: argparse.Namespace) -> int:
     if suite.trouble:
         raise suite.trouble
     return int(report.is_failure(results, suite.stale))
+
+
+def _explore(args: argparse.Namespace) -> int:
+    console = Console() if sys.stdout.isatty() else Console(width=_PIPED_COLUMNS)
+    with _target(args) as target:
+        cluster = Cluster(target.nameserver, target.places)
+        cluster.wait(BROKERS) if _is_ours(args) else cluster.find()
+        return explore(target, cluster, console, args.explore, args.seed, args.area, args.prefix)
 
 
 def _make_outputs(directory: Path, *files: Path | None) -> None:

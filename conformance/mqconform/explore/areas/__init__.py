@@ -1,0 +1,6 @@
+"""The areas that can be explored, a module each: `AREA` says its programs, how its world is
+prepared, and what is allowed, by the core."""
+
+from typing import Final
+
+NAMES: Final = ("offsets", "messages")

@@ -1,0 +1,250 @@
+"""Plays programs against a live target: rounds of requests, from many connections at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from mqconform import requests
+from mqconform.connection import ClosedError, Connection, SilentError, eventually
+from mqconform.explore.possible import Answered, State, answers, explained, settled
+from mqconform.frame import Frame
+from mqconform.requests import Request
+from mqconform.scene import Scene, done
+
+S = TypeVar("S")
+
+ON_THE_WAY_MAX = 3  # one-way requests: the orders of more are too many to look at
+STATES_MAX = 8  # in which the target may be, before it is asked which
+_BUSY = 2
+_SHOWN = 600  # characters of an answer
+_SETTLED_S = 2.0
+
+
+class DepartureError(AssertionError):
+    """The target did what the core allows in no order."""
+
+
+class Op(Protocol):
+    """A request of a program. `client` is the connection that it is sent on, `broker` whose."""
+
+    client: int
+    broker: int
+
+    @property
+    def place(self) -> tuple[Any, ...]: ...
+
+    @property
+    def rules(self) -> tuple[str, ...]: ...
+
+    def request(self, world: World) -> Request: ...
+
+    def seen(self, world: World, answer: Frame) -> Any: ...
+
+    def allowed(self, state: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Program(Generic[S]):
+    """What is played: the sizes of its world, and rounds of requests. Those of a round are sent
+    side by side."""
+
+    setting: S
+    rounds: tuple[tuple[Any, ...], ...]
+
+
+class Area(Protocol):
+    """A part of the protocol that can be explored."""
+
+    name: str
+    about: str
+
+    def programs(self) -> Any:
+        """A strategy of programs."""
+
+    def begin(self, world: World, setting: Any) -> Any:
+        """Prepare the world; the model's state before the first round."""
+
+    def settle(self, world: World, round_: Sequence[Any]) -> None:
+        """Wait for what a round started, where answers do not tell that it is done."""
+
+    def last(self, world: World, setting: Any) -> Sequence[Any]:
+        """Requests that look at everything, once all is quiet."""
+
+
+@dataclass
+class World:
+    """The names and connections of one program."""
+
+    scene: Scene
+    topics: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    sent: int = 0
+    notes: dict[Any, Any] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _connections: dict[tuple[int, int], Connection] = field(default_factory=dict)
+
+    def broker_name(self, broker: int) -> str:
+        names = self.scene.broker_names
+        return names[broker % len(names)]
+
+    def connection(self, client: int, broker: int = 0) -> Connection:
+        """The connection of a client to a broker, opened when it is first used."""
+        place = client, broker % len(self.scene.broker_names)
+        if place not in self._connections:
+            self._connections[place] = self.scene.connect(self.broker_name(broker))
+        return self._connections[place]
+
+    def number(self) -> int:
+        """One that was not given before."""
+        return next(self._numbers)
+
+    def hang_up(self, client: int, broker: int = 0) -> None:
+        """Close a connection; the next use opens another."""
+        self._connections.pop((client, broker % len(self.scene.broker_names))).close()
+
+    def call(self, request: Request, broker: int = 0, client: int = 0) -> Frame:
+        self.sent += 1
+        return self.connection(client, broker).call(request)
+
+    def make_topic(self, queues: int, write: int | None = None) -> str:
+        """A topic on every broker."""
+        topic = self.scene.name("T")
+        self.everywhere(requests.create_topic(topic, queues, queues if write is None else write))
+        self.topics.append(topic)
+        return topic
+
+    def make_group(self, **settings: object) -> str:
+        """A group that every broker knows."""
+        group = self.scene.name("G")
+        self.everywhere(requests.create_group(group, **settings))
+        self.groups.append(group)
+        return group
+
+    def close(self) -> None:
+        """Take away what was made."""
+        self.everywhere(
+            *(requests.delete_topic(topic) for topic in self.topics),
+            *(requests.delete_group(group, clean_offset=True) for group in self.groups),
+        )
+
+    def everywhere(self, *asked: Request) -> None:
+        """Ask every broker, all at once."""
+        brokers = [self.connection(0, b) for b in range(len(self.scene.broker_names))]
+        opaques = [(broker, broker.ask(request)) for request in asked for broker in brokers]
+        for broker, opaque in opaques:
+            done(broker.answer(opaque))
+
+
+def play(area: Area, program: Program[Any], scene: Scene) -> int:
+    """Play a program; how many requests were checked. Raises DepartureError."""
+    world = World(scene)
+    states = [State(area.begin(world, program.setting))]
+    world.sent = 0
+    for number, round_ in enumerate(program.rounds, 1):
+        states = _round(area, world, states, round_, f"round {number}")
+        if len(states) > STATES_MAX:
+            states = _look(area, world, states, program.setting, f"after round {number}")
+    _look(area, world, states, program.setting, "in the end")
+    checked = world.sent
+    world.close()
+    return checked
+
+
+def _round(
+    area: Area, world: World, states: list[State], round_: Sequence[Op], where: str
+) -> list[State]:
+    """Send all of a round, then take all answers; the states behind it."""
+    room = ON_THE_WAY_MAX - max(len(state.on_the_way) for state in states)
+    one_way: list[Op] = []
+    asked: list[tuple[Op, Connection, int, Request]] = []
+    acted: list[Answered] = []
+    for op in round_:
+        if act := getattr(op, "act", None):  # more than one request: it is carried out by itself
+            acted.append(Answered(op, act(world)))
+            continue
+        connection, request = world.connection(op.client, op.broker), op.request(world)
+        is_one_way = getattr(op, "one_way", False) and len(one_way) < room
+        opaque = connection.ask(request, one_way=is_one_way)
+        world.sent += 1
+        if is_one_way:
+            one_way.append(op)
+        else:
+            asked.append((op, connection, opaque, request))
+    answered = [Answered(op, _seen(world, where, *each)) for op, *each in _with_op(asked)]
+    answered += acted
+    behind = explained(states, one_way, answered)
+    if not behind:
+        raise DepartureError(_why(states, one_way, answered, where))
+    area.settle(world, round_)
+    return behind
+
+
+def _with_op(asked: list[tuple[Op, Connection, int, Request]]) -> list[tuple[Any, ...]]:
+    return [(op, op, connection, opaque, request) for op, connection, opaque, request in asked]
+
+
+def _seen(
+    world: World, where: str, op: Op, connection: Connection, opaque: int, request: Request
+) -> Any:
+    """What an answer says. One that says SYSTEM_BUSY was not worked on, and is sent again."""
+    try:
+        answer = connection.answer(opaque)
+        if answer.code == _BUSY:
+            answer = connection.call(request)
+        return op.seen(world, answer)
+    except (SilentError, ClosedError) as error:
+        raise DepartureError(f"{where}: {op}: no answer: {error}") from None
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        what = f"{type(error).__name__} {error}"
+        raise DepartureError(f"{where}: {op}: an answer that cannot be read: {what}") from None
+
+
+def _look(area: Area, world: World, states: list[State], setting: Any, where: str) -> list[State]:
+    """Once all that was sent one-way has arrived, everything is as in some order: which, is asked.
+    The states that are left."""
+    left = settled(states)
+    for op in area.last(world, setting):
+        why = ""
+
+        def is_explained(op: Op = op) -> bool:
+            nonlocal left, why
+            seen = op.seen(world, world.call(op.request(world), op.broker, op.client))
+            behind = explained(left, (), [Answered(op, seen)])
+            why = _why(left, (), [Answered(op, seen)], where)
+            left = behind or left
+            return bool(behind)
+
+        if not eventually(is_explained, _SETTLED_S if _is_open(states) else 0.2):
+            raise DepartureError(why)
+    return left
+
+
+def _is_open(states: Sequence[State]) -> bool:
+    return any(state.on_the_way for state in states)
+
+
+def _why(
+    states: Sequence[State], one_way: Sequence[Op], answered: Sequence[Answered], where: str
+) -> str:
+    """Which answers no order explains, and what was allowed."""
+    lines = [f"{where}: no order of the core's actions explains the answers"]
+    rules: list[str] = []
+    for each in answered:
+        op: Any = each.asked
+        allowed = answers(states, op)
+        if len(answered) > 1 or each.seen not in allowed:
+            short = " or ".join(_short(answer) for answer in allowed)
+            lines.append(f"  {op}\n    answered {_short(each.seen)}\n    allowed  {short}")
+        rules += [rule for rule in op.rules if rule not in rules]
+    on_the_way = [*states[0].on_the_way, *one_way] if states else []
+    if on_the_way:
+        lines.append(f"  one-way before: {', '.join(map(str, on_the_way))}")
+    return "\n".join([*lines, f"  rules: {', '.join(rules)}"])
+
+
+def _short(answer: Any) -> str:
+    text = repr(answer)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
