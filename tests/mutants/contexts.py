@@ -105,16 +105,17 @@ class Recording:
 def recorded(root: Path, kind: str, folder: Path) -> Recording:
     """What was recorded of this tree, or is now; it takes some minutes."""
     place = folder / f"{kind}-{_digest(root, MEASURED, *PATHS[kind])}"
-    data, results = place / "coverage", place / "results.xml"
+    data = place / "coverage"
     if not (place / "whole").exists():
         place.mkdir(parents=True, exist_ok=True)
         print(f"recording who runs what: {kind} …", flush=True)
         (_record_cases if kind == CASES else _record_tests)(root, kind, data)
         (place / "whole").touch()
     ran: dict[str, Ran] = {}
-    for file in [results] if kind != CASES else sorted(place.glob("*.xml")):
-        for name, each in read_results(file).items():
-            before = ran.get(name := file.stem if kind == CASES else name, Ran(True, 0))
+    for file in sorted(place.glob("*.xml")):
+        for function, each in read_results(file).items():
+            name = name_of(kind, function)
+            before = ran.get(name, Ran(True, 0))
             ran[name] = Ran(before.passed and each.passed, before.seconds + each.seconds)
     kept = CoverageData(str(data))
     kept.read()
@@ -143,6 +144,11 @@ def conform(cases: str, results: Path, history: Path) -> list[str]:
     """The command that runs a file of cases against the reference."""
     command = [sys.executable, "-m", "mqspec.cli", "conform", "reference", "-k", cases]
     return [*command, "--junit", str(results), "--history", str(history)]
+
+
+def name_of(kind: str, function: str) -> str:
+    """What a check of this kind is called, of which a function is a part."""
+    return Path(function.partition("::")[0]).stem if kind == CASES else function
 
 
 def read_results(file: Path) -> dict[str, Ran]:
