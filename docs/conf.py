@@ -22,17 +22,19 @@ nitpicky = True
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(_asyncio|argparse|asyncio|collections|contextlib|enum|logging|mmap|numpy|pathlib|ssl"
-        r"|struct|typing)\..*",
+        r"(_asyncio|argparse|asyncio|collections|contextlib|enum|logging|mmap|msgspec|numpy|pathlib"
+        r"|selectors|ssl|struct|typing)\..*",
     ),
     (r"py:.*", r"(Callable|DataclassInstance|Mapping|Path|SSLContext|Sequence|optional)"),
     # Aliases of plain types, which their modules describe, and type variables.
     (
         r"py:class",
-        r"(Topic|Group|TopicQueue|Heads|Numbers|mqrules\.schema\.T|mqspec\.options\.C"
-        r"|mqspec\.wire\.headers\.[DH])",
+        r"(Topic|Group|TopicQueue|Heads|Numbers|Answered|Served|Conversation|ReviveMessage|Visible|[A-Z]"
+        r"|mq[\w.]+\.(_\w+|[A-Z]))",
     ),
 ]
+# Annotations name a class by its short name, which some packages share: `Step` is the core's there.
+suppress_warnings = ["ref.python"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"

@@ -31,6 +31,7 @@ class LookingSelector(selectors.DefaultSelector):
     _looks_until = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """What is ready, looked for once more and again before it sleeps."""
         found = super().select(0)
         if not found and timeout != 0:
             while not found and monotonic() < self._looks_until:

@@ -21,9 +21,11 @@ from mqdocs.entrance import (
 from mqdocs.guarantees import GuaranteesDirective
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.matrix import EvidenceMatrixDirective
+from mqdocs.modules import ModuleMapDirective, OtherModulesDirective
 from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_page, read_rules
 from mqdocs.run import RunDirective
 from mqdocs.twin import ModuleDirective
+from mqdocs.ways import WayDirective
 
 _OBJECTS = ("rule", "defect", "model", "tla")
 _DIRECTIVES = {
@@ -40,6 +42,9 @@ _DIRECTIVES = {
     "evidence-matrix": EvidenceMatrixDirective,
     "tla-module": ModuleDirective,
     "sequence": SequenceDirective,
+    "other-modules": OtherModulesDirective,
+    "module-map": ModuleMapDirective,
+    "way": WayDirective,
     "run": RunDirective,
 }
 

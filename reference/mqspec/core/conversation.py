@@ -7,7 +7,7 @@ them, with files and sockets; a world of `mqcheck`, with the variables of a mode
 a list. What is replayed is what runs.
 
 The states that a conversation is given are those that its steps change: after a `Carry` it sees
-what was carried. What it yields, and what the answer to that is:
+what was carried. What it yields, and what the answer to that is::
 
     step of a state     Carry           the step's result
     reads               ReadSpan        the Span of a queue's offsets
