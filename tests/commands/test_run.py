@@ -36,6 +36,21 @@ def test_what_is_asked_for_is_locked() -> None:
     assert names <= locked
 
 
+def test_every_package_says_that_it_has_types() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert packages
+    assert [each for each in packages if not (ROOT / each / "py.typed").is_file()] == []
+
+
+def test_the_workflow_runs_jobs_that_there_are(run: ModuleType) -> None:
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    asked = set(re.findall(r"run\.py (\w+)", workflow))
+    asked |= set(re.search(r"command: \[(.*)\]", workflow)[1].split(", "))  # type: ignore[index]
+    assert asked == {"test", "verify", "docs", "nightly"}
+    assert asked <= run.JOBS.keys()
+
+
 def on_the_path(home: Path, monkeypatch: pytest.MonkeyPatch, answers: str) -> str:
     """The only python3 on the PATH: it prints `answers` whatever it is asked."""
     python = home / "python3"
