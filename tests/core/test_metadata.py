@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 import pytest
 
@@ -309,3 +310,19 @@ def test_groups_have_no_attributes() -> None:
     group = SubscriptionGroupConfig("G", attributes={"+consume.lag": "1"})
     step = update_subscription_group(MetadataState(), group, NOW_MS)
     assert (step.changes, step.result.remark) == ((), "unsupported key: consume.lag")
+
+
+def test_what_5_3_3_does_without_being_told() -> None:
+    """BrokerConfig.java, MessageStoreConfig.java."""
+    switches = {name: value for name, value in asdict(BrokerConfig()).items() if value is True}
+    assert switches.keys() == {
+        "auto_create_topic_enable",
+        "auto_create_subscription_group",
+        "notify_consumer_ids_changed_enable",
+        "lite_pull_message_enable",
+        "store_reply_message_enable",
+        "trace_on",
+        "timer_wheel_enable",
+        "retrieve_message_from_pop_retry_topic_v1",
+        "use_server_side_reset_offset",
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mqspec.core.metadata import DataVersion, TopicConfig
+from mqspec.core.metadata import DataVersion, Perm, TopicConfig
 from mqspec.core.route import (
     BROKER_EXPIRED_MS,
     BrokerAddr,
@@ -59,6 +59,22 @@ def test_a_topic_lies_on_several_brokers() -> None:
         {0: "127.0.0.1:1"},
         {0: "127.0.0.1:2"},
     ]
+
+
+def perm_once_the_master_is_gone(*, acting: bool) -> int:
+    """Of T's queues, which a slave goes on to serve."""
+    master = replace(A, enable_acting_master=acting)
+    slave = replace(master, broker_id=1, address="127.0.0.1:3")
+    state = registered(master, slave)
+    carry(state, unregister_broker(state, BrokerAddr("C", A.address), "broker-a"))
+    route = pick_topic_route(state, "T")
+    assert route
+    return route.queue_datas[0].perm
+
+
+def test_where_a_slave_may_act_as_master_its_queues_are_only_read() -> None:
+    assert perm_once_the_master_is_gone(acting=True) == Perm.READ
+    assert perm_once_the_master_is_gone(acting=False) == Perm.READ | Perm.WRITE
 
 
 def test_no_route() -> None:

@@ -22,8 +22,7 @@ from coverage import Coverage, CoverageData
 MEASURED = "reference/mqspec"
 TESTS, REPLAYS, CASES = "tests", "replays", "cases"
 
-# What is run for each kind, the quickest kind first. A test or a replay has the name of its
-# function, the cases that of their file: they share servers and waits.
+# What is run for each kind, the quickest kind first.
 PATHS: Mapping[str, tuple[str, ...]] = {
     TESTS: (
         "tests/core",
@@ -57,7 +56,7 @@ context = {name}
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How one test, or one file of cases, ended."""
+    """How one test or case ended."""
 
     passed: bool
     seconds: float
@@ -111,12 +110,8 @@ def recorded(root: Path, kind: str, folder: Path) -> Recording:
         print(f"recording who runs what: {kind} …", flush=True)
         (_record_cases if kind == CASES else _record_tests)(root, kind, data)
         (place / "whole").touch()
-    ran: dict[str, Ran] = {}
-    for file in sorted(place.glob("*.xml")):
-        for function, each in read_results(file).items():
-            name = name_of(kind, function)
-            before = ran.get(name, Ran(True, 0))
-            ran[name] = Ran(before.passed and each.passed, before.seconds + each.seconds)
+    results = [read_results(file) for file in sorted(place.glob("*.xml"))]
+    ran = {name: each for found in results for name, each in found.items()}
     kept = CoverageData(str(data))
     kept.read()
     return Recording(kind, kept, ran)
@@ -133,7 +128,9 @@ def _record_cases(root: Path, kind: str, data: Path) -> None:
     place = data.parent
     for file in sorted((root / PATHS[kind][0] / "cases").glob("test_*.py")):
         settings = place / f"{file.stem}.ini"
-        settings.write_text(_SERVERS.format(data=place / "part", name=file.stem))
+        # Cases share their servers, as tests what is set up for them.
+        context = f"cases/{file.name}|setup"
+        settings.write_text(_SERVERS.format(data=place / "part", name=context))
         command = conform(file.stem, place / f"{file.stem}.xml", place / "history")
         env = os.environ | {"COVERAGE_PROCESS_START": str(settings)}
         subprocess.run(command, cwd=root, env=env, stdout=subprocess.DEVNULL)
@@ -141,14 +138,9 @@ def _record_cases(root: Path, kind: str, data: Path) -> None:
 
 
 def conform(cases: str, results: Path, history: Path) -> list[str]:
-    """The command that runs a file of cases against the reference."""
+    """The command that runs cases against the reference."""
     command = [sys.executable, "-m", "mqspec.cli", "conform", "reference", "-k", cases]
     return [*command, "--junit", str(results), "--history", str(history)]
-
-
-def name_of(kind: str, function: str) -> str:
-    """What a check of this kind is called, of which a function is a part."""
-    return Path(function.partition("::")[0]).stem if kind == CASES else function
 
 
 def read_results(file: Path) -> dict[str, Ran]:
