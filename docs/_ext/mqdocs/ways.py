@@ -61,17 +61,14 @@ class WayDirective(SphinxDirective):
     def _item(self, stop: Stop) -> nodes.list_item:
         function = stop.function
         full = f"{function.__module__}.{function.__qualname__}"
-        link = pending_xref(
-            "",
-            nodes.literal("", full.removeprefix("mqspec.")),
-            refdomain="py",
-            reftype="obj",
-            reftarget=full,
-            refwarn=False,
-        )
+        name: nodes.Node = nodes.literal("", full.removeprefix("mqspec."))
+        if not function.__name__.startswith("_"):  # others have no place in the reference
+            name = pending_xref(
+                "", name, refdomain="py", reftype="obj", reftarget=full, refwarn=True
+            )
         about = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
         text = nodes.Text(f": {about}" if about else "")
-        item = nodes.list_item("", nodes.paragraph("", "", link, text))
+        item = nodes.list_item("", nodes.paragraph("", "", name, text))
         if stop.onward:
             item += nodes.bullet_list("", *(self._item(each) for each in stop.onward))
         return item
