@@ -1,4 +1,4 @@
-"""A topic that comes to be is in the nameserver's routes before it is said to be there (ADMIN-028),
+"""A topic that is created is in the nameserver's routes before it is said to be there (ADMIN-028),
 and nobody else waits for that."""
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
 MQ = MessageQueue(TOPIC, "broker-a", 0)
-# A group's retry topic comes to be as its first member joins: that one hears of it later.
+# A group's retry topic is created as its first member joins: that one hears of it later.
 WITH_RETRIES = replace(QUICK, poll_name_server_interval_ms=100, rebalance_wait_interval_ms=100)
 LATER, SUCCESS = ConsumeStatus.RECONSUME_LATER, ConsumeStatus.CONSUME_SUCCESS
 

@@ -375,7 +375,7 @@ class GroupMember:
 
     async def _member_ids(self, topic: Topic) -> tuple[ClientId, ...] | None:
         if not self.instance.brokers([topic]):
-            # A retry topic comes to be after the first heartbeat.
+            # A retry topic is created after the first heartbeat.
             await self.instance.update_routes([topic])
         brokers = self.instance.brokers([topic])
         if not brokers:

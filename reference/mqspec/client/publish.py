@@ -231,7 +231,7 @@ class Publisher:
         """Where messages of the topic may go. Raises UnreachableError where nowhere.
 
         Of a topic that does not exist it is where its template is, until the route is asked for
-        again: so it comes to be on all those brokers.
+        again: so it is created on all those brokers.
         """
         queues = self._known_queues(topic)
         if not queues and await self._instance.update_route(topic) is not None:

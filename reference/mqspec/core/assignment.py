@@ -79,7 +79,7 @@ class MessageQueueAssignment:
 def check_request_mode(
     state: MetadataState, config: BrokerConfig, event: SetMessageRequestMode, now_ms: int
 ) -> Step:
-    """Whether a mode may be set; on the way the group may come to be (ASSIGN-006). Result: a
+    """Whether a mode may be set; on the way the group may be created (ASSIGN-006). Result: a
     Refusal or None."""
     if event.topic.startswith(RETRY_TOPIC_PREFIX):
         remark = "retry topic is not allowed to set mode"

@@ -181,7 +181,7 @@ def register_consumer(state: GroupState, event: RegisterConsumer) -> Step:
 
 
 def note_heartbeat(state: GroupState, groups: Iterable[Group], fingerprint: int) -> Step:
-    """A heartbeat names groups, which need not come to be. Its fingerprint, 0 before version 2,
+    """A heartbeat names groups, which need not exist. Its fingerprint, 0 before version 2,
     stands for all that its client subscribes. Result: whether the last one of a group had
     another, or it has none: the client of version 2 that hears so sends its subscriptions again
     (GROUP-059)."""

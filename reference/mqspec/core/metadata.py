@@ -1,6 +1,6 @@
-"""Metadata: the topics and consumer groups that a broker knows, and how they come to be.
+"""Metadata: the topics and consumer groups that a broker knows, and how they are created.
 
-Both come to be by an administrator's request, or by use: a send to a topic that does not
+Both are created by an administrator's request, or by use: a send to a topic that does not
 exist copies the topic that the producer names as its template (TBW102), and whoever uses a
 group creates it. Nothing of this is agreed between brokers: a topic's queues on each of them
 are that broker's own.
@@ -26,7 +26,7 @@ from mqspec.core.revive_log import revive_topic
 from mqspec.core.step import REMOVED, Change, Step
 from mqspec.core.types import BrokerName, Group, Topic
 
-AUTO_CREATE_TOPIC: Final = "TBW102"  # the template of topics that come to be by use
+AUTO_CREATE_TOPIC: Final = "TBW102"  # the template of topics that are created by use
 TOPIC_CHARS_MAX: Final = 127
 GROUP_CHARS_MAX: Final = 255
 
@@ -324,7 +324,7 @@ def contains_subscription_group(state: MetadataState, group: Group | None) -> bo
 
 
 def is_group_name(group: Group) -> bool:
-    """Whether a group of this name may come to be by use: also of none at all."""
+    """Whether a group of this name may be created by use: also of none at all."""
     return len(group) <= GROUP_CHARS_MAX and not _NOT_IN_NAMES.search(group)
 
 
@@ -389,7 +389,7 @@ def create_topic_in_send(
     """A send finds no topic. Result: the TopicConfig that it gets, or None.
 
     It is made after its template, with no more queues than that and than the producer asks
-    for. A retry topic needs no template. Where topics may not come to be by use, TBW102 is no
+    for. A retry topic needs no template. Where topics are not created by use, TBW102 is no
     template any more from the first send that names it (seen on 5.3.3).
     """
     is_retry = topic.startswith(RETRY_TOPIC_PREFIX)

@@ -124,7 +124,7 @@ class Popped(NamedTuple):
 
 
 def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: int) -> Step:
-    """Whether the topic may be popped; on the way the group may come to be. Result: the
+    """Whether the topic may be popped; on the way the group may be created. Result: the
     SubscriptionData to filter by, or a Refusal.
 
     In the order of 5.3.3.

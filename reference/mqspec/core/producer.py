@@ -26,7 +26,7 @@ from mqspec.core.types import BrokerName, MessageQueue, Topic
 
 RETRY_TIMES_WHEN_SEND_FAILED: Final = 2  # after the first try
 SEND_MSG_TIMEOUT_MS: Final = 3_000  # of all tries together
-DEFAULT_TOPIC_QUEUE_NUMS: Final = 4  # of a topic that comes to be by being sent to
+DEFAULT_TOPIC_QUEUE_NUMS: Final = 4  # of a topic that is created by a send
 MAX_MESSAGE_SIZE: Final = 4 << 20  # bytes of a body, before it is compressed
 COMPRESS_MSG_BODY_OVER_HOWMUCH: Final = 4096  # bytes: a body of so many is compressed
 BACK_PRESSURE_FOR_ASYNC_SEND_NUM: Final = 10_000  # messages that are sent and not answered

@@ -135,7 +135,7 @@ def is_plain(properties: str) -> bool:
 
 def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: int) -> Step:
     """Publish!CheckSend. Whether the message may be stored, and in which queue; on the way a
-    topic may come to be. Result: a queue id, or a Refusal.
+    topic may be created. Result: a queue id, or a Refusal.
 
     In the order of 5.3.3. A queue id may be beyond the write queues, if it is not beyond the
     read queues (SEND-010).

@@ -116,7 +116,7 @@ def check_pull(
     now_ms: int,
 ) -> Step:
     """Subscription!CheckPull. Whether the queue may be read, and what of it is wanted; on the
-    way the group may come to be. Result: the SubscriptionData to filter by, or a Refusal.
+    way the group may be created. Result: the SubscriptionData to filter by, or a Refusal.
 
     In the order of 5.3.3.
     """

@@ -91,7 +91,7 @@ def _expired(
         if following.start > dispatched:
             return  # without a unit nobody would know a queue offset, after a crash (CLEAN-004)
         if not at_once and segment.last_modified_ms > before_ms:
-            return  # no gap comes to be: the younger ones stay too
+            return  # or there would be a gap: the younger ones stay too
         yield segment.start
 
 

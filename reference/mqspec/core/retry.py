@@ -77,7 +77,7 @@ def check_send_back(
     state: MetadataState, config: BrokerConfig, event: SendBack, now_ms: int
 ) -> Step:
     """Whether the group may have its message again; on the way the group
-    and its retry topic may come to be.
+    and its retry topic may be created.
 
     Result: the SubscriptionGroupConfig; None where the group wants no retries, and the message
     is dropped and the answer is SUCCESS (RETRY-006); or a Refusal. In the order of 5.3.3.
@@ -111,7 +111,7 @@ def consumer_send_msg_back(
     now_ms: int,
 ) -> Step:
     """Retry!ConsumerSendMsgBack. A copy of the message for the retry topic, with the level of
-    its delay; or for the dead-letter topic, which may come to be (RETRY-004, RETRY-005).
+    its delay; or for the dead-letter topic, which may be created (RETRY-004, RETRY-005).
 
     `message` is what lies at the offset. Result: the Record to store, or a Refusal.
     """

@@ -161,7 +161,7 @@ class MappedFileQueue:
         for start in expired:
             self._unmap(start)
             self._disk.remove(self._path(start))
-            self._disk.sync_directory(self.directory)  # no gap comes to be by a crash
+            self._disk.sync_directory(self.directory)  # so that a crash leaves no gap
 
     def remove(self) -> None:
         """Remove all files, on disk when this returns, and the directory."""
