@@ -12,6 +12,7 @@ from typing import Any, Final
 from mqconform.explore.engine import Found
 from mqconform.explore.player import Area, DepartureError, Program, play
 from mqconform.scene import Scene
+from mqrules import rules
 
 _CASE: Final = '''\
 """Found by exploration of {area}, seed {seed}."""
@@ -25,7 +26,7 @@ from mqconform.scene import Scene
 PROGRAM = {program}
 
 
-@case({rules}, party="broker")
+@case({rules}, party="{party}")
 def test_found_{area}_{seed}(scene: Scene) -> None:
     replay(scene, AREA, PROGRAM)
 '''
@@ -49,6 +50,7 @@ def case_text(found: Found) -> str:
         seed=found.seed,
         names=", ".join(sorted({"AREA", *classes}, key=lambda name: (not name.isupper(), name))),
         program=literal(found.program),
+        party=rules()[found.rules[0]].party,
         rules=", ".join(f'"{rule}"' for rule in found.rules),
     )
 

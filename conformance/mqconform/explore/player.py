@@ -18,6 +18,7 @@ S = TypeVar("S")
 
 ON_THE_WAY_MAX = 3  # one-way requests: the orders of more are too many to look at
 STATES_MAX = 8  # in which the target may be, before it is asked which
+NAMESERVER = -1  # in the place of a broker's number
 _BUSY = 2
 _SHOWN = 600  # characters of an answer
 _SETTLED_S = 2.0
@@ -97,6 +98,13 @@ class World:
             self._connections[place] = self.scene.connect(self.broker_name(broker))
         return self._connections[place]
 
+    def named_connection(self, client: int) -> Connection:
+        """The connection of a client to the nameserver."""
+        place = client, NAMESERVER
+        if place not in self._connections:
+            self._connections[place] = self.scene.connect_nameserver()
+        return self._connections[place]
+
     def number(self) -> int:
         """One that was not given before."""
         return next(self._numbers)
@@ -165,7 +173,7 @@ def _round(
         if act := getattr(op, "act", None):  # more than one request: it is carried out by itself
             acted.append(Answered(op, act(world)))
             continue
-        connection, request = world.connection(op.client, op.broker), op.request(world)
+        connection, request = _connection(world, op), op.request(world)
         is_one_way = getattr(op, "one_way", False) and len(one_way) < room
         opaque = connection.ask(request, one_way=is_one_way)
         world.sent += 1
@@ -180,6 +188,14 @@ def _round(
         raise DepartureError(_why(states, one_way, answered, where))
     area.settle(world, round_)
     return behind
+
+
+def _connection(world: World, op: Any) -> Connection:
+    """To the broker of a request, or to what it names itself."""
+    if hasattr(op, "connection"):
+        found: Connection = op.connection(world)
+        return found
+    return world.connection(op.client, op.broker)
 
 
 def _with_op(asked: list[tuple[Op, Connection, int, Request]]) -> list[tuple[Any, ...]]:
@@ -211,7 +227,8 @@ def _look(area: Area, world: World, states: list[State], setting: Any, where: st
 
         def is_explained(op: Op = op) -> bool:
             nonlocal left, why
-            seen = op.seen(world, world.call(op.request(world), op.broker, op.client))
+            world.sent += 1
+            seen = op.seen(world, _connection(world, op).call(op.request(world)))
             behind = explained(left, (), [Answered(op, seen)])
             why = _why(left, (), [Answered(op, seen)], where)
             left = behind or left

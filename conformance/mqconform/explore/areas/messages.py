@@ -94,7 +94,7 @@ class Send(_At):
     tag: str
     body: int = 5  # bytes
     batch: int = 0  # messages; 0: not a batch
-    rules = "SEND-001", "SEND-002", "SEND-004", "LOG-001"
+    rules = "SEND-001", "SEND-002", "SEND-004"
 
     def messages(self) -> tuple[Stored, ...]:
         return tuple(stored(self.tag, body) for body in self.bodies())

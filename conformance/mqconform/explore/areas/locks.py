@@ -1,0 +1,141 @@
+"""Locks of queues: many members of a group ask for queues and give them up, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from mqconform import requests
+from mqconform.explore.edges import COUNTS
+from mqconform.explore.player import Program, World
+from mqconform.explore.possible import branch
+from mqconform.frame import Frame
+from mqconform.requests import Request
+from mqspec.core import lock as core
+from mqspec.core.step import apply
+from mqspec.core.types import MessageQueue
+
+CLIENTS: Final = 8
+NOW_MS: Final = 0  # no program takes as long as the shortest lock lives
+LIVES_MS: Final = 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    queues: int
+
+
+@dataclass(frozen=True)
+class Locks:
+    """Whose the queues are, a broker each."""
+
+    brokers: tuple[core.LockState, ...]
+
+
+@dataclass(frozen=True)
+class _Batch:
+    client: int
+    broker: int
+    group: int
+    member: int
+    queue_ids: tuple[int, ...]
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        return self.broker, self.group
+
+    def named(self, world: World) -> tuple[Any, ...]:
+        name, topic = world.broker_name(self.broker), world.topics[0]
+        queues = ((topic, name, queue_id) for queue_id in self.queue_ids)
+        return world.groups[self.group], f"member-{self.member}", *queues
+
+    def event(self) -> core.LockBatch:
+        queues = tuple(MessageQueue("topic", "broker", queue_id) for queue_id in self.queue_ids)
+        return core.LockBatch(str(self.group), str(self.member), queues)
+
+    def behind(self, state: Locks, changes: Any) -> Locks:
+        table = branch(state.brokers[self.broker], changes, apply)
+        kept = enumerate(state.brokers)
+        return Locks(tuple(table if b == self.broker else each for b, each in kept))
+
+
+@dataclass(frozen=True)
+class Lock(_Batch):
+    rules = "LOCK-001", "LOCK-002"
+
+    def request(self, world: World) -> Request:
+        return requests.lock(*self.named(world))
+
+    def seen(self, world: World, answer: Frame) -> Any:
+        granted = answer.json()["lockOKMQSet"] if answer.code == 0 else ()
+        return answer.code, tuple(sorted(each["queueId"] for each in granted))
+
+    def allowed(self, state: Locks) -> Iterator[tuple[Any, Locks]]:
+        table = state.brokers[self.broker]
+        step = core.try_lock_batch(table, self.event(), NOW_MS, LIVES_MS)
+        granted = tuple(sorted(mq.queue_id for mq in step.result))
+        yield (0, granted), self.behind(state, step.changes)
+
+
+@dataclass(frozen=True)
+class Unlock(_Batch):
+    one_way: bool = False
+    rules = ("LOCK-003",)
+
+    def request(self, world: World) -> Request:
+        return requests.unlock(*self.named(world))
+
+    def seen(self, world: World, answer: Frame) -> Any:
+        return answer.code
+
+    def allowed(self, state: Locks) -> Iterator[tuple[Any, Locks]]:
+        step = core.unlock_batch(state.brokers[self.broker], self.event())
+        yield 0, self.behind(state, step.changes)
+
+
+class Area:
+    name = "locks"
+    about = "queues that members of a group lock and unlock, side by side"
+
+    def programs(self) -> st.SearchStrategy[Program[Setting]]:
+        return _programs()
+
+    def begin(self, world: World, setting: Setting) -> Locks:
+        world.make_topic(1)  # a lock is of any name: nothing is looked up
+        world.make_group()
+        world.make_group()
+        return Locks(tuple(core.LockState() for _ in world.scene.broker_names))
+
+    def settle(self, world: World, round_: Sequence[Any]) -> None:
+        return
+
+    def last(self, world: World, setting: Setting) -> Sequence[Lock]:
+        every = tuple(range(setting.queues))
+        brokers = range(len(world.scene.broker_names))
+        # Somebody new asks for all: what is refused is held.
+        return [Lock(0, b, g, CLIENTS + 1, every) for b in brokers for g in range(2)]
+
+
+@st.composite
+def _programs(draw: st.DrawFn) -> Program[Setting]:
+    setting = Setting(draw(st.sampled_from(COUNTS)))
+    one = st.integers(0, setting.queues - 1)
+    some = st.lists(one, min_size=1, max_size=4).map(tuple)
+    every = st.just(tuple(range(setting.queues)))
+    batch = {
+        "client": st.integers(0, CLIENTS - 1),
+        "broker": st.integers(0, 1),
+        "group": st.integers(0, 1),
+        "member": st.integers(0, 3),
+        "queue_ids": some | some | every,
+    }
+    locks = st.builds(Lock, **batch)
+    ops = st.one_of(locks, locks, st.builds(Unlock, **batch, one_way=st.booleans()))
+    rounds = draw(st.lists(st.lists(ops, min_size=1, max_size=4), min_size=10, max_size=30))
+    return Program(setting, tuple(map(tuple, rounds)))
+
+
+AREA: Final = Area()
