@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from mqconform import requests
@@ -187,7 +187,11 @@ def _round(
     if not behind:
         raise DepartureError(_why(states, one_way, answered, where))
     area.settle(world, round_)
-    return behind
+    at_rest = (getattr(state.model, "at_rest", None) for state in behind)
+    return [
+        replace(state, model=rest()) if rest else state
+        for state, rest in zip(behind, at_rest, strict=True)
+    ]
 
 
 def _connection(world: World, op: Any) -> Connection:

@@ -12,7 +12,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from wrong_brokers import BROKERS, Wrong
 
 from mqconform.cluster import Cluster
 from mqconform.explore.engine import Explored, Explorer
@@ -22,6 +21,7 @@ from mqconform.target import Target
 
 sys.path.append(str(Path(__file__).parents[1]))
 from patched import reference
+from wrong_brokers import BROKERS, Wrong
 
 VIGIL = "vigil"  # is no area, and takes its time
 

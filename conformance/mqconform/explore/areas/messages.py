@@ -18,6 +18,7 @@ from mqconform.frame import Frame
 from mqconform.records import Record, parse_records
 from mqconform.requests import Request
 from mqconform.scene import done
+from mqspec.core.group import SubscriptionData
 from mqspec.core.log import GetMessageStatus, Limits, Span, check_offset, is_batch_full
 from mqspec.core.pull import response_code
 from mqspec.core.record import tags_code
@@ -61,19 +62,23 @@ class Queues:
     """The messages of every queue that has some, and how many queues the topic has."""
 
     of: tuple[tuple[tuple[int, int], tuple[Stored, ...]], ...]
-    brokers: int
-    queues: int
+    visible: tuple[tuple[tuple[int, int], int], ...] = ()  # of each at least, when it came to rest
 
     def at(self, place: tuple[int, int]) -> tuple[Stored, ...]:
         return dict(self.of).get(place, ())
 
     def having(self, place: tuple[int, int], messages: tuple[Stored, ...]) -> Queues:
         kept = {**dict(self.of), place: messages}
-        return Queues(tuple(sorted(kept.items())), self.brokers, self.queues)
+        return Queues(tuple(sorted(kept.items())), self.visible)
+
+    def at_rest(self) -> Queues:
+        """What is stored can be read."""
+        return Queues(self.of, tuple((place, len(kept)) for place, kept in self.of))
 
     def __repr__(self) -> str:
         """Short, for it tells states apart: messages of a queue are told by their hash."""
-        return repr([(place, len(kept), hash(kept)) for place, kept in self.of])
+        kept = [(place, len(messages), hash(messages)) for place, messages in self.of]
+        return repr((kept, self.visible))
 
 
 @dataclass(frozen=True)
@@ -162,12 +167,18 @@ class Pull(_At):
         except SubscriptionError:
             yield (int(ResponseCode.SUBSCRIPTION_PARSE_FAILED),), state
             return
+        # What was just stored is read soon: beside its send, some of it or none.
         kept = state.at(self.place)
+        for end in range(dict(state.visible).get(self.place, 0), len(kept) + 1):
+            for answer in self._answers(kept[:end], wanted):
+                yield answer, state
+
+    def _answers(self, kept: tuple[Stored, ...], wanted: SubscriptionData) -> Iterator[Any]:
         span = Span(0, len(kept))
         nothing = check_offset(span, self.offset)
         if nothing:
             status, there = nothing
-            yield (int(response_code(status, self.offset)), there, 0, span.max, ()), state
+            yield int(response_code(status, self.offset)), there, 0, span.max, ()
             return
         found: list[tuple[int, Stored]] = []
         least, most, at = 0, 0, self.offset
@@ -177,14 +188,14 @@ class Pull(_At):
             if is_batch_full(LIMITS, self.count, len(found), least, body + LEAST_BESIDE):
                 break
             if is_batch_full(LIMITS, self.count, len(found), most, body + MOST_BESIDE):
-                yield (0, at, 0, span.max, tuple(found)), state  # it may be full by now
+                yield 0, at, 0, span.max, tuple(found)  # it may be full by now
             if is_matched_by_consume_queue(wanted, tags_code(kept[at].tag)):
                 found.append((at, kept[at]))
                 least, most = least + body + LEAST_BESIDE, most + body + MOST_BESIDE
             at += 1
         status = GetMessageStatus.FOUND if found else GetMessageStatus.NO_MATCHED_MESSAGE
         code = response_code(status, self.offset)
-        yield (int(code), at, 0, span.max, tuple(found)), state
+        yield int(code), at, 0, span.max, tuple(found)
 
 
 @dataclass(frozen=True)
@@ -278,7 +289,7 @@ class Area:
     def begin(self, world: World, setting: Setting) -> Queues:
         world.make_topic(setting.queues)
         world.make_group()
-        state = Queues((), len(world.scene.broker_names), setting.queues)
+        state = Queues(())
         for n in range(0, setting.filled, FILL):
             count = min(FILL, setting.filled - n)
             fill = Send(0, setting.fill_broker, 0, "AB"[n // FILL % 2], 5, count)
@@ -287,7 +298,7 @@ class Area:
             state = state.having(fill.place, state.at(fill.place) + fill.messages())
             world.notes[fill.place] = n + count
         self._await(world, list(world.notes))
-        return state
+        return state.at_rest()
 
     def settle(self, world: World, round_: Sequence[Any]) -> None:
         places = {op.place: None for op in round_ if isinstance(op, Send | Wake)}

@@ -166,15 +166,23 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
     }
     known = {**place, "group": st.integers(0, setting.groups - 1)}
     offsets = st.sampled_from((0, 1, -1, 2**31 - 1, 2**31, 2**40, 2**63 - 1)) | st.integers(0, 9)
+    has_clones = draw(st.booleans())
+    one_way = st.just(False) if has_clones else st.booleans()
     ops = st.one_of(
-        st.builds(Commit, **place, offset=offsets, one_way=st.booleans()),
+        st.builds(Commit, **place, offset=offsets, one_way=one_way),
         st.builds(Query, **place),
-        st.builds(Commit, **place, offset=offsets),
-        st.builds(Query, **place),
-        st.builds(Clone, **known, source=st.integers(0, setting.groups - 1)),
     )
-    rounds = draw(st.lists(st.lists(ops, min_size=1, max_size=6), min_size=12, max_size=40))
-    return Program(setting, tuple(map(tuple, rounds)))
+    rounds: Any = st.lists(ops, min_size=1, max_size=6).map(tuple)
+    if has_clones:
+        # 5.3.3 reads and then writes, and what is stored meanwhile is lost: nothing comes between.
+        clones = st.builds(Clone, **known, source=st.integers(0, setting.groups - 1))
+        rounds = rounds | rounds | rounds | clones.map(_alone)
+    drawn = draw(st.lists(rounds, min_size=12, max_size=40))
+    return Program(setting, tuple(drawn))
+
+
+def _alone(op: Any) -> tuple[Any, ...]:
+    return (op,)
 
 
 AREA: Final = Area()
