@@ -68,13 +68,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write JUnit XML")
     parser.add_argument("--history", type=Path, metavar="DIR",
         help="write the history there (default: a new directory below .mqspec/)")  # fmt: skip
-    parser.add_argument("--prefix", default=PREFIX, type=_prefix, metavar="NAME",
+    parser.add_argument("--prefix", default=PREFIX, metavar="NAME",
         help=f"what names of topics, groups and keys begin with (default: {PREFIX})")  # fmt: skip
     parser.add_argument("--identical", action="store_true",
         help="judge wording, nulls and orders of keys, as of Apache and the reference")  # fmt: skip
     parser.add_argument("--exclusive", action="store_true",
         help="nobody else uses the target: options may be set and brokers restarted")  # fmt: skip
-    parser.add_argument("--map", action="append", default=[], type=_place,
+    parser.add_argument("--map", action="append", default=[],
         metavar="ADVERTISED=REACHABLE",
         help="where a broker is, both host:port, that registers another address")  # fmt: skip
     parser.add_argument("--quick", action="store_true",
@@ -91,12 +91,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"explore only this area, one of {', '.join(AREAS)}; may be repeated")  # fmt: skip
 
 
-def _prefix(text: str) -> str:
-    if not re.fullmatch(r"[a-zA-Z0-9_-]{1,32}", text):
-        raise argparse.ArgumentTypeError("letters, digits, _ and -, at most 32")
-    return text
-
-
 def _place(text: str) -> tuple[Address, Address]:
     told, equals, place = text.partition("=")
     try:
@@ -104,22 +98,31 @@ def _place(text: str) -> tuple[Address, Address]:
             return parse_address(told), parse_address(place)
     except UserError:
         pass
-    raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT=HOST:PORT")
+    raise UserError(f"--map {text}", "is not HOST:PORT=HOST:PORT", "say what is where")
+
+
+def _check(args: argparse.Namespace) -> None:
+    """What can be seen of the arguments alone. Raises UserError."""
+    if unknown := [rule for rule in args.rule if rule not in rules()]:
+        raise UserError(unknown[0], "no such rule", "see: mqspec conform --list")
+    if not re.fullmatch(r"[a-zA-Z0-9_-]{1,32}", args.prefix):
+        what = "is no prefix of names"
+        raise UserError(f"--prefix {args.prefix}", what, "letters, digits, _ and -, at most 32")
+    if not args.explore and (args.area or args.seed is not None):
+        raise UserError("--area" if args.area else "--seed", "is for --explore", "say how long")
+    args.map = dict(map(_place, args.map))
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the suite. Raises UserError for a target that is none or does not answer."""
+    _check(args)
     if args.explore:
         return _explore(args)
-    if args.area or args.seed is not None:
-        raise UserError("--area" if args.area else "--seed", "is for --explore", "say how long")
-    if unknown := [rule for rule in args.rule if rule not in rules()]:
-        raise UserError(unknown[0], "no such rule", "see: mqspec conform --list")
-    # Tables are as wide as the terminal; piped, wide enough to be searched line by line.
     if args.probe:
         with _target(args) as target:
             print(draft(target), end="")
         return 0
+    # Tables are as wide as the terminal; piped, wide enough to be searched line by line.
     console = Console() if sys.stdout.isatty() else Console(width=_PIPED_COLUMNS)
     cases = _collected(args)
     if not cases:
@@ -221,7 +224,7 @@ def _as_told(target: Target, args: argparse.Namespace) -> Target:
         target,
         to_the_letter=target.to_the_letter or args.identical,
         exclusive=target.exclusive or args.exclusive,
-        places={**target.places, **dict(args.map)},
+        places={**target.places, **args.map},
     )
 
 

@@ -70,14 +70,6 @@ def test_a_broker_is_where_the_map_says(
     assert tomllib.loads(drafted)["tls"] is True
 
 
-def test_a_place_that_is_none_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for wrong in ("here", "a:1", "a:1=b", "a:1=b:0"):
-        with pytest.raises(SystemExit) as refused:
-            main(["conform", "reference", "--map", wrong])
-        assert refused.value.code == 2
-        assert f"{wrong!r} is not HOST:PORT=HOST:PORT" in capsys.readouterr().err
-
-
 def test_a_map_of_a_target_file_is_read(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('name = "x"\nversion = ""\nnameserver = "a:1"\nmap = { "b" = "c:2" }\n')

@@ -120,6 +120,14 @@ def test_free_ports_are_distinct() -> None:
         (["reference", "--evidence", f"{__file__}/below"], f"{__file__}: "),
         (["reference", "--evidence", "/"], "/: Is a directory"),
         (["reference", "--junit", "/"], "/: Is a directory"),
+        (["reference", "--json", "/"], "/: Is a directory"),
+        (["reference", "--page", f"{__file__}/below"], f"{__file__}: "),
+        (["reference", "--prefix", "a b"], "--prefix a b: is no prefix of names"),
+        (["reference", "--prefix", ""], "--prefix : is no prefix of names"),
+        *(
+            (["reference", "--map", wrong], f"--map {wrong}: is not HOST:PORT=HOST:PORT")
+            for wrong in ("here", "a:1", "a:1=b", "a:1=b:0")
+        ),
         # A target that is given with --list is looked at:
         (["nowhere", "--list"], "nowhere: not an address"),
     ],
