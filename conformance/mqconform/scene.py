@@ -27,6 +27,7 @@ from mqconform.target import Address, Secured, Target
 from mqconform.tidy import Tidy
 from mqconform.transcript import Transcript
 from mqrules import EventKind, Outcome, Strength
+from mqrules.rule import version_key
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -299,7 +300,14 @@ class Scene:
         return (broker or self.broker).call(requests.max_offset(topic, queue_id)).number("offset")
 
     def committed(self, group: str, topic: str, queue_id: int = 0) -> int | None:
-        """The offset that the broker keeps; None where it has none."""
+        """The offset that the broker keeps; None where it has none.
+
+        A version below 5 has no setZeroIfNotFound, and is asked for its whole table.
+        """
+        if version_key(self._target.keeps) < (5,):
+            every = done(self.broker.call(Request(requests.GET_ALL_CONSUMER_OFFSET))).json()
+            kept = every["offsetTable"].get(f"{topic}@{group}", {})
+            return next((int(kept[key]) for key in kept if int(key) == queue_id), None)
         request = requests.query_offset(group, topic, queue_id).having(setZeroIfNotFound=False)
         answer = self.broker.call(request)
         return done(answer, 0, 22).number("offset") if answer.code == 0 else None
