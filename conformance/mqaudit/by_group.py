@@ -17,7 +17,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.by_queue import Facts
 from mqaudit.columns import (
     NEVER,
     NIL,
@@ -36,6 +35,7 @@ from mqaudit.columns import (
 )
 from mqaudit.history_checks import NO_OWNER, SETTLED_NS, TWO_OWNERS
 from mqaudit.judged import Cases, Row, batches, told
+from mqaudit.part import Facts
 from mqrules import EventKind
 
 SEAT: Final = "seat"

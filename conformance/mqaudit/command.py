@@ -40,6 +40,8 @@ _COLOURS = {
     Judgement.UNDECIDABLE: "cyan",
     Judgement.OPEN: "dim",
 }
+_WORST = (Judgement.VIOLATED, Judgement.PERMITTED, Judgement.UNDECIDABLE, Judgement.OPEN)
+_SUMMARY_FINDINGS = 24  # so that all of it is at most 30 lines
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +50,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", default=LOCAL, help=f"any Spark master; default {LOCAL}")
     parser.add_argument(
         "--target", default="mqspec", help="the system that was recorded, for the evidence"
+    )
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help="each check and finding, with its first and last place",
     )
     parser.add_argument("--show", type=int, default=0, metavar="N", help="N places of each finding")
     parser.add_argument(
@@ -82,8 +89,10 @@ def run(args: argparse.Namespace) -> int:
         write_evidence(args.evidence, report.evidence())
     if args.json:
         print(json.dumps(encode(report), indent=2, ensure_ascii=False))
-    else:
+    elif args.details or args.show:
         _show(report, console)
+    else:
+        _summarise(report, console)
     return 1 if any(rules()[f.rule].level is Level.MUST for f in report.violated) else 0
 
 
@@ -104,6 +113,27 @@ def _events(file: Path) -> int:
     return file.stat().st_size // _LINE_BYTES
 
 
+def _summarise(report: AuditReport, console: Console) -> None:
+    """What matters, on one screen: what was judged, and what did not simply hold, worst first."""
+    held = [f"{check.name} {check.held}" for check in report.checks if check.held]
+    unseen = [check.name for check in report.checks if not check.examined]
+    _counts(report, console)
+    if held:
+        console.print(f"[bold]held[/]: {', '.join(held)}", soft_wrap=True)
+    if unseen:
+        console.print(f"[bold]nothing to examine[/]: {', '.join(unseen)}", soft_wrap=True)
+    found = [(check, finding) for check in report.checks for finding in check.findings]
+    found.sort(key=lambda one: _WORST.index(one[1].judgement))
+    for check, finding in found[:_SUMMARY_FINDINGS]:
+        console.print(f"[bold]{check.name}[/]{_finding(finding)}", soft_wrap=True)
+        if finding.judgement is Judgement.VIOLATED and len(found) <= _SUMMARY_FINDINGS // 2:
+            console.print(f"    first {_place(finding.first)}", soft_wrap=True, markup=False)
+    if len(found) > _SUMMARY_FINDINGS:
+        console.print(f"and {len(found) - _SUMMARY_FINDINGS} kinds of findings more")
+    if found:
+        console.print("places and all kinds: --details; N places of each: --show N")
+
+
 def _show(report: AuditReport, console: Console) -> None:
     for check in report.checks:
         console.print(f"[bold]{check.name}[/]: {check.about}", soft_wrap=True)
@@ -117,10 +147,14 @@ def _show(report: AuditReport, console: Console) -> None:
                 console.print(f"    {which:5} {_place(place)}", soft_wrap=True, markup=False)
             for example in finding.examples:
                 console.print(f"          {_place(example)}", soft_wrap=True, markup=False)
-    counts = ", ".join(f"{number} {name}" for name, number in report.coverage.items())
-    console.print(counts, soft_wrap=True)
+    _counts(report, console)
     for finding in report.violated:
         console.print(f"[bold red]VIOLATED[/] {finding.rule}: {finding.why}", soft_wrap=True)
+
+
+def _counts(report: AuditReport, console: Console) -> None:
+    counts = ", ".join(f"{number} {name}" for name, number in report.coverage.items())
+    console.print(counts, soft_wrap=True)
 
 
 def _finding(finding: Finding) -> str:

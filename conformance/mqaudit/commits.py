@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.by_queue import Did, Part, Tenured
 from mqaudit.columns import (
     NEVER,
     NIL,
@@ -25,6 +24,7 @@ from mqaudit.columns import (
 )
 from mqaudit.history_checks import NEVER_DELIVERED, TAKEN_AWAY, WENT_BACK
 from mqaudit.judged import Cases, told
+from mqaudit.part import Did, Part, Tenured
 
 _AT_ONCE: Final = 1 << 23  # how many messages that were to come are looked at together
 
@@ -163,6 +163,8 @@ def _last_came(t: Tenured, at: Whole) -> tuple[Whole, Whole]:
     last_came, last_sure = np.full(len(at), NIL), np.full(len(at), NIL)
     total = np.cumsum(number)
     for some in np.split(np.arange(t.count), np.flatnonzero(np.diff(total // _AT_ONCE)) + 1):
+        if not len(some):  # nobody owned anything
+            continue
         tenure = np.repeat(some, number[some])
         message = spread(low[some], number[some])
         recorder = t.of_tenure(t.recorder_queue)[tenure]

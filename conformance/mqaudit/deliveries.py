@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.by_queue import Did, Part, Tenured, Went
 from mqaudit.columns import (
     NEVER,
     NIL,
@@ -24,6 +23,7 @@ from mqaudit.columns import (
 )
 from mqaudit.history_checks import OUT_OF_ORDER, REPEATED, UNSUBSCRIBED
 from mqaudit.judged import Cases, Known, Row, batches, told
+from mqaudit.part import Did, Part, Tenured, Went
 
 RETRY: Final = "%RETRY%"
 

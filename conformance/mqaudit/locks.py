@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.by_queue import Did, Part, Went
 from mqaudit.columns import NIL, Groups, Whole, ordered
 from mqaudit.deliveries import crashes
 from mqaudit.history_checks import LOCKED_TWICE
 from mqaudit.judged import Cases, told
+from mqaudit.part import Did, Part, Went
 
 # A lock that is not renewed lives for so long, unless the broker was told otherwise.
 LIVES_NS: Final = 60 * 10**9

@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.by_queue import Did, Part, Tenured, Went
 from mqaudit.columns import (
     NIL,
     Flags,
@@ -25,6 +24,7 @@ from mqaudit.columns import (
 )
 from mqaudit.history_checks import LOST
 from mqaudit.judged import Cases, Row, batches, told
+from mqaudit.part import Did, Part, Tenured, Went
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.by_queue import Part
 from mqaudit.columns import Groups, combined, ordered
 from mqaudit.history_checks import GIVEN_TWICE
 from mqaudit.judged import Cases, told
 from mqaudit.losses import lives
+from mqaudit.part import Part
 
 
 def given_twice(part: Part) -> Iterator[pa.RecordBatch]:

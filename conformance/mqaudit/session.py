@@ -92,7 +92,7 @@ def _settings(master: str, little: bool) -> dict[str, str]:
         settings |= {
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.driver.host": _LOOPBACK,
-            "spark.driver.memory": "4g",
+            "spark.driver.memory": "2g",
             # Few enough for a small history; Spark merges those that hold little.
             "spark.sql.shuffle.partitions": "32",
         }

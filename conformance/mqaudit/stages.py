@@ -12,10 +12,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
-from mqaudit import by_group, by_message, by_queue, judged
-from mqaudit.by_queue import Did, Went
+from mqaudit import by_group, by_message, by_queue, judged, part
 from mqaudit.history import SEAT_KEYS, is_seek, message, named, seat
 from mqaudit.judged import Row
+from mqaudit.part import Did, Went
 from mqrules import EventKind, Outcome
 
 # How many events a task is to see, more or less: enough to be worth its start, and little enough
@@ -52,7 +52,7 @@ def queues(events: DataFrame, known: DataFrame, number: int) -> DataFrame:
     )  # fmt: skip
     rows = _at_queues(events).unionByName(seats, allowMissingColumns=True)
     return (
-        rows.select(*_columns(by_queue.INPUT))
+        rows.select(*_columns(part.INPUT))
         .repartition(number, "queue")
         .mapInArrow(by_queue.judge, judged.SCHEMA)
     )

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from handmade import Recorder, table
 from pyspark.sql import SparkSession
+from test_history_checks import CASES
 
 from mqaudit import AuditReport, audit, command
 from mqaudit.session import first_line
@@ -97,6 +98,22 @@ def test_the_report_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str
     recorded(1).save(tmp_path / "run.jsonl")
     command.run(arguments(str(tmp_path), "--show", "1"))
     assert "VIOLATED OFFSET-001: committed past, and never handled" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("shared_session")
+def test_without_details_it_fits_on_a_screen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever was found: here each case made by hand."""
+    for number, case in enumerate(CASES.values()):
+        recorder = Recorder(run=str(number))
+        case(recorder)
+        recorder.save(tmp_path / f"{number}.jsonl")
+    assert command.run(arguments(str(tmp_path))) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert 20 < len(lines) <= 30
+    assert "violated OFFSET-001: committed past, and never handled" in "\n".join(lines)
+    assert lines[-2].endswith("kinds of findings more")
 
 
 def test_evidence_that_cannot_be_written_is_told_before_spark_starts(
