@@ -17,7 +17,7 @@ Its fields:
   is all of the variable;
 - `sends`: what is sent to other processes.
 
-The names are those of the core; `mqcheck.trace` reads the lines.
+The names are those of the core; `mqcheck.traces.trace` reads the lines.
 """
 
 from __future__ import annotations

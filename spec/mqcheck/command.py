@@ -27,7 +27,16 @@ from rich.text import Text
 from mqcheck.cache import Cache
 from mqcheck.config import read_config
 from mqcheck.lifelines import changes, draw
-from mqcheck.manifest import MODELS, TLA, Killer, Model, Tier, models, protocols, read_killers
+from mqcheck.manifest import (
+    Killer,
+    Model,
+    Tier,
+    library,
+    manifests,
+    models,
+    protocols,
+    read_killers,
+)
 from mqcheck.mutants import Fate, judge
 from mqcheck.progress import progress
 from mqcheck.replay import ReplayError, replay
@@ -83,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     if len(args.models) == 1 and args.models[0].endswith(".cfg"):
         return _run_file(Path(args.models[0]), console)
     if len(args.models) == 1 and args.models[0].endswith(".jsonl"):
-        from mqcheck.trace_report import check_trace_file  # for this alone: it reads much
+        from mqcheck.traces.report import check_trace_file  # for this alone: it reads much
 
         path, evidence = Path(args.models[0]), args.evidence
         return check_trace_file(path, console, is_edited=args.edits, evidence=evidence)
@@ -127,7 +136,7 @@ def _try_mutants(chosen: Sequence[Model], cache: Cache | None, console: Console)
     for name, listed in protocols().items():
         if not any(model in chosen for model in listed):
             continue
-        recorded = read_killers(MODELS / f"{name}.toml")
+        recorded = read_killers(manifests()[name])
         with console.status(f"mutants of {name}"):
             fates = judge(listed, recorded, cache, lambda told: _print_plain(console, f"  {told}"))
         problems = list(_not_as_recorded(fates, recorded))
@@ -306,12 +315,12 @@ def _run_file(path: Path, console: Console) -> int:
     module = path.with_suffix(".tla")
     if not module.is_file():
         raise UserError(str(module), "no such module", "put it beside the configuration")
-    library = (TLA, MODELS)
-    seen = run_tlc(module, config.text(config.properties), path.name, library, thorough=True)
+    places = library()
+    seen = run_tlc(module, config.text(config.properties), path.name, places, thorough=True)
     if seen.exit is Exit.LIVENESS:
         # TLC does not say which of them: each is asked alone.
         for name in config.temporal:
-            seen = run_tlc(module, config.text(frozenset({name})), path.name, library)
+            seen = run_tlc(module, config.text(frozenset({name})), path.name, places)
             if seen.exit is Exit.LIVENESS:
                 seen = replace(seen, told=f"{name} is violated")
                 break

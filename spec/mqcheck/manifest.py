@@ -1,8 +1,8 @@
 """The manifest: every model, what it is for, and what TLC must say of it.
 
-`models/NAME.toml` lists the models of module NAME, and at its end, for each property, where it
-fails. A model's configuration, its manifest entry and the rules must agree; `models()` refuses
-them where they do not.
+`models/NAME/NAME.toml` lists the models of module NAME, whose files are beside it, and at its end,
+for each property, where it fails. A model's configuration, its manifest entry and the rules must
+agree; `models()` refuses them where they do not.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class Model:
     holds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     breaks: Mapping[str, Break] = field(default_factory=dict)
     untaken: tuple[str, ...] = ()  # actions that its constants leave out; another model has them
+    world: str = ""  # the module of mqcheck.worlds that replays it on the core
+    not_replayed: str = ""  # or why none does
 
     @property
     def defect(self) -> str | None:
@@ -81,13 +83,13 @@ class Model:
     def module(self) -> Path:
         """The module that TLC is given: the model's own, else the protocol's."""
         base = self.name.partition("__")[0]
-        own = MODELS / f"{base}.tla"
-        return own if own.exists() else TLA / f"{base.removeprefix('MC_')}.tla"
+        return file_of(f"{base}.tla") or TLA / f"{base.removeprefix('MC_')}.tla"
 
     @property
     def config(self) -> Config:
         """The configuration on disk."""
-        return read_config(MODELS / f"{self.name}.cfg")
+        name = f"{self.name}.cfg"
+        return read_config(file_of(name) or MODELS / name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,27 @@ class Killer:
     # and what to put there; with neither, the model breaks it as it stands
 
 
+def manifests() -> dict[str, Path]:
+    """The manifest of each protocol, by the name of its module."""
+    return {path.stem: path for path in sorted(MODELS.glob("*/*.toml"))}
+
+
+def file_of(name: str) -> Path | None:
+    """The file of this name in a protocol's folder; None: there is none."""
+    folders = (MODELS, *MODELS.glob("*/"))
+    return next((folder / name for folder in folders if (folder / name).exists()), None)
+
+
+def library() -> tuple[Path, ...]:
+    """Where modules are that others build on."""
+    return TLA, MODELS, *sorted(MODELS.glob("*/"))
+
+
 @cache
 def protocols() -> dict[str, list[Model]]:
     """The models of each protocol. Raises UserError where manifest, configuration and rules
     disagree."""
-    found = {path.stem: read_manifest(path) for path in sorted(MODELS.glob("*.toml"))}
+    found = {name: read_manifest(path) for name, path in manifests().items()}
     for name, listed in found.items():
         for model in listed:
             check_model(model, model.config, f"{name}.toml")
@@ -151,6 +169,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 def check_model(model: Model, config: Config, where: str) -> None:
     """Raise UserError unless the entry, its configuration and the rules agree."""
+    if bool(model.world) == bool(model.not_replayed):
+        what = "names a world and why it has none" if model.world else "names no world"
+        advice = "give `world`, or say in `not_replayed` why there is none"
+        raise UserError(where, f"{model.name}: it {what}", advice)
     listed = model.holds.keys() | model.breaks.keys()
     if model.holds.keys() & model.breaks.keys() or listed != config.properties:
         odd = ", ".join(sorted(listed ^ config.properties)) or "a property in both"

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mqcheck.cache import Cache
-from mqcheck.manifest import MODELS, TLA, Killer, Model
+from mqcheck.manifest import Killer, Model, library
 from mqcheck.source import blank_comments
 from mqcheck.tlc import is_refuted, violations
 
@@ -305,7 +305,7 @@ def _modules_of(model: Model) -> Iterator[Path]:
         yield path
         text = path.read_text(encoding="utf-8")
         named = (word for words in _BUILDS_ON.findall(text) for word in re.findall(r"\w+", words))
-        places = (folder / f"{name}.tla" for name in named for folder in (MODELS, TLA))
+        places = (folder / f"{name}.tla" for name in named for folder in library())
         waiting += [place for place in places if place.exists()]
 
 
@@ -321,16 +321,16 @@ def _killed(
         module = Path(folder) / model.module.name
         module.write_bytes(model.module.read_bytes())
         (Path(folder) / f"{mutant.module}.tla").write_text(mutant.text, encoding="utf-8")
-        library = (TLA, MODELS)
+        places = library()
 
         def is_killed(name: str) -> bool:
             config = model.config.text(frozenset({name}))
-            return is_refuted(module, config, title, library, most=most, cache=cache)
+            return is_refuted(module, config, title, places, most=most, cache=cache)
 
         killed = [name for name in temporal if is_killed(name)]
         if invariants:
             config = model.config.text(frozenset())
             killed += violations(
-                module, config, title, library, watch=invariants, most=most, cache=cache
+                module, config, title, places, watch=invariants, most=most, cache=cache
             )
         return killed

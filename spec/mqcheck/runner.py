@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 
 from mqcheck.cache import Cache
-from mqcheck.manifest import MODELS, TLA, Counts, Model, Tier
+from mqcheck.manifest import Counts, Model, Tier, library
 from mqcheck.tlc import Counterexample, Exit, TlcRun, run_tlc
 from mqrules import Evidence, EvidenceKind, UserError, Verdict
 
@@ -135,7 +135,7 @@ def _run_together(batch: Batch, cache: Cache | None) -> list[Result]:
         model.module,
         model.config.text(asked.difference(broken)),
         model.name,
-        library=(TLA, MODELS),
+        library=library(),
         watch=[name for name in broken if name in asked],
         thorough=model.tier is Tier.FULL,
         coverage=any(check.counts for check in batch.checks),
@@ -161,7 +161,7 @@ def run_check(check: Check, cache: Cache | None = None) -> Result:
         model.module,
         model.config.text(check.properties),
         model.name,
-        library=(TLA, MODELS),
+        library=library(),
         thorough=model.tier is Tier.FULL,
         coverage=check.counts is not None,
         cache=cache,

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from figures import Figure, Part
 
 from mqcheck.jvm import QUICK
-from mqcheck.manifest import MODELS, TLA, Model, Tier, models
+from mqcheck.manifest import Model, Tier, library, models
 from mqspec import toolchain
 
 QUICK_TIER_S_MOST: Final = 60.0  # on two cores
@@ -86,10 +86,10 @@ def _tlc(home: Path, chosen: Sequence[Model], java: Sequence[str]) -> Cost:
         # TLC looks for it in the working folder, and in the library: with a name of its own.
         config = home / f"bench-{model.name}.cfg"
         config.write_text(model.config.text(frozenset(model.holds)), encoding="utf-8")
-        library = os.pathsep.join(map(str, (model.module.parent, TLA, MODELS)))
+        places = os.pathsep.join(map(str, (model.module.parent, *library())))
         commands.append(
             [
-                *(str(toolchain.java()), *java, f"-DTLA-Library={library}"),
+                *(str(toolchain.java()), *java, f"-DTLA-Library={places}"),
                 *("-cp", str(toolchain.tlc_jar()), "tlc2.TLC", "-workers", "1"),
                 *("-metadir", str(home / model.name), "-config", config.name),
                 model.module.stem,

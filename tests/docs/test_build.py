@@ -7,7 +7,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from mqcheck.manifest import MODELS
+from mqcheck.manifest import manifests
 from mqrules import rules
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -95,7 +95,7 @@ def test_the_same_page_without_what_is_wrong_builds(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     areas = " ".join(dict.fromkeys(rule.partition("-")[0] for rule in rules()))
-    names = "\n".join(f"```{{models}} {path.stem}\n```" for path in MODELS.glob("*.toml"))
+    names = "\n".join(f"```{{models}} {name}\n```" for name in manifests())
     right = f"{{rule}}`ALLOC-001`\n\n```{{rules}} {areas}\n```\n\n{names}\n\n```{{defects}}\n```\n"
     (source / "conf.py").write_text(CONF)
     (source / "index.md").write_text(f"# Page\n\n## Part\n\n{right}")

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mqcheck.manifest import MODELS, TLA, read_manifest
+from mqcheck.manifest import TLA, manifests, read_manifest
 from mqdocs.guarantees import ideals, prose
 from mqdocs.tla import parse
 from mqrules import Kind, rules
 
 TEXT = (TLA / "System.tla").read_text(encoding="utf-8")
-FOUND = read_manifest(MODELS / "System.toml")
+FOUND = read_manifest(manifests()["System"])
 
 
 def causes(name: str) -> list[str]:

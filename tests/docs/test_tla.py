@@ -14,7 +14,7 @@ from mqdocs.lexer import TLAPlusLexer
 from mqdocs.tla import parse
 from mqdocs.twin import CORE, module_names, twins
 
-MODULES = sorted([*TLA.glob("*.tla"), *MODELS.glob("*.tla")])
+MODULES = sorted([*TLA.glob("*.tla"), *MODELS.glob("*/*.tla")])
 
 
 def tokens(text: str) -> list[tuple[object, str]]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 
 from mqcheck.behaviours import StateGraph, state_graph
-from mqcheck.config import Config, read_config
-from mqcheck.manifest import MODELS, Model, models
+from mqcheck.config import Config
+from mqcheck.manifest import Model, models
 from mqcheck.runner import plan, run_check
 from mqrules.scenario import Step
 
@@ -21,7 +21,7 @@ class Smaller(Model):
 
     @property
     def config(self) -> Config:
-        found = read_config(MODELS / f"{self.name}.cfg")
+        found = Model.config.fget(self)  # type: ignore[attr-defined]
         rest = found.rest
         for name, value in self.constants.items():
             rest, count = re.subn(rf"\b{name} = \w+", f"{name} = {value}", rest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqcheck.manifest import MODELS, protocols, read_killers
+from mqcheck.manifest import manifests, protocols, read_killers
 from mqcheck.mutants import judge, mutants_by
 
 PROTOCOLS = sorted(protocols())
@@ -14,7 +14,7 @@ CHEAP = ("Retention", "Retry", "Route")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_each_property_has_a_model_or_a_mutant_in_which_it_fails(protocol: str) -> None:
     listed = {model.name: model for model in protocols()[protocol]}
-    killers = read_killers(MODELS / f"{protocol}.toml")
+    killers = read_killers(manifests()[protocol])
     claimed = {
         name
         for model in listed.values()
@@ -33,6 +33,6 @@ def test_each_property_has_a_model_or_a_mutant_in_which_it_fails(protocol: str) 
 
 @pytest.mark.parametrize("protocol", CHEAP)
 def test_each_property_fails_where_its_manifest_says(protocol: str) -> None:
-    recorded = read_killers(MODELS / f"{protocol}.toml")
+    recorded = read_killers(manifests()[protocol])
     fates = judge(protocols()[protocol], recorded, None, lambda _: None)
     assert {fate.property: fate.killer for fate in fates} == recorded

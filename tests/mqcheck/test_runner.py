@@ -57,6 +57,7 @@ MODEL = Model(
     counts=Counts(distinct=10, states=18, depth=5),
     holds={"InRange": ("ALLOC-001",), "Full": ()},
     breaks={"Below": Break((IDEAL,), depth=4), "Never": Break(())},
+    not_replayed="the core does not count",
 )
 
 

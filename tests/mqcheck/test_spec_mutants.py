@@ -58,9 +58,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "MC_Well.cfg").write_text("SPECIFICATION Spec\nINVARIANTS Enough Same\n")
     (tmp_path / "MC_Well__Deep.cfg").write_text("SPECIFICATION Spec\nINVARIANT Same\n")
     monkeypatch.setattr(mutants, "_MOST", (100,))
-    for module in (manifest, mutants):
-        monkeypatch.setattr(module, "MODELS", tmp_path)
-        monkeypatch.setattr(module, "TLA", tmp_path)
+    monkeypatch.setattr(manifest, "MODELS", tmp_path)
+    monkeypatch.setattr(manifest, "TLA", tmp_path)
 
 
 def test_guards_and_updates_of_actions_are_taken_away_one_by_one() -> None:

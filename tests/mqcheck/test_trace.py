@@ -16,13 +16,22 @@ import recorded_pop
 from recorded import record
 from rich.console import Console
 
-from mqcheck.trace import NO_PROCESS, Constant, Event, Line, Trace, hidden, numbered, read_lines
-from mqcheck.trace_check import check_traces
-from mqcheck.trace_edits import edits_of
-from mqcheck.trace_offset_commit import offset_commit_traces
-from mqcheck.trace_rebalance import rebalance_traces
-from mqcheck.trace_report import DECIDED, IN_PART, PROJECTIONS, check_trace_file
-from mqcheck.trace_wire import is_recording, wire_lines
+from mqcheck.traces.check import check_traces
+from mqcheck.traces.edits import edits_of
+from mqcheck.traces.offset_commit import offset_commit_traces
+from mqcheck.traces.rebalance import rebalance_traces
+from mqcheck.traces.report import DECIDED, IN_PART, PROJECTIONS, check_trace_file
+from mqcheck.traces.trace import (
+    NO_PROCESS,
+    Constant,
+    Event,
+    Line,
+    Trace,
+    hidden,
+    numbered,
+    read_lines,
+)
+from mqcheck.traces.wire import is_recording, wire_lines
 from mqrules import EvidenceKind, UserError, read_evidence, rules
 
 DATA = Path(__file__).parent / "data"

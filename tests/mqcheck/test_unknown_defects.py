@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mqcheck.manifest import MODELS, TLA, models
+from mqcheck.manifest import TLA, library, models
 from mqcheck.mutants import mutants
 from mqcheck.tlc import Exit, run_tlc, violations
 
@@ -112,8 +112,8 @@ def test_a_defect_made_by_hand_is_found(title: str, tmp_path: Path) -> None:
         folder.mkdir()
         for path in (TLA / f"{edit.module}.tla", model.module):
             (folder / path.name).write_text(path.read_text().replace(edit.old, new))
-        library = (folder, TLA, MODELS)
-        verdicts.append(run_tlc(folder / model.module.name, config, title, library).exit)
+        places = (folder, *library())
+        verdicts.append(run_tlc(folder / model.module.name, config, title, places).exit)
     is_temporal = edit.property in model.config.temporal
     assert verdicts == [Exit.HOLDS, Exit.LIVENESS if is_temporal else Exit.SAFETY]
 
@@ -135,7 +135,7 @@ def test_a_defect_made_by_the_tool_is_found(
         path,
         model.config.text(frozenset()),
         name,
-        (tmp_path, TLA, MODELS),
+        (tmp_path, *library()),
         watch=[invariant],
         most=_MOST,
     )

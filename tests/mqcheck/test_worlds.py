@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import pytest
 from graphs import counterexample, graph, smaller
 
 from mqcheck.behaviours import take_every_edge
-from mqcheck.manifest import TLA, models
+from mqcheck.manifest import TLA, check_model, models
 from mqcheck.mutants import ghosts_of
 from mqcheck.replay import ReplayError, replay
 from mqcheck.scenario import begin
 from mqcheck.twins import twins
 from mqcheck.worlds import world_of
+from mqrules import UserError
 from mqspec.core import (
     assignment,
     consume_orderly,
@@ -375,6 +377,40 @@ def test_a_walk_that_does_not_go_back_is_found(monkeypatch: pytest.MonkeyPatch) 
 )
 def test_a_protocol_that_the_reference_does_not_have_is_not_replayed(name: str) -> None:
     assert world_of(models()[name]) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"world": ""}, "MC_Lock: it names no world; give `world`"),
+        ({"not_replayed": "because"}, "MC_Lock: it names a world and why it has none"),
+    ],
+)
+def test_a_model_says_what_replays_it(change: dict[str, Any], says: str) -> None:
+    model = models()["MC_Lock"]
+    check_model(model, model.config, "Lock.toml")
+    with pytest.raises(UserError, match=says):
+        check_model(replace(model, **change), model.config, "Lock.toml")
+
+
+@pytest.mark.parametrize(
+    ("world", "says"),
+    [
+        ("nobody", "MC_Lock: there is no world 'nobody'"),
+        ("terms", "MC_Lock: 'terms' is no world"),
+        ("rebalance", "MC_Lock: its world rebalance needs the constant"),
+    ],
+)
+def test_a_world_that_does_not_fit_is_one_line(world: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        world_of(replace(models()["MC_Lock"], world=world))
+
+
+def test_most_models_of_what_the_core_has_are_replayed() -> None:
+    """Those of a defect, of a remedy, or of what the core does not have, say so."""
+    unwritten = "nobody has written a world of it"
+    could = [m for m in models().values() if m.world or m.not_replayed == unwritten]
+    assert sum(bool(m.world) for m in could) > len(could) / 2
 
 
 def test_a_world_says_what_it_does_not_compare() -> None:

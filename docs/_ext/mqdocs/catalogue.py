@@ -10,10 +10,10 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from mqcheck.manifest import (
-    MODELS,
     Break,
     Killer,
     Model,
+    manifests,
     models,
     read_killers,
     read_manifest,
@@ -48,8 +48,8 @@ class ModelsDirective(SphinxDirective):
         if not self.arguments:
             return [self._summary()]
         wanted = self.arguments[0]
-        manifest = MODELS / f"{wanted}.toml"
-        if not manifest.is_file():
+        manifest = manifests().get(wanted)
+        if manifest is None:
             raise self.error(f"module {wanted} has no manifest")
         self.env.note_dependency(manifest)
         sections = [self._section(model) for model in read_manifest(manifest)]

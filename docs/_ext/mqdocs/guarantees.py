@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqcheck.manifest import MODELS, TLA, Model, read_manifest
+from mqcheck.manifest import TLA, Model, manifests, read_manifest
 from mqdocs.markup import Cell, reference, references, table, text
 from mqdocs.tla import Module, Part, parse
 from mqrules import rules
@@ -39,7 +39,7 @@ class GuaranteesDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         self.env.note_reread()  # made from data that no page depends on
         module = parse((TLA / f"{MODULE}.tla").read_text(encoding="utf-8"))
-        found = ideals(module, read_manifest(MODELS / f"{MODULE}.toml"))
+        found = ideals(module, read_manifest(manifests()[MODULE]))
         heads = ["ideal", "broken when", "shown by", "holds if", "checked in"]
         return [table(heads, map(self._row, found), "guarantees")]
 
