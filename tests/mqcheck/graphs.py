@@ -21,7 +21,7 @@ class Smaller(Model):
 
     @property
     def config(self) -> Config:
-        found = Model.config.fget(self)  # type: ignore[attr-defined]
+        found: Config = Model.config.fget(self)  # type: ignore[attr-defined]
         rest = found.rest
         for name, value in self.constants.items():
             rest, count = re.subn(rf"\b{name} = \w+", f"{name} = {value}", rest)
