@@ -193,7 +193,7 @@ def test_a_timer_message_that_no_wheel_had_is_delivered(
 
 async def send_for_one_second(peer: Peer, count: int) -> None:
     """Messages for one topic and one time."""
-    properties = f"TIMER_DELIVER_MS\x01{clock_ms() + 1000}\x02"
+    properties = f"TIMER_DELIVER_MS\x01{clock_ms() + 3_000}\x02"
     await asyncio.gather(*(peer.send("T", i=properties) for _ in range(count)))
 
 
