@@ -3,4 +3,4 @@ prepared, and what is allowed, by the core."""
 
 from typing import Final
 
-NAMES: Final = ("offsets", "messages", "locks", "kv", "members")
+NAMES: Final = ("offsets", "messages", "holds", "locks", "kv", "members", "retries", "keys")

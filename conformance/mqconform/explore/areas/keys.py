@@ -1,0 +1,154 @@
+"""Messages found by their keys: keys that begin or end alike, long ones, several of a message,
+and those of one hash, which a broker cannot tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from mqconform import requests
+from mqconform.connection import eventually
+from mqconform.explore.edges import COLLIDING
+from mqconform.explore.player import DepartureError, Program, World
+from mqconform.frame import Frame
+from mqconform.records import parse_records
+from mqconform.requests import Request
+from mqspec.core.index import index_keys, key_hash
+from mqspec.core.log import Limits
+
+CLIENTS: Final = 4
+HEAD: Final = "0123456789abcdef"  # 16 characters
+KEYS: Final = (
+    "k", "K", *COLLIDING, HEAD, HEAD + "0", HEAD + "1", HEAD * 4, HEAD * 4 + "x", "1" + HEAD,
+    "x" * 255, "x" * 256, "ä€𝄞", "polygenelubricants",
+)  # fmt: skip
+MOST: Final = Limits().max_msgs_num_batch
+
+
+@dataclass(frozen=True)
+class Found:
+    """Which messages have which keys: a broker's queue offsets, by the hash of the key."""
+
+    of: tuple[tuple[tuple[int, int], tuple[int, ...]], ...] = ()
+    sent: tuple[int, ...] = (0, 0)
+
+    def at(self, place: tuple[int, int]) -> tuple[int, ...]:
+        return dict(self.of).get(place, ())
+
+
+@dataclass(frozen=True)
+class Send:
+    """A message with some keys."""
+
+    client: int
+    broker: int
+    keys: tuple[str, ...]
+    rules = "SEND-002", "LOG-008"
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        return (self.broker,)
+
+    def request(self, world: World) -> Request:
+        return requests.send(world.topics[0], b"x", properties={"KEYS": " ".join(self.keys)})
+
+    def seen(self, world: World, answer: Frame) -> Any:
+        if answer.code == 0:
+            for key in self.keys:
+                place = self.broker, key_hash("", key)
+                world.notes.setdefault(place, [key, 0])[1] += 1
+        return answer.code, answer.number("queueOffset")
+
+    def allowed(self, state: Found) -> Iterator[tuple[Any, Found]]:
+        offset, table = state.sent[self.broker], dict(state.of)
+        properties = requests.property_string({"KEYS": " ".join(self.keys)}).encode()
+        for key in index_keys(0, properties):
+            place = self.broker, key_hash("", key)
+            table[place] = (*table.get(place, ()), offset)
+        sent = tuple(n + (b == self.broker) for b, n in enumerate(state.sent))
+        yield (0, offset), Found(tuple(sorted(table.items())), sent)
+
+
+@dataclass(frozen=True)
+class Query:
+    """The newest messages that have a key, or another of its hash."""
+
+    client: int
+    broker: int
+    key: str
+    count: int
+    rules = "LOG-010", "LOG-011", "LOG-014"
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        return (self.broker,)
+
+    def request(self, world: World) -> Request:
+        return requests.query_message(world.topics[0], self.key, self.count)
+
+    def seen(self, world: World, answer: Frame) -> Any:
+        records = parse_records(answer.body) if answer.code == 0 else []
+        return answer.code, tuple(sorted(record.queue_offset for record in records))
+
+    def allowed(self, state: Found) -> Iterator[tuple[Any, Found]]:
+        every = state.at((self.broker, key_hash("", self.key)))
+        found = tuple(sorted(every[-min(self.count, MOST) :]))
+        yield ((0, found) if found else (22, ())), state
+
+
+class Area:
+    name = "keys"
+    about = "messages found by their keys"
+
+    def programs(self) -> st.SearchStrategy[Program[None]]:
+        return _programs()
+
+    def begin(self, world: World, setting: None) -> Found:
+        world.make_topic(1)
+        return Found(sent=tuple(0 for _ in world.scene.broker_names))
+
+    def settle(self, world: World, round_: Sequence[Any]) -> None:
+        """What is stored is indexed soon."""
+        for op in round_:
+            for key in op.keys if isinstance(op, Send) else ():
+                self._await(world, op.broker, key)
+
+    def _await(self, world: World, broker: int, key: str) -> None:
+        count = min(world.notes.get((broker, key_hash("", key)), ("", 0))[1], MOST)
+        query = requests.query_message(world.topics[0], key, MOST)
+
+        def is_indexed() -> bool:
+            answer = world.call(query, broker)
+            return answer.code == 0 and len(parse_records(answer.body)) >= count
+
+        if not eventually(is_indexed, INDEXED_S):
+            told = f"{count} messages with the key {key!r} were sent to broker {broker}"
+            raise DepartureError(f"{told}, and not all are found by it\n  rules: {QUERY_RULE}")
+
+    def last(self, world: World, setting: None) -> Sequence[Query]:
+        every = (0, 1)[: len(world.scene.broker_names)]
+        return [Query(0, broker, key, MOST) for broker in every for key in KEYS]
+
+
+INDEXED_S: Final = 5.0
+QUERY_RULE: Final = "LOG-008"
+
+
+@st.composite
+def _programs(draw: st.DrawFn) -> Program[None]:
+    of = {"client": st.integers(0, CLIENTS - 1), "broker": st.integers(0, 1)}
+    few = draw(st.lists(st.sampled_from(KEYS), min_size=2, max_size=5, unique=True))
+    keys = st.sampled_from(few)
+    sends = st.builds(
+        Send, **of, keys=st.lists(keys, min_size=1, max_size=3, unique=True).map(tuple)
+    )
+    queries = st.builds(Query, **of, key=keys, count=st.sampled_from((1, 2, 32, 63, 64, 65, 1000)))
+    rounds = st.lists(sends, min_size=1, max_size=8) | st.lists(queries, min_size=1, max_size=4)
+    drawn = draw(st.lists(rounds, min_size=8, max_size=24))
+    return Program(None, tuple(map(tuple, drawn)))
+
+
+AREA: Final = Area()
