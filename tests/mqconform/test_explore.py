@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from patched import patch, reference
+from judge import judge
+from patched import reference
+from wrong_brokers import BROKERS
 
 from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
-from mqconform.explore.engine import Explored, Explorer
+from mqconform.explore.areas import NAMES
+from mqconform.explore.engine import Explorer
 from mqconform.explore.possible import Answered, State, explained, settled
 from mqconform.target import Target
-from mqspec.core import offset_commit
-from mqspec.core.step import Step
-
-COMMIT = offset_commit.update_consumer_offset
+from mqrules import rules
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,6 @@ class Write:
 
     def allowed(self, state: int) -> list[tuple[int, int]]:
         return [(state, self.value)]
-
-
-def explored(store: Path, area: str, seconds: float, seed: int = 1) -> Explored:
-    with reference(store) as address:
-        cluster = Cluster(address)
-        cluster.wait(2)
-        explorer = Explorer(Target("patched", "0", address), cluster, seed, "mq")
-        return explorer.run([cases.area_of(area)], seconds)
 
 
 def test_requests_side_by_side_are_explained_by_some_order() -> None:
@@ -54,20 +47,20 @@ def test_a_one_way_request_arrives_at_any_time() -> None:
     assert settled([State(2, (late,))]) == [State(1)]
 
 
-def test_nothing_departs_in_the_reference(tmp_path: Path) -> None:
-    found = explored(tmp_path, "offsets", 3)
-    assert found.requests["offsets"] > 20
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_departs_in_the_reference(tmp_path: Path, name: str) -> None:
+    with reference(tmp_path) as address:
+        cluster = Cluster(address)
+        cluster.wait(2)
+        explorer = Explorer(Target("reference", "0", address), cluster, 1, "mq")
+        found = explorer.run([cases.area_of(name)], 3)
+    assert found.requests[name]
     assert not found.found
 
 
-def test_a_wrong_broker_is_found_by_a_short_program_that_can_be_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def high_queues(state: Any, event: Any, **known: bool) -> Step:
-        return COMMIT(state, replace(event, queue_id=event.queue_id % 8), **known)
-
-    patch(monkeypatch, COMMIT, high_queues)
-    (found,) = explored(tmp_path, "offsets", 60).found
+def test_a_wrong_broker_is_found_by_a_short_program_that_can_be_kept(tmp_path: Path) -> None:
+    explored, _ = judge("commit-high-queues", 90, seed=1)
+    (found,) = explored.found
     assert sum(map(len, found.program.rounds)) <= 8  # as far as a busy machine comes
     assert "Query(" in found.why
     assert "OFFSET-010" in found.rules
@@ -75,3 +68,16 @@ def test_a_wrong_broker_is_found_by_a_short_program_that_can_be_kept(
     names: dict[str, Any] = {}
     exec(compile(kept.read_text(), kept, "exec"), names)
     assert names["PROGRAM"] == found.program
+
+
+@pytest.mark.parametrize("name", ["first-16-characters", "delete-namespace", "unlock-all"])
+def test_some_wrong_brokers_are_noticed(name: str) -> None:
+    explored, _ = judge(name, 90, seed=1)
+    assert [found.area for found in explored.found] == [BROKERS[name].area]
+
+
+def test_every_request_names_rules_that_there_are() -> None:
+    for name in NAMES:
+        for each in vars(import_module(f"mqconform.explore.areas.{name}")).values():
+            for rule in getattr(each, "rules", ()) if isinstance(each, type) else ():
+                assert rule in rules(), f"{name}.{each.__name__}: {rule}"

@@ -20,6 +20,7 @@ ON_THE_WAY_MAX = 3  # one-way requests: the orders of more are too many to look 
 STATES_MAX = 8  # in which the target may be, before it is asked which
 NAMESERVER = -1  # in the place of a broker's number
 _BUSY = 2
+SHOWN_MAX = 8  # answers of a round that are shown where each for itself is allowed
 _SHOWN = 600  # characters of an answer
 _SETTLED_S = 2.0
 
@@ -182,7 +183,7 @@ def _round(
         else:
             asked.append((op, connection, opaque, request))
     answered = [Answered(op, _seen(world, where, *each)) for op, *each in _with_op(asked)]
-    answered += acted
+    answered = [part for each in answered for part in _parts(each)] + acted
     behind = explained(states, one_way, answered)
     if not behind:
         raise DepartureError(_why(states, one_way, answered, where))
@@ -192,6 +193,14 @@ def _round(
         replace(state, model=rest()) if rest else state
         for state, rest in zip(behind, at_rest, strict=True)
     ]
+
+
+def _parts(answered: Answered) -> list[Answered]:
+    """A request that is no whole, but does each of its parts by itself; with what each saw."""
+    op: Any = answered.asked
+    if not hasattr(op, "parts"):
+        return [answered]
+    return [Answered(part, seen) for part, seen in op.parts(answered.seen)]
 
 
 def _connection(world: World, op: Any) -> Connection:
@@ -233,8 +242,9 @@ def _look(area: Area, world: World, states: list[State], setting: Any, where: st
             nonlocal left, why
             world.sent += 1
             seen = op.seen(world, _connection(world, op).call(op.request(world)))
-            behind = explained(left, (), [Answered(op, seen)])
-            why = _why(left, (), [Answered(op, seen)], where)
+            parts = _parts(Answered(op, seen))
+            behind = explained(left, (), parts)
+            why = _why(left, (), parts, where)
             left = behind or left
             return bool(behind)
 
@@ -256,7 +266,7 @@ def _why(
     for each in answered:
         op: Any = each.asked
         allowed = answers(states, op)
-        if len(answered) > 1 or each.seen not in allowed:
+        if each.seen not in allowed or len(answered) <= SHOWN_MAX:
             short = " or ".join(_short(answer) for answer in allowed)
             lines.append(f"  {op}\n    answered {_short(each.seen)}\n    allowed  {short}")
         rules += [rule for rule in op.rules if rule not in rules]

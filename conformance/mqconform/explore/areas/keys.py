@@ -46,7 +46,7 @@ class Send:
     client: int
     broker: int
     keys: tuple[str, ...]
-    rules = "SEND-002", "LOG-008"
+    rules = "SEND-002", "LOG-020"
 
     @property
     def place(self) -> tuple[int, ...]:
@@ -80,7 +80,7 @@ class Query:
     broker: int
     key: str
     count: int
-    rules = "LOG-010", "LOG-011", "LOG-014"
+    rules = "LOG-020", "LOG-021", "LOG-024"
 
     @property
     def place(self) -> tuple[int, ...]:
@@ -134,7 +134,7 @@ class Area:
 
 
 INDEXED_S: Final = 5.0
-QUERY_RULE: Final = "LOG-008"
+QUERY_RULE: Final = "LOG-020"
 
 
 @st.composite

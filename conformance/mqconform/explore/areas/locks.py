@@ -1,9 +1,12 @@
-"""Locks of queues: many members of a group ask for queues and give them up, side by side."""
+"""Locks of queues: many members of a group ask for queues and give them up, side by side.
+
+5.3.3 decides each queue of a request by itself: beside another request, one may come between.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -45,7 +48,14 @@ class _Batch:
 
     @property
     def place(self) -> tuple[int, ...]:
-        return self.broker, self.group
+        return self.broker, self.group, *self.queue_ids[:1]
+
+    def parts(self, seen: Any) -> Iterator[tuple[Any, Any]]:
+        for queue_id in dict.fromkeys(self.queue_ids):
+            yield replace(self, queue_ids=(queue_id,)), self.of_one(seen, queue_id)
+
+    def of_one(self, seen: Any, queue_id: int) -> Any:
+        return seen
 
     def named(self, world: World) -> tuple[Any, ...]:
         name, topic = world.broker_name(self.broker), world.topics[0]
@@ -73,6 +83,10 @@ class Lock(_Batch):
         granted = answer.json()["lockOKMQSet"] if answer.code == 0 else ()
         return answer.code, tuple(sorted(each["queueId"] for each in granted))
 
+    def of_one(self, seen: Any, queue_id: int) -> Any:
+        code, granted = seen
+        return code, tuple(each for each in granted if each == queue_id)
+
     def allowed(self, state: Locks) -> Iterator[tuple[Any, Locks]]:
         table = state.brokers[self.broker]
         step = core.try_lock_batch(table, self.event(), NOW_MS, LIVES_MS)
@@ -82,7 +96,6 @@ class Lock(_Batch):
 
 @dataclass(frozen=True)
 class Unlock(_Batch):
-    one_way: bool = False
     rules = ("LOCK-003",)
 
     def request(self, world: World) -> Request:
@@ -133,7 +146,7 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         "queue_ids": some | some | every,
     }
     locks = st.builds(Lock, **batch)
-    ops = st.one_of(locks, locks, st.builds(Unlock, **batch, one_way=st.booleans()))
+    ops = st.one_of(locks, locks, st.builds(Unlock, **batch))
     rounds = draw(st.lists(st.lists(ops, min_size=1, max_size=4), min_size=10, max_size=30))
     return Program(setting, tuple(map(tuple, rounds)))
 
