@@ -3,10 +3,12 @@
 mqspec prove                                 all theorems and contracts
 mqspec prove --theorem averagely-disjoint    one of them
 mqspec prove --mutants                       and test the theorems on mutants of the code
+mqspec prove --export DIR                    and ask cvc5 the same, in SMT-LIB files
 
 Each theorem is proved by Z3 about the functions that the reference runs, or fails with a
 counterexample in numbers. Some are expected to fail: they show what a precondition is for.
-CrossHair then confirms contracts of the arithmetic alone, over all paths.
+CrossHair then confirms contracts of the arithmetic alone, over all paths. With `--export` every
+obligation is written for other provers, and asked of cvc5: a disagreement with Z3 fails.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from rich.markup import escape
 
 from mqprove.contracts import CONTRACTS, Confirmation, confirm, name_of
 from mqprove.mutants import Fate, judge, mutants
-from mqprove.prover import Proof, prove
+from mqprove.prover import Proof, Theorem, prove
+from mqprove.second import Comparison, compare, exported, write
 from mqprove.theorems import AVG, THEOREMS
 from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
 from mqspec.core import allocation
@@ -33,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--theorem", metavar="NAME", help="only this one")
     parser.add_argument("--mutants", action="store_true", help="try them on mutants of averagely")
+    parser.add_argument("--export", metavar="DIR", type=Path, help="write SMT-LIB, ask cvc5 too")
     parser.add_argument("--evidence", metavar="FILE", type=Path, help="write evidence records")
 
 
@@ -58,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
     failed += sum(not confirmation.confirmed for confirmation in confirmations)
     console.print(f"{len(proofs)} theorems, {len(confirmations)} contracts, {failed} failed")
     survivors = _try_mutants(console) if args.mutants else 0
-    return 1 if failed or survivors else 0
+    disagreements = _ask_again(console, theorems, args.export) if args.export else 0
+    return 1 if failed or survivors or disagreements else 0
 
 
 def evidence(proofs: Iterable[Proof]) -> Iterator[Evidence]:
@@ -119,6 +124,31 @@ def _try_mutants(console: Console) -> int:
     equivalent = sum(fate.equivalent for fate in fates)
     console.print(f"{len(fates)} mutants, {killed} killed, {equivalent} proved equivalent")
     return sum(fate.survived for fate in fates)
+
+
+def _ask_again(console: Console, theorems: Iterable[Theorem], folder: Path) -> int:
+    """Write every obligation, and ask the second prover; how often the two disagree."""
+    obligations = [each for theorem in theorems for each in exported(theorem, allocation)]
+    write(obligations, folder)
+    comparisons = []
+    for obligation in obligations:
+        comparisons.append(compare(obligation))
+        if not comparisons[-1].agree:
+            console.print(_comparison_line(comparisons[-1]), soft_wrap=True)
+    agreed = sum(comparison.agree for comparison in comparisons)
+    disagreed = sum(comparison.disagree for comparison in comparisons)
+    silent = len(comparisons) - agreed - disagreed
+    console.print(
+        f"{len(comparisons)} obligations in {folder}: Z3 and cvc5 agree on {agreed}, "
+        f"{silent} without an answer of one of them, {disagreed} disagreements"
+    )
+    return disagreed
+
+
+def _comparison_line(comparison: Comparison) -> str:
+    mark = "[red]DISAGREE[/]" if comparison.disagree else "[yellow]no answer[/]"
+    answers = f"Z3 {comparison.exported.z3}, cvc5 {comparison.cvc5}"
+    return f"{mark} {comparison.exported.filename}: {answers}"
 
 
 def _fate_line(fate: Fate) -> str:
