@@ -63,13 +63,17 @@ class _OverError(BaseException):
 class Explorer:
     """Explores areas of one target, whose brokers `cluster` has found."""
 
-    def __init__(self, target: Target, cluster: Cluster, seed: int, prefix: str) -> None:
+    def __init__(
+        self, target: Target, cluster: Cluster, seed: int, prefix: str, *, shrinks: bool = True
+    ) -> None:
         self._target, self._cluster = target, cluster
         self._recorder = Recorder(f"{prefix}{seed % 10_000_000:x}{random.getrandbits(24):06x}")
         self.tidy = Tidy(cluster, self._recorder.run)
         self._stage = Stage(None, cluster.wait)
         self._scenes = itertools.count(1)
         self._is_over = False
+        self._shrink_s = _SHRINK_S if shrinks else 0.0
+        self._leave_out_s = _LEAVE_OUT_S if shrinks else 0.0
         self.explored = Explored(seed)
 
     def run(
@@ -128,7 +132,7 @@ class Explorer:
                 self.play(area, program)
             except DepartureError as error:
                 if not least:  # from now on it is shrunk
-                    latest[0] = time.monotonic() + _SHRINK_S
+                    latest[0] = time.monotonic() + self._shrink_s
                 if not least or _size(program) <= _size(least[-1][0]):
                     least.append((program, str(error)))
                 raise
@@ -151,7 +155,7 @@ class Explorer:
 
     def _shorter(self, area: Area, program: Program[Any], why: str) -> tuple[Program[Any], str]:
         """The program without all that can be left out of it one by one."""
-        end, is_shorter = time.monotonic() + _LEAVE_OUT_S, True
+        end, is_shorter = time.monotonic() + self._leave_out_s, True
         while is_shorter:
             is_shorter = False
             for less in _with_less(program):

@@ -47,13 +47,15 @@ def serving(name: str) -> Iterator[Address]:
             process.wait(30)
 
 
-def judge(name: str, seconds: float, seed: int) -> tuple[Explored, list[str]]:
+def judge(
+    name: str, seconds: float, seed: int, *, shrinks: bool = True
+) -> tuple[Explored, list[str]]:
     """Explore a wrong broker; what was found, and what was said of members."""
     is_vigil = BROKERS[name].area == VIGIL
     with serving(name) as address:
         cluster = Cluster(address)
         cluster.wait(2)
-        explorer = Explorer(Target("wrong", name, address), cluster, seed, "mq")
+        explorer = Explorer(Target("wrong", name, address), cluster, seed, "mq", shrinks=shrinks)
         watched = SILENT_S + 40 if is_vigil else seconds
         with Vigil(explorer.scene, watched if is_vigil else 0) as vigil:
             areas = [area_of("kv" if is_vigil else BROKERS[name].area)]
@@ -70,7 +72,7 @@ def main() -> int:
     killed = 0
     names = args.names or list(BROKERS)
     for name in names:
-        explored, said = judge(name, args.seconds, args.seed)
+        explored, said = judge(name, args.seconds, args.seed, shrinks=False)
         why = [" ".join(found.why.split()) for found in explored.found] + said
         killed += bool(why)
         verdict = f"noticed: {why[0][:300]}" if why else "survives"
