@@ -26,6 +26,7 @@ TESTS, REPLAYS, CASES = "tests", "replays", "cases"
 PATHS: Mapping[str, tuple[str, ...]] = {
     TESTS: (
         "tests/core",
+        "tests/fast",
         "tests/broker",
         "tests/nameserver",
         "tests/client",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import trial
-from contexts import TESTS, Ran, Recording, read_results, statement
+from contexts import CASES, PATHS, TESTS, Ran, Recording, read_results, statement
 from coverage import CoverageData
 from mutation import Mutant, sample
 from trial import Copy, Fate, copy_of
@@ -234,6 +234,24 @@ def test_a_survivor_that_is_not_explained_fails_the_run(
     said = capsys.readouterr().out
     assert f"{MODULE}:20" in said
     assert "1 of 2 killed, 0 equivalent, 1 survived" in said
+
+
+def test_what_is_run_and_what_is_mutated_is_there() -> None:
+    paths = [path for kind in PATHS.values() for path in kind]
+    assert [path for path in (*paths, *mutants.DECIDES) if not (mutants.ROOT / path).exists()] == []
+
+
+def test_all_cases_of_a_file_meet_what_their_server_runs(tree: Path) -> None:
+    data = CoverageData(no_disk=True)
+    data.set_context("cases/test_lock.py|setup")
+    data.add_lines({str(tree / MODULE): [16]})
+    ran = {
+        "cases/test_lock.py::test_a": Ran(True, 1),
+        "cases/test_lock.py::test_b": Ran(False, 1),  # as it is: it cannot judge
+        "cases/test_pull.py::test_c": Ran(True, 1),
+    }
+    found = Recording(CASES, data, ran).meeting(tree / MODULE, [16])
+    assert found == ["cases/test_lock.py::test_a"]
 
 
 def test_what_is_explained_stands_in_its_file() -> None:
