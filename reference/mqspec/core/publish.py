@@ -181,7 +181,7 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
     if refusal or event.queue_id >= 0:
         return Step(changes, result=refusal or event.queue_id)
     if topic.write_queue_nums <= 0:
-        return Step(changes, result=Thrown(f"topic[{event.topic}] has no queue to choose"))
+        return Step(changes, result=Thrown(remark=f"topic[{event.topic}] has no queue to choose"))
     return Step(changes, result=event.random % topic.write_queue_nums)
 
 
@@ -245,7 +245,7 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
     """In the order of 5.3.3: what is a half, what is several messages in one, and the delay level,
     where it is looked at."""
     if event.is_batch and event.body_bytes > config.limits.max_message_size:
-        return Thrown("message body size exceeded")
+        return Thrown(remark="message body size exceeded")
     if event.is_plain:  # as most: nothing is asked for
         return _illegal(config) if event.is_batch and event.sys_flag & TRANSACTION_TYPE else None
     # What stands in the messages of a batch is not heeded, what stands beside them is.
@@ -260,7 +260,7 @@ def _check_properties(config: BrokerConfig, event: Send) -> Refusal | None:
         may_wait = is_half or event.sys_flag & TRANSACTION_TYPE in _SCHEDULED
         level = delay_level(properties) if may_wait else 0
     except ValueError:
-        return Thrown(f"{LEVEL} is not a number")
+        return Thrown(remark=f"{LEVEL} is not a number")
     if event.is_batch and (level > 0 or event.sys_flag & TRANSACTION_TYPE):
         return _illegal(config)
     return None

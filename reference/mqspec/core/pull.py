@@ -281,7 +281,9 @@ def pull_message(
     checked = check_pull(
         broker.metadata, broker.groups, broker.filters, broker.config, event, now_ms
     )
-    wanted = yield Carry(broker.metadata, checked)
+    if checked.changes:
+        yield Carry(broker.metadata, checked)
+    wanted = checked.result
     if isinstance(wanted, Refusal):
         return wanted
     topic, queue_id, group = event.topic, event.queue_id, event.group

@@ -6,9 +6,10 @@ The codes are those of ResponseCode.java and RemotingSysResponseCode.java (5.3.3
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
+
+import msgspec
 
 NOT_SET: Final = "not set any response code"
 """The remark of an answer that was made before it was known what it says."""
@@ -63,25 +64,21 @@ SEE_FAQ: Final = "\nSee https://rocketmq.apache.org/docs/bestPractice/06FAQ for 
 """Ends the remarks about a topic or a group that a user forgot to create (FAQUrl.java)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """How a request is answered."""
 
     code: ResponseCode = ResponseCode.SUCCESS
     remark: str | None = None
-    ext_fields: Mapping[str, str] = field(default_factory=dict)
+    ext_fields: Mapping[str, str] = {}
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal(Answer):
+class Refusal(Answer, frozen=True):
     """A request is not carried out. Clients show the remark to their users."""
 
 
-@dataclass(frozen=True, slots=True)
-class Thrown(Refusal):
+class Thrown(Refusal, frozen=True):
     """What the real one throws where it refuses this: its answer is made by what catches it, and
     has no field of the processor's."""
 
-    code: ResponseCode = field(default=ResponseCode.SYSTEM_ERROR, init=False)
-    remark: str | None
+    code: ResponseCode = ResponseCode.SYSTEM_ERROR
