@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from mqspec.core import pop_order
+from mqspec.core import pop, pop_order
 from mqspec.core.broker_states import BrokerStates
 from mqspec.core.conversation import Append, Carry, Conversation, Note, ReadSpan
 from mqspec.core.extra_info import ORDER_REVIVE_QUEUE, ReceiptHandle, parse_handle
@@ -22,7 +22,6 @@ from mqspec.core.offset_commit import NOT_FOUND, OffsetKey, commit_offset
 from mqspec.core.pop import (
     ChangeInvisibleTime,
     ack_message,
-    change_invisible_time,
     check_ack_offset,
     check_ack_queue,
     is_too_long,
@@ -191,7 +190,7 @@ def change_check_point(
 ) -> Conversation[Answer]:
     """A message gets a checkpoint of its own, and is acknowledged in its old one."""
     handle = event.handle
-    check_point, ack_of_old = change_invisible_time(event, now_ms)
+    check_point, ack_of_old = pop.change_invisible_time(event, now_ms)
     if is_too_long(broker.config, event.invisible_time):
         return Answer(ResponseCode.SYSTEM_ERROR, NOT_SET, NO_POP)
     is_stored = yield from append_to_revive_log(

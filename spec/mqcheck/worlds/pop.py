@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from msgspec import structs
+
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
+from mqcheck.worlds.conversing import Answers, converse
 from mqcheck.worlds.terms import (
     BROKER,
     GROUP,
@@ -16,15 +19,21 @@ from mqcheck.worlds.terms import (
     persist_offsets,
     sequence_or_function,
 )
-from mqspec.core import pop, revive_log
+from mqspec.core import ack_message, pop, revive_log
+from mqspec.core.broker_states import BrokerStates
+from mqspec.core.conversation import Append, Count, Get, ReadSpan
 from mqspec.core.extra_info import ReceiptHandle, pop_retry_topic, topic_flag
-from mqspec.core.log import Span
-from mqspec.core.metadata import BrokerConfig
+from mqspec.core.group import SubscriptionData
+from mqspec.core.log import GetMessageStatus, GetResult, PutResult, PutStatus, Span
+from mqspec.core.metadata import BrokerConfig, MetadataState, TopicConfig
 from mqspec.core.offset_commit import OffsetKey, OffsetState
-from mqspec.core.record import NOWHERE, Record
-from mqspec.core.revive_log import REVIVE_GROUP, CheckPointKey, PopCheckPoint, ReviveMessage
+from mqspec.core.pop_messages import Reading, pop_queue
+from mqspec.core.record import NOWHERE, Record, encode_record, queue_offset_of
+from mqspec.core.response import Answer
+from mqspec.core.revive_log import REVIVE_GROUP, CheckPointKey, PopCheckPoint
 from mqspec.core.step import apply
 
+WANTED = SubscriptionData(TOPIC)
 CONFIG = BrokerConfig(broker_name=BROKER)
 TOPICS = {"topic": TOPIC, "retry": pop_retry_topic(TOPIC, GROUP, CONFIG.enable_retry_topic_v2)}
 QUEUES = {topic: queue for queue, topic in TOPICS.items()}
@@ -32,6 +41,7 @@ KEYS = {queue: OffsetKey(topic, GROUP, 0) for queue, topic in TOPICS.items()}
 REVIVE_TOPIC = revive_log.revive_topic(CONFIG.cluster_name)
 REVIVE_KEY = OffsetKey(REVIVE_TOPIC, REVIVE_GROUP, 0)
 INVISIBLE_MS = 60_000
+METADATA = MetadataState({topic: TopicConfig(topic, 1, 1) for topic in TOPICS.values()})
 
 
 class Receipt(NamedTuple):
@@ -68,6 +78,7 @@ class PopWorld(World):
         self.log: tuple[Record, ...] = ()  # checkpoints, acknowledgements, messages to try again
         self.flushed = 0
         self.offsets = OffsetState()
+        self.read: tuple[bytes, ...] = ()  # by the last pop
         self.disk = offset_file(self.offsets)
         self.disk_scanned = self.scanned = 0  # as places in the log
         self.broker = pop.restart(self.offsets, CONFIG, {0: Span(0, 0)})
@@ -114,38 +125,47 @@ class PopWorld(World):
         }
 
     def pop_message(self, queue: str, count: int) -> None:
-        topic, held = TOPICS[queue], self._queue(TOPICS[queue])
-        first = self.offsets.offset_table.get(KEYS[queue], 0)
-        offsets = tuple(range(first, first + count))
-        require(offsets[-1] < len(held))
-        popped = pop.Popped(topic, 0, first, offsets, first + count)
-        step = pop.pop_message(popped, _asked(count), self.pop_time, BROKER)
-        self._append(step.result)
-        apply(self.offsets, step.changes)
+        topic = TOPICS[queue]
+        reading = Reading(_asked(count), WANTED, revive_qid=0, pop_time=self.pop_time)
+        place = topic, 0
+        converse(pop_queue(self.states, reading, place), self._answers())
+        require(len(reading.records) == count)
+        (first, *_) = offsets = tuple(map(queue_offset_of, self.read))
         self.handles |= {
-            Receipt(topic, first, self.pop_time, offset, _number(held[offset]))
+            Receipt(topic, first, self.pop_time, offset, _number(self._queue(topic)[offset]))
             for offset in offsets
         }
         self.pop_time += 1
 
     def acks(self, receipt: Receipt) -> None:
-        offsets, handle = (receipt.offset,), _handle(receipt)
-        self._append(pop.ack_message(receipt.topic, GROUP, 0, offsets, handle))
+        talk = ack_message.ack(
+            self.states,
+            (receipt.topic, 0),
+            GROUP,
+            receipt.offset,
+            str(_handle(receipt)),
+            consumer="",
+            now_ms=self.pop_time,
+        )
+        assert converse(talk, self._answers()) == Answer()
         self.handles -= {receipt}
         self.late -= {receipt}
 
     def change_invisible_time(self, receipt: Receipt) -> None:
         require(self.changes_late or receipt.pop_time not in self.due)
         self.spend("MaxChanges")
-        event = pop.ChangeInvisibleTime(
-            receipt.topic, GROUP, 0, receipt.offset, _handle(receipt), INVISIBLE_MS
+        talk = ack_message.change_message_invisible_time(
+            self.states,
+            (receipt.topic, 0),
+            GROUP,
+            receipt.offset,
+            str(_handle(receipt)),
+            INVISIBLE_MS,
+            consumer="",
+            now_ms=self.pop_time,
         )
-        check_point, ack_of_old = pop.change_invisible_time(event, self.pop_time)
-        self._append(check_point)
-        self._append(ack_of_old)
-        new = receipt._replace(
-            start_offset=check_point.key.start_offset, pop_time=check_point.key.pop_time
-        )
+        told = converse(talk, self._answers()).ext_fields
+        new = receipt._replace(start_offset=receipt.offset, pop_time=int(told["popTime"]))
         self.handles = self.handles - {receipt} | {new}
         self.late -= {receipt}
         self.replaced |= {receipt.pop_time}
@@ -205,8 +225,32 @@ class PopWorld(World):
     def _flush(self) -> None:
         self.flushed = len(self.log)
 
-    def _append(self, message: ReviveMessage) -> None:
-        self.log += (revive_log.encode(message, REVIVE_TOPIC, 0, NOWHERE, 0),)
+    @property
+    def states(self) -> BrokerStates:
+        """The broker, as conversations take it."""
+        return BrokerStates(config=CONFIG, metadata=METADATA, offsets=self.offsets)
+
+    def _answers(self) -> Answers:
+        return {ReadSpan: self._span, Get: self._read, Append: self._append, Count: lambda _: None}
+
+    def _append(self, ask: Append) -> PutResult:
+        self.log += (ask.message,)
+        return PutResult(PutStatus.PUT_OK)
+
+    def _span(self, ask: ReadSpan) -> Span:
+        return Span(0, len(self._queue(ask.topic)))
+
+    def _read(self, ask: Get) -> GetResult:
+        held = self._queue(ask.topic)
+        if ask.offset >= len(held):
+            status = GetMessageStatus.OFFSET_OVERFLOW_ONE
+            return GetResult(status, ask.offset, 0, len(held))
+        end = min(ask.offset + ask.max_count, len(held))
+        self.read = tuple(
+            encode_record(structs.replace(held[offset], queue_offset=offset))
+            for offset in range(ask.offset, end)
+        )
+        return GetResult(GetMessageStatus.FOUND, end, 0, len(held), self.read)
 
     def _queue(self, topic: str) -> tuple[Record, ...]:
         """The messages of a topic; those of the topic that is popped are not in this log."""

@@ -67,7 +67,7 @@ class PopOrderWorld(World):
 
     def __init__(self, messages: int, max_batch: int, attempts: Iterable[str]) -> None:
         self.messages, self.max_batch, self.attempts = messages, max_batch, tuple(attempts)
-        self.broker = BrokerStates(config=CONFIG, metadata=METADATA)
+        self.offsets, self.orders = OffsetState(), PopOrderState()
         self.disk = self._files()
         self.receipts: frozenset[Receipt] = frozenset()
         self.due: frozenset[int] = frozenset()
@@ -91,8 +91,8 @@ class PopOrderWorld(World):
         offsets, orders = self._load()
         on_disk = {"offsetTable": _offset(offsets), "orderInfo": self._batch(orders)}
         return {
-            "offsetTable": _offset(self.broker.offsets),
-            "orderInfo": self._batch(self.broker.pop_order),
+            "offsetTable": _offset(self.offsets),
+            "orderInfo": self._batch(self.orders),
             "disk": FrozenDict(on_disk),
             "receipts": frozenset(
                 FrozenDict(
@@ -110,7 +110,7 @@ class PopOrderWorld(World):
         }
 
     def pop(self, attempt: str, count: int) -> None:
-        first = _offset(self.broker.offsets)
+        first = _offset(self.offsets)
         require(first + count <= self.messages)
         require(all(r.pop_time in self.due for r in self.receipts if r.attempt == attempt))
         before = self.receipts
@@ -122,7 +122,7 @@ class PopOrderWorld(World):
         require(last.attempt_id == attempt)
         self.spend("MaxAbandons")
         self.receipts = frozenset(r for r in self.receipts if r.attempt != attempt)
-        self._pop(attempt, last.offsets[-1] + 1 - _offset(self.broker.offsets))
+        self._pop(attempt, last.offsets[-1] + 1 - _offset(self.offsets))
 
     def ack(self, receipt: Receipt) -> None:
         self.receipts -= {receipt}
@@ -144,17 +144,24 @@ class PopOrderWorld(World):
         require(self.budgets["MaxCrashes"] > 0)
         self.spend("MaxPersists")
         orders: list[PopOrderState] = []
-        talk = pop_order.persist_orders(self.broker.pop_order, METADATA, now_ms=0)
+        talk = pop_order.persist_orders(self.orders, METADATA, now_ms=0)
         converse(talk, {Persist: lambda ask: orders.append(ask.state)})
-        offsets = persist_offsets(self.broker.offsets)
+        offsets = persist_offsets(self.offsets)
         self.disk = offsets, json.dumps(pop_order.persist(orders[0]))
 
     def crash(self) -> None:
         self.spend("MaxCrashes")
-        self.broker.offsets, self.broker.pop_order = self._load()
+        self.offsets, self.orders = self._load()
+
+    @property
+    def broker(self) -> BrokerStates:
+        """The broker, as conversations take it."""
+        return BrokerStates(
+            config=CONFIG, metadata=METADATA, offsets=self.offsets, pop_order=self.orders
+        )
 
     def _pop(self, attempt: str, count: int) -> None:
-        last, now_ms = self.broker.pop_order.order_info.get(KEY), self.pop_times[-1] + 1
+        last, now_ms = self.orders.order_info.get(KEY), self.pop_times[-1] + 1
         if last and last.pop_time in self.due:
             now_ms = max(now_ms, last.free_at())
         reading = Reading(_asked(attempt, count), WANTED, ORDER_REVIVE_QUEUE, now_ms)
@@ -184,15 +191,15 @@ class PopOrderWorld(World):
         self.due |= {last.pop_time}
 
     def _last(self) -> OrderInfo:
-        last = self.broker.pop_order.order_info.get(KEY)
+        last = self.orders.order_info.get(KEY)
         require(last is not None and len(last.acked) < len(last.offsets))
         assert last is not None
         return last
 
     def _files(self) -> tuple[str, str]:
         written = (
-            offset_commit.persist(self.broker.offsets),
-            pop_order.persist(self.broker.pop_order),
+            offset_commit.persist(self.offsets),
+            pop_order.persist(self.orders),
         )
         return json.dumps(written[0]), json.dumps(written[1])
 

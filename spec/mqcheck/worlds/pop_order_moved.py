@@ -36,7 +36,7 @@ class PopOrderMovedWorld(PopOrderWorld):
     def commit_offset(self, end: int) -> None:
         self.spend("MaxOffsetMoves")
         require(self._reset() == NO_RESET)
-        store_offset(self.broker.offsets, OFFSET_KEY.queue_id, end)
+        store_offset(self.offsets, OFFSET_KEY.queue_id, end)
 
     def reset_offset(self, end: int) -> None:
         self.spend("MaxOffsetMoves")
@@ -60,4 +60,4 @@ class PopOrderMovedWorld(PopOrderWorld):
         self.ack(receipt)
 
     def _reset(self) -> int:
-        return self.broker.offsets.reset_offset_table.get(OFFSET_KEY, NO_RESET)
+        return self.offsets.reset_offset_table.get(OFFSET_KEY, NO_RESET)
