@@ -55,6 +55,7 @@ def parse_alterations(text: str) -> dict[str, str] | Refusal:
         if name in found:
             return _refusal(f"key duplication: {name}")
         found[name] = value
+
     return found
 
 
@@ -78,6 +79,7 @@ def alter(
             altered[name] = value
         else:
             del altered[name]
+
     return altered
 
 

@@ -34,6 +34,7 @@ def murmur3(data: bytes) -> int:
         k1, k2 = (int.from_bytes(data[at : at + 8], "little") for at in (begin, begin + 8))
         h1 = (_rotated(h1 ^ _mixed_1(k1), 27) + h2) * 5 + 0x52DCE729 & _MASK
         h2 = (_rotated(h2 ^ _mixed_2(k2), 31) + h1) * 5 + 0x38495AB5 & _MASK
+
     h1 ^= _mixed_1(int.from_bytes(data[whole : whole + 8], "little"))
     h2 ^= _mixed_2(int.from_bytes(data[whole + 8 :], "little"))
     h1, h2 = h1 ^ len(data), h2 ^ len(data)

@@ -165,10 +165,12 @@ def _register(
     ):
         renewed = replace(old, client_version=wanted.sub_version, dead_time=0)
         return [Change("filter_data", key, renewed)]
+
     try:
         condition_of(wanted)
     except SubscriptionError:
         return [Change("filter_data", key, REMOVED)] if old else []
+
     new = ConsumerFilterData(
         wanted.sub_string, wanted.expression_type, wanted.sub_version, born_time=now_ms
     )

@@ -133,6 +133,7 @@ class Keys(NamedTuple):
             columns: Iterable[Iterable[Any]] = zip(*rows, strict=True)
         else:  # as those of most batches: one key each
             columns = topics, keys, positions, timestamps
+
         mine: tuple[list[Any], ...] = self
         for column, added in zip(mine, columns, strict=False):  # no rows have no columns
             column += added
@@ -201,6 +202,7 @@ def put_keys(
         entries.append(IndexEntry(hash_, position, seconds, chained))
         slots[number] = count
         count += 1
+
     grown = IndexHeader(
         begin_timestamp, end_timestamp, begin_phy_offset, end_phy_offset, used, count
     )

@@ -282,6 +282,7 @@ class Layout(msgspec.Struct, frozen=True):
             positions.append(position)
             sizes.append(size)
             position += size
+
         return positions, sizes
 
 
@@ -381,6 +382,7 @@ def _decode(data: bytes, v1: bool, check_crc: bool) -> Record | Bad:
     else:
         (topic_bytes,) = _I16.unpack_from(data, topic_at)
         at = topic_at + 2
+
     properties_at = at + topic_bytes
     topic = data[at:properties_at]
     (properties_bytes,) = _I16.unpack_from(data, properties_at)
@@ -444,6 +446,7 @@ def decode_outline(buffer: memoryview, at: int = 0) -> Outline | None:
         topic = str(buffer[topic_begin:topic_end], "utf-8")
     except (struct.error, IndexError, UnicodeDecodeError):
         return None
+
     if (
         body_bytes < 0
         or topic_bytes < 0
@@ -454,6 +457,7 @@ def decode_outline(buffer: memoryview, at: int = 0) -> Outline | None:
         or (body_bytes and zlib.crc32(buffer[topic_at - body_bytes : topic_at]) & CRC_MASK != crc)
     ):
         return None
+
     # As Outline(...), at half its price: a tenth of the walk.
     return _new_tuple(
         Outline,
@@ -553,6 +557,7 @@ def find_values(own: Sequence[bytes], beside: bytes, name: bytes) -> list[bytes]
             values.append(behind)
         else:
             values.append(b"")
+
     return values
 
 
@@ -571,6 +576,7 @@ def string_hash(text: str, before: int = 0) -> int:
     else:
         data = text.encode("utf-16-be", "surrogatepass")
         units = struct.unpack(f">{len(data) // 2}H", data)
+
     code = before
     if len(units) <= _FEW_UNITS:
         for unit in units:
@@ -581,6 +587,7 @@ def string_hash(text: str, before: int = 0) -> int:
             block = units[at : at + len(_POWERS_OF_31)]
             code *= pow(31, len(block), 1 << 32)
             code += sum(map(mul, reversed(block), _POWERS_OF_31))
+
     code &= 0xFFFFFFFF
     return code - (1 << 32) if code >> 31 else code
 

@@ -255,6 +255,7 @@ def _comparable(left: Value, right: Value) -> tuple[object, object] | None:
         if isinstance(left, bool):
             raise EvaluationError("a condition is compared with a text")
         right = _convert(right, left)
+
     if isinstance(left, bool | str) or isinstance(right, bool | str):
         return (left, right) if type(left) is type(right) else None
     if isinstance(left, int) and isinstance(right, int):

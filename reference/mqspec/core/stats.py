@@ -114,6 +114,7 @@ def sampling(state: StatsState, counts: Mapping[ItemKey, Count], now_ms: int, da
             samples = state.samples.get((window, key), (before,))
             kept = (*samples, Sample(now_ms, count))[-window.samples :]
             changes.append(Change("samples", (window, key), kept))
+
     gone = [at for at in state.samples if at[1] not in counts]
     changes += (Change("samples", at, REMOVED) for at in gone)
     if day != state.day:
@@ -123,6 +124,7 @@ def sampling(state: StatsState, counts: Mapping[ItemKey, Count], now_ms: int, da
             Change("yesterday_morning", None, state.today_morning),
             Change("today_morning", None, values if state.day else {}),
         )
+
     return Step(tuple(changes))
 
 

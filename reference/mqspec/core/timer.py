@@ -219,6 +219,7 @@ def dequeue(state: TimerState, now_ms: int) -> Step:
             Change("next_slot", None, max(state.next_slot, this_second)),
         )
         return Step(turned if state.read_time < this_second else ())
+
     changes = (
         Change("wheel", slot, REMOVED),
         Change("read_time", None, max(state.read_time, slot + PRECISION_MS)),

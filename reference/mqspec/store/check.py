@@ -324,6 +324,7 @@ class _Check:
                 why = "has no unit: its ConsumeQueue is lost"
                 yield self._of_record("records without a unit", "LOG-006", why, dispatch)
             return  # of a topic without any ConsumeQueue: deleted
+
         unit = files.unit(dispatch.queue_offset)
         if unit is not None and _matches(unit, dispatch.unit):
             if files.span.min <= dispatch.queue_offset < files.span.max:
@@ -446,6 +447,7 @@ class _Check:
                     whole = read_content(bak) is not None
                     why += ": a start takes its .bak" if whole else ", and its .bak is none"
                 yield Finding("config files", "RECOV-020", why, self._relative(path))
+
         for bak in sorted(config.glob("*.json.bak")):
             if not bak.with_suffix("").exists():
                 why = "missing: a start takes its .bak"
@@ -591,6 +593,7 @@ def _entries_at(file: mmap.mmap, header: IndexHeader) -> int | None:
                 return False
             if IndexEntry(*_ENTRY.unpack(file[at : at + ENTRY_BYTES])).phy_offset != position:
                 return False
+
         return True
 
     room = len(file) - HEADER_BYTES

@@ -58,11 +58,13 @@ class StoreDirectory:
             lock = (self.root / "lock").open("ab")
         except OSError as error:
             raise _unusable(self.root, error) from None
+
         try:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
         except OSError:
             lock.close()
             raise in_use from None
+
         if lock.tell() == 0:
             lock.write(b"lock")
             lock.flush()

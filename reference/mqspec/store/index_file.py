@@ -280,6 +280,7 @@ class IndexService:
                 found += islice(file.select_phy_offset(hash_, begin_ms, end_ms), room)
             if file.header.begin_timestamp < begin_ms or len(found) >= max_count:
                 break
+
         last = self._files[-1].header
         return QueryOffsetResult(tuple(sorted(found)), last.end_timestamp, last.end_phy_offset)
 

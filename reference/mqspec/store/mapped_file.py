@@ -43,6 +43,7 @@ class MappedFileQueue:
                 raise UserError(
                     str(path), f"its name is not a multiple of {self.file_size}", remedy
                 )
+
         whole = self._whole()
         for path in whole:
             if (length := path.stat().st_size) != self.file_size:
@@ -52,6 +53,7 @@ class MappedFileQueue:
                     "open the store with the file size that it was written with, or restore "
                     "the file from a copy",
                 )
+
         for path, following in pairwise(whole):
             missing = int(path.name) + self.file_size
             if int(following.name) != missing:

@@ -228,11 +228,13 @@ class MessageStore:
             queue, size = (shared.topic, shared.queue_id), layout.size(batch, checked)
             put = log.Put(queue, size, len(batch.messages), log.is_indexed(shared.sys_flag))
             wanted.append((put, batch, layout))
+
         try:
             results = self._append(wanted)
         except OSError as error:
             _log.error("the log cannot grow: %s", error)
             return [PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED)] * len(puts)
+
         settled = self.settle()
         if settled is not PutStatus.PUT_OK:
             results = [replace(each, status=settled) if each.end else each for each in results]
@@ -257,6 +259,7 @@ class MessageStore:
             step = run.append_batch(self._state, rows[0], *limits, now_ms)
         else:
             step = run.append_run(self._state, rows, *limits, now_ms)
+
         appended: AppendedRun | None = step.result
         if appended is None:
             return None
@@ -265,6 +268,7 @@ class MessageStore:
             self._commit_log.append([(begin, appended.encoded)])
         except OSError:
             return None
+
         self._carry(step)
         self._pending.append(appended.stored)
         self._written_at = now_ms
@@ -300,11 +304,13 @@ class MessageStore:
             ids = offset_message_ids(batch.shared.store_host, positions)
             end = place.position + put.size
             results.append(PutResult(PutStatus.PUT_OK, queue_offset, end, ids, now_ms, put.size))
+
         if stored:
             self._commit_log.append([(place, b"".join(pieces)) for place, pieces in runs])
             self._carry(step)
             self._pending += stored
             self._written_at = now_ms
+
         return results
 
     def reput(self) -> None:
@@ -610,6 +616,7 @@ class MessageStore:
         for queue in self._deleted.queues_left(spans, self._unit):
             self._remove_consume_queue(queue)
             del spans[queue]
+
         files = Files(
             abort,
             self._checkpoint,
@@ -628,6 +635,7 @@ class MessageStore:
             redispatched += 1
             if not abort:
                 self._index.add((dispatch,))
+
         self._written_at = self._dispatched_at = state.store_timestamp
         if abort:
             self._index_from = state.scan_from

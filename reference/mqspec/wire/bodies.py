@@ -287,6 +287,7 @@ def _build(kind: Any, data: Any) -> Any:
             if item != "" or hint in (str, str | None) or get_origin(hint) is tuple
         )
         return kind(**{name: item for name, item in built if item is not None})
+
     if isinstance(data, str) and issubclass(kind, StrEnum):
         return kind(data) if data in kind.__members__.values() else None
     if type(data) is int and issubclass(kind, StrEnum):
@@ -295,6 +296,7 @@ def _build(kind: Any, data: Any) -> Any:
         if not 0 <= data < len(members):
             raise BodyError(f"{kind.__name__} has no member {data}")
         return members[data]
+
     return _SCALARS.get(kind, kind)(data)
 
 
@@ -373,4 +375,5 @@ def decode_batch(body: bytes) -> list[BatchMessage]:
             at = end
     except struct.error:
         raise BodyError(f"a batch that ends at byte {whole}, in the middle of a message") from None
+
     return messages

@@ -151,6 +151,7 @@ def encode_into(command: RemotingCommand, frames: bytearray) -> None:
     except BaseException:
         del frames[at:]
         raise
+
     _PREFIX.pack_into(frames, at, length - 4, command.serializer << 24 | header_length)
 
 
@@ -301,6 +302,7 @@ def _decode_json(data: bytes, body: bytes) -> RemotingCommand:
         usual = _load_usual(data)
     except (ValueError, RecursionError):
         return _decode_json_tolerantly(data, body)
+
     return RemotingCommand(
         usual.code,
         usual.ext_fields,
@@ -318,6 +320,7 @@ def _decode_json_tolerantly(data: bytes, body: bytes) -> RemotingCommand:
         header = json.loads(data.decode(errors="replace"))
     except (ValueError, RecursionError) as error:
         raise FrameError(f"a header that is not JSON: {error}") from None
+
     if not isinstance(header, dict):
         raise FrameError(f"a JSON header that is not an object: {type(header).__name__}")
     ext_fields = header.get("extFields")
@@ -376,6 +379,7 @@ def _encode_binary(command: RemotingCommand, frames: bytearray) -> None:
         if len(key) > 0x7FFF:
             raise FrameError(f"a field's name of {len(key)} bytes, at most {0x7FFF}")
         entries += _I16.pack(len(key)) + key + _I32.pack(len(data)) + data
+
     language = _CODE_OF_LANGUAGE[command.language or Language.OTHER]
     fixed = _FIXED.pack(
         command.code & 0xFFFF, language, command.version & 0xFFFF, command.opaque, command.flag
@@ -397,6 +401,7 @@ def _decode_binary(data: bytes, body: bytes) -> RemotingCommand:
         name, value = reader.text(_I16), reader.text(_I32)
         if name and value:
             ext_fields[name] = value
+
     return RemotingCommand(
         code=_signed16(code),
         ext_fields=ext_fields,

@@ -50,6 +50,7 @@ def decode_registration(body: bytes, version: int, compressed: bool) -> Registra
             return _decode_compressed(body)
         except (zlib.error, StructError, IndexError, ValueError) as error:
             raise BodyError(f"not a compressed RegisterBrokerBody: {error}") from None
+
     data = loads(body)
     wrapper = data if version < BARE_WRAPPER_BELOW else _object(data, "topicConfigSerializeWrapper")
     table = _object(wrapper, "topicConfigTable")
