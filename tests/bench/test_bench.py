@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -12,7 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
 
+import audits
 import flat
+import histories
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 import speed
 from contestants import Contestant
@@ -222,3 +227,24 @@ def test_processor_time_is_known_as_it_is_taken() -> None:
         pass
     resolution = 0.002 if sys.platform == "linux" else 0.02
     assert this.cpu_s - begin == pytest.approx(time.process_time() - begin_s, abs=resolution)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux tells it")
+def test_memory_is_that_of_a_process_and_of_those_that_it_started() -> None:
+    before = audits.memory_bytes(os.getpid())
+    command = [sys.executable, "-c", "b = bytearray(10**8); print(len(b), flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # it has its memory now
+        assert audits.memory_bytes(os.getpid()) > before + 10**8
+        child.communicate(b"\n")
+
+
+def test_a_history_is_written_as_large_as_it_says(tmp_path: Path) -> None:
+    shape = histories.Shape(messages=1_000, queues=4, members=2, hot=0.9, round=400)
+    events = histories.write(tmp_path / "even.parquet", shape)
+    table = pq.read_table(tmp_path / "even.parquet")
+    assert table.num_rows == events == 4 * 1_000 + 3 * 4 + 2 * 4 + 2 * 2
+    assert table["seq"].to_pylist() == list(range(events))
+    stored = table.filter(pc.equal(table["kind"], "receive"))
+    assert pc.mean(pc.equal(stored["queue_id"], 0)).as_py() > 0.85
