@@ -9,14 +9,18 @@ from msgspec import structs
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
+from mqcheck.worlds.conversing import converse
 from mqcheck.worlds.terms import GROUP, TOPIC, load_offsets, offset_file, persist_offsets
-from mqspec.core import offset_commit, transaction
+from mqspec.core import end_transaction, offset_commit, transaction
+from mqspec.core.broker_states import BrokerStates
+from mqspec.core.conversation import Look, Put
 from mqspec.core.delay import HALF_TOPIC
-from mqspec.core.log import Span
+from mqspec.core.log import PutResult, PutStatus, Span
 from mqspec.core.metadata import BrokerConfig
 from mqspec.core.offset_commit import OffsetKey, OffsetState
 from mqspec.core.record import Record, decode_properties, encode_properties
-from mqspec.core.step import Step, apply
+from mqspec.core.response import Refusal
+from mqspec.core.step import apply
 from mqspec.core.transaction import (
     CONSUMER_GROUP,
     OP_TOPIC,
@@ -25,7 +29,6 @@ from mqspec.core.transaction import (
     OpMessages,
     Park,
     PutBack,
-    PutFinal,
     TransactionState,
 )
 
@@ -111,16 +114,13 @@ class TransactionWorld(World):
         self.outcome[name] = end
 
     def end_transaction(self, half: int) -> None:
-        name, step = self._end(half)
-        for send in step.sends:
-            assert isinstance(send, PutFinal)
-            self.topic[name] += send.message.topic == TOPIC
-        apply(self.broker, step.changes)
+        name, put = self._end(half, PutStatus.PUT_OK)
+        self.topic[name] += sum(message.topic == TOPIC for message in put)
         self.accepted |= {name}
 
     def fail_to_publish(self, half: int) -> None:
-        _, step = self._end(half)
-        require(bool(step.sends))
+        _, put = self._end(half, PutStatus.CREATE_MAPPED_FILE_FAILED)
+        require(bool(put))
         self.spend("MaxFailures")
 
     def batch_send_op_message(self) -> None:
@@ -167,8 +167,9 @@ class TransactionWorld(World):
         self.broker = self._load()
         self.offsets = load_offsets(self.disk)
 
-    def _end(self, offset: int) -> tuple[str, Step]:
-        """A producer ends a half, once of its own accord, and as often as it is asked."""
+    def _end(self, offset: int, status: PutStatus) -> tuple[str, list[Record]]:
+        """A producer ends a half, once of its own accord, and as often as it is asked. The half's
+        name, and what was put, which ended so."""
         half = self.halves[offset]
         name, is_asked = _name(half), offset in self.asked
         require(self.outcome[name] != "undecided")
@@ -177,9 +178,19 @@ class TransactionWorld(World):
         self.sent_ends |= set() if is_asked else {offset}
         is_commit = self.outcome[name] == "commit"
         event = EndTransaction(GROUP, offset, half.physical_offset, is_commit, is_asked)
-        step = transaction.end_transaction(self.broker, self.config, event, half, OLD_ENOUGH_MS)
-        require(step.result is None)
-        return name, step
+        states = BrokerStates(config=self.config, transactions=self.broker)
+        kind = end_transaction.COMMIT if is_commit else end_transaction.ROLLBACK
+        put: list[Record] = []
+
+        def store(ask: Put) -> PutResult:
+            put.append(ask.message)
+            return PutResult(status)
+
+        talk = end_transaction.end_transaction(states, event, kind, OLD_ENOUGH_MS)
+        answer = converse(talk, {Look: lambda _: half, Put: store})
+        is_failed = put and status is not PutStatus.PUT_OK
+        require(isinstance(answer, Refusal) == bool(is_failed))
+        return name, put
 
     def _append(self, half: Record) -> None:
         offset = len(self.halves)
