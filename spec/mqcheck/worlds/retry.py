@@ -8,13 +8,16 @@ from typing import Any, ClassVar
 from msgspec import structs
 
 from mqcheck.replay import World, require
+from mqcheck.worlds.conversing import Answers, converse
 from mqcheck.worlds.terms import GROUP, TOPIC, function
 from mqspec.core import delay, lock, retry
+from mqspec.core.broker_states import BrokerStates
+from mqspec.core.conversation import Count, Look, Put
 from mqspec.core.lock import LockState
-from mqspec.core.log import DELAY_LEVELS_MS, SCHEDULE_TOPIC
+from mqspec.core.log import DELAY_LEVELS_MS, SCHEDULE_TOPIC, PutResult, PutStatus
 from mqspec.core.metadata import BrokerConfig, MetadataState, SubscriptionGroupConfig
 from mqspec.core.record import Record, encode_properties
-from mqspec.core.response import Refusal
+from mqspec.core.response import Answer, Refusal
 from mqspec.core.retry import RetrySend, SendBack
 from mqspec.core.step import apply
 
@@ -88,14 +91,9 @@ class RetryWorld(World):
     def consumer_send_msg_back(self, answered: bool) -> None:
         require(self.request == "send back")
         event = SendBack(GROUP, 0, 0)
-        checked = retry.check_send_back(self.metadata, CONFIG, event, NOW_MS)
-        apply(self.metadata, checked.changes)
-        if checked.result is not None:
-            step = retry.consumer_send_msg_back(
-                self.metadata, event, checked.result, self.held, NOW_MS
-            )
-            apply(self.metadata, step.changes)
-            self._store(step.result)
+        states = BrokerStates(config=CONFIG, metadata=self.metadata)
+        answers: Answers = {Look: lambda _: self.held, Put: self._put, Count: lambda _: None}
+        assert converse(retry.send_back(states, event, NOW_MS), answers) == Answer()
         self._answer("send", answered=answered)
 
     def handle_retry_and_dlq(self, answered: bool) -> None:
@@ -117,6 +115,10 @@ class RetryWorld(World):
         apply(self.metadata, step.changes)
         self._store(step.result)
         self._answer("none", answered=answered)
+
+    def _put(self, ask: Put) -> PutResult:
+        self._store(ask.message)
+        return PutResult(PutStatus.PUT_OK)
 
     def lose_request(self) -> None:
         require(self.request != "none")
