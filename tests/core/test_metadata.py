@@ -312,6 +312,12 @@ def test_groups_have_no_attributes() -> None:
     assert (step.changes, step.result.remark) == ((), "unsupported key: consume.lag")
 
 
+def test_a_topic_of_which_nothing_is_said_has_16_queues() -> None:
+    """TopicConfig.java: read, written, and both allowed."""
+    topic = TopicConfig("T")
+    assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (16, 16, 6)
+
+
 def test_what_5_3_3_does_without_being_told() -> None:
     """BrokerConfig.java, MessageStoreConfig.java."""
     switches = {name: value for name, value in asdict(BrokerConfig()).items() if value is True}
