@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from mqconform import requests
 from mqconform.connection import ClosedError, Connection, SilentError, eventually
@@ -20,13 +22,17 @@ ON_THE_WAY_MAX = 3  # one-way requests: the orders of more are too many to look 
 STATES_MAX = 8  # in which the target may be, before it is asked which
 NAMESERVER = -1  # in the place of a broker's number
 _BUSY = 2
-SHOWN_MAX = 8  # answers of a round that are shown where each for itself is allowed
+SHOWN_MAX = 8  # answers of a round
 _SHOWN = 600  # characters of an answer
 _SETTLED_S = 2.0
 
 
 class DepartureError(AssertionError):
     """The target did what the core allows in no order."""
+
+
+class TooSlowError(Exception):
+    """A program took so long that the target may have done what only time does."""
 
 
 class Op(Protocol):
@@ -62,6 +68,7 @@ class Area(Protocol):
 
     name: str
     about: str
+    within_s: float  # programs that take longer are not judged: time would do what nobody asked for
 
     def programs(self) -> Any:
         """A strategy of programs."""
@@ -84,6 +91,7 @@ class World:
     topics: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     sent: int = 0
+    began: float = field(default_factory=time.monotonic)
     notes: dict[Any, Any] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _connections: dict[tuple[int, int], Connection] = field(default_factory=dict)
@@ -152,11 +160,12 @@ def play(area: Area, program: Program[Any], scene: Scene) -> int:
     world = World(scene)
     states = [State(area.begin(world, program.setting))]
     world.sent = 0
-    for number, round_ in enumerate(program.rounds, 1):
-        states = _round(area, world, states, round_, f"round {number}")
-        if len(states) > STATES_MAX:
-            states = _look(area, world, states, program.setting, f"after round {number}")
-    _look(area, world, states, program.setting, "in the end")
+    with contextlib.suppress(TooSlowError):
+        for number, round_ in enumerate(program.rounds, 1):
+            states = _round(area, world, states, round_, f"round {number}")
+            if len(states) > STATES_MAX:
+                states = _look(area, world, states, program.setting, f"after round {number}")
+        _look(area, world, states, program.setting, "in the end")
     checked = world.sent
     world.close()
     return checked
@@ -184,6 +193,8 @@ def _round(
             asked.append((op, connection, opaque, request))
     answered = [Answered(op, _seen(world, where, *each)) for op, *each in _with_op(asked)]
     answered = [part for each in answered for part in _parts(each)] + acted
+    if time.monotonic() - world.began > area.within_s:
+        raise TooSlowError
     behind = explained(states, one_way, answered)
     if not behind:
         raise DepartureError(_why(states, one_way, answered, where))
@@ -242,6 +253,8 @@ def _look(area: Area, world: World, states: list[State], setting: Any, where: st
             nonlocal left, why
             world.sent += 1
             seen = op.seen(world, _connection(world, op).call(op.request(world)))
+            if time.monotonic() - world.began > area.within_s:
+                raise TooSlowError
             parts = _parts(Answered(op, seen))
             behind = explained(left, (), parts)
             why = _why(left, (), parts, where)
@@ -263,12 +276,13 @@ def _why(
     """Which answers no order explains, and what was allowed."""
     lines = [f"{where}: no order of the core's actions explains the answers"]
     rules: list[str] = []
-    for each in answered:
-        op: Any = each.asked
-        allowed = answers(states, op)
-        if each.seen not in allowed or len(answered) <= SHOWN_MAX:
-            short = " or ".join(_short(answer) for answer in allowed)
-            lines.append(f"  {op}\n    answered {_short(each.seen)}\n    allowed  {short}")
+    allowed = {id(each): answers(states, each.asked) for each in answered}
+    # What is allowed by itself comes last: it may be what the others are seen beside.
+    in_order = sorted(answered, key=lambda each: each.seen in allowed[id(each)])
+    for each in in_order[:SHOWN_MAX]:
+        short = " or ".join(_short(answer) for answer in allowed[id(each)])
+        lines.append(f"  {each.asked}\n    answered {_short(each.seen)}\n    allowed  {short}")
+    for op in (cast(Op, each.asked) for each in in_order):
         rules += [rule for rule in op.rules if rule not in rules]
     on_the_way = [*states[0].on_the_way, *one_way] if states else []
     if on_the_way:

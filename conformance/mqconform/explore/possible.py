@@ -56,8 +56,12 @@ def explained(
     return found
 
 
-def _ordered(states: Iterable[State], answered: tuple[Answered, ...]) -> list[State]:
+def _ordered(states: Sequence[State], answered: tuple[Answered, ...]) -> list[State]:
     """All states behind requests that meet, in all orders that explain their answers."""
+    one, *others = answered
+    if len(states) == 1 and not others and not states[0].on_the_way:  # as most: nothing to order
+        outcomes = one.asked.allowed(states[0].model)
+        return [State(behind) for answer, behind in outcomes if answer == one.seen]
     found: dict[str, State] = {}
     looked_at: set[tuple[str, tuple[int, ...]]] = set()
 

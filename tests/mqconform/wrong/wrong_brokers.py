@@ -17,7 +17,6 @@ import pytest
 from msgspec import structs
 from patched import patch
 
-from mqspec.broker import held
 from mqspec.core import (
     group,
     index,
@@ -31,7 +30,7 @@ from mqspec.core import (
     subscription,
 )
 from mqspec.core.response import ResponseCode
-from mqspec.core.step import Change, Step
+from mqspec.core.step import Change, Step, apply
 from mqspec.store.message_store import MessageStore
 from mqspec.wire import bodies
 
@@ -166,10 +165,15 @@ def wake_by_first_tag(right: Any, state: Any, queue: Any, end: int, code: Any, *
     return right(state, queue, end, 0 if code is not None and code < 0 else code, *args)
 
 
-@wrong("holds", held.hold)
-def hold_race(right: Any, broker: Any, queue: Any, request: Any) -> None:
+@wrong("holds", long_polling.suspend_pull_request)
+def hold_race(right: Any, state: Any, queue: Any, request: Any) -> Any:
     """Between read and hold are 20 ms in which a message is missed."""
-    asyncio.get_running_loop().call_later(0.02, right, broker, queue, request)
+
+    def hold() -> None:
+        apply(state, right(state, queue, request).changes)
+
+    asyncio.get_running_loop().call_later(0.02, hold)
+    return Step()
 
 
 @wrong("messages", MessageStore.get)
@@ -365,12 +369,6 @@ def asked_level_off_by_one(right: Any, state: Any, event: Any, *args: Any) -> An
 def first_16_characters(right: Any, topic: str, key: str) -> int:
     """Keys are indexed by their first 16 characters."""
     return int(right(topic, key[:16]))
-
-
-@wrong("keys", index.index_keys)
-def first_key_only(right: Any, flag: int, properties: bytes) -> Any:
-    """Of several keys of a message the first is indexed."""
-    return right(flag, properties)[:1]
 
 
 # KV

@@ -3,6 +3,7 @@ and those of one hash, which a broker cannot tell apart."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -102,6 +103,7 @@ class Query:
 class Area:
     name = "keys"
     about = "messages found by their keys"
+    within_s = math.inf
 
     def programs(self) -> st.SearchStrategy[Program[None]]:
         return _programs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -86,6 +87,7 @@ class Get(_Of):
 class Area:
     name = "kv"
     about = "the nameserver's KV configuration"
+    within_s = math.inf
 
     def programs(self) -> st.SearchStrategy[Program[None]]:
         return _programs()

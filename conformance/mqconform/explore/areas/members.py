@@ -209,6 +209,7 @@ WATCHER: Final = 1000  # a connection that is no member's
 class Area:
     name = "members"
     about = "heartbeats, leaving, broken connections; lists of members and notices"
+    within_s = 60.0  # half of what a silent member lives
 
     def programs(self) -> st.SearchStrategy[Program[Setting]]:
         return _programs()
@@ -255,7 +256,8 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         beats, beats, st.builds(Leave, **of), st.builds(Break, **of), st.builds(Look, **of)
     )
     drawn = draw(st.lists(ops, min_size=6, max_size=20))
-    return Program(setting, tuple((op,) for op in drawn))
+    looks = [Look(edge + 3, group) for group in range(GROUPS)]
+    return Program(setting, tuple((op,) for op in (*drawn, *looks)))
 
 
 AREA: Final = Area()

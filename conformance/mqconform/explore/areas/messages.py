@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -287,6 +288,7 @@ def _body(n: int, size: int) -> bytes:
 class Area:
     name = "messages"
     about = "sends, batches, bodies and tags of all sizes; pulls, filters, pulls that are held"
+    within_s = math.inf
 
     def programs(self) -> st.SearchStrategy[Program[Setting]]:
         return _programs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -129,6 +130,7 @@ class Clone(_Of):
 class Area:
     name = "offsets"
     about = "commits, one-way and answered, and queries of many groups, queues and brokers"
+    within_s = math.inf
 
     def programs(self) -> st.SearchStrategy[Program[Setting]]:
         return _programs()

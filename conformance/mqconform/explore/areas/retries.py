@@ -3,6 +3,7 @@ given up. A level that is far away is read where it waits, in the log."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -111,6 +112,7 @@ class SendBack:
 class Area:
     name = "retries"
     about = "messages that are sent back: levels, tries, maximum"
+    within_s = math.inf
 
     def programs(self) -> st.SearchStrategy[Program[Setting]]:
         return _programs()
