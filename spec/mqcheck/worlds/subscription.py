@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
+from mqcheck.worlds.conversing import converse
 from mqcheck.worlds.terms import GROUP, TOPIC, function
 from mqspec.core import group, pull, push_consumer, subscription
+from mqspec.core.broker_states import BrokerStates
 from mqspec.core.consumer_filter import ConsumerFilterState
+from mqspec.core.conversation import Count, Get
 from mqspec.core.group import SubscriptionData
+from mqspec.core.heartbeat import Consumer, Heartbeat, heart_beat
+from mqspec.core.log import GetMessageStatus, GetResult
 from mqspec.core.metadata import (
-    BrokerConfig,
     MetadataState,
     SubscriptionGroupConfig,
     TopicConfig,
 )
 from mqspec.core.pull import PullSysFlag
 from mqspec.core.record import tags_code
-from mqspec.core.step import apply
+from mqspec.core.response import Refusal
 
 # What MC_Subscription.tla calls by name; members are numbered in the order of their names.
 _QUEUES: Mapping[str, tuple[str, ...]] = {"OneOfEach": ("Aa", "BB", "C")}
@@ -113,7 +118,8 @@ class SubscriptionWorld(World):
         require(member in self.heartbeat)
         info = group.ClientChannelInfo(member, "JAVA", 0, 0)
         event = group.RegisterConsumer(GROUP, member, info, (self.heartbeat.pop(member),))
-        apply(self.broker, group.register_consumer(self.broker, event).changes)
+        beat = Heartbeat(info, member, [Consumer(event, (TOPIC,))])
+        converse(heart_beat(self._states(), beat, now_ms=0), {})
         self.pulled = ()
 
     def check_pull(self, member: str) -> None:
@@ -133,11 +139,23 @@ class SubscriptionWorld(World):
             expression_type=own.expression_type,
             consumer=member,
         )
-        wanted = pull.check_pull(_METADATA, self.broker, _FILTERS, BrokerConfig(), event, 0).result
-        require(isinstance(wanted, SubscriptionData))
-        passes = subscription.is_matched_by_consume_queue(wanted, tags_code(tag))
-        delivered = passes and push_consumer.is_wanted(own, tag)
-        fields = {"by": member, "tag": tag, "filter": wanted.sub_version, "delivered": delivered}
+        filters: list[SubscriptionData] = []
+
+        def read(ask: Get) -> GetResult:
+            assert ask.wanted is not None
+            filters.append(ask.wanted)
+            if subscription.is_matched_by_consume_queue(ask.wanted, tags_code(tag)):
+                records = (tag.encode(),)
+                return GetResult(GetMessageStatus.FOUND, ask.offset + 1, 0, ask.offset + 1, records)
+            return GetResult(GetMessageStatus.NO_MATCHED_MESSAGE, ask.offset + 1, 0, ask.offset + 1)
+
+        talk = pull.pull_message(self._states(), event, token=None, now_ms=0, is_first=True)
+        answer = converse(talk, {Get: read, Count: lambda _: None})
+        require(not isinstance(answer, Refusal) and answer is not None and bool(filters))
+        assert answer is not None
+        delivered = bool(answer.body) and push_consumer.is_wanted(own, tag)
+        version = filters[0].sub_version
+        fields = {"by": member, "tag": tag, "filter": version, "delivered": delivered}
         self.pulled = (FrozenDict(fields),)
         self.next_offset += 1
 
@@ -146,6 +164,12 @@ class SubscriptionWorld(World):
         self.moves_left -= 1
         self.owner = member
         self.pulled = ()
+
+    def _states(self) -> BrokerStates:
+        """The broker, as conversations take it."""
+        topics = dict(_METADATA.topic_config_table)  # with more, once a heartbeat came
+        metadata = replace(_METADATA, topic_config_table=topics)
+        return BrokerStates(metadata=metadata, groups=self.broker, filters=_FILTERS)
 
     def _renew(self, member: str, tags: frozenset[str], version: int) -> None:
         require(version > self.subscribed[member].sub_version)
