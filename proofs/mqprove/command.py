@@ -14,17 +14,18 @@ obligation is written for other provers, and asked of cvc5: a disagreement with 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
 from mqprove.contracts import CONTRACTS, Confirmation, confirm, name_of
-from mqprove.mutants import Fate, judge, mutants
+from mqprove.mutants import FUNCTIONS, Fate, about, judge, of_strategy
 from mqprove.prover import Proof, Theorem, prove
 from mqprove.second import Comparison, compare, exported, write
-from mqprove.theorems import AVG, THEOREMS
+from mqprove.theorems import THEOREMS
 from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
 from mqspec.core import allocation
 
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--theorem", metavar="NAME", help="only this one")
-    parser.add_argument("--mutants", action="store_true", help="try them on mutants of averagely")
+    parser.add_argument("--mutants", action="store_true", help="try them on mutants of the code")
     parser.add_argument("--export", metavar="DIR", type=Path, help="write SMT-LIB, ask cvc5 too")
     parser.add_argument("--evidence", metavar="FILE", type=Path, help="write evidence records")
 
@@ -114,16 +115,30 @@ def _contract_line(confirmation: Confirmation) -> str:
 
 
 def _try_mutants(console: Console) -> int:
-    """Judge every mutant of averagely; how many survive."""
-    theorems = [t for t in THEOREMS if t.strategy == AVG and t.holds and not t.empty]
-    fates = []
-    for mutant in mutants(allocation, allocation.average_slice, allocation.averagely):
-        fates.append(judge(mutant, allocation, theorems))
-        console.print(_fate_line(fates[-1]), soft_wrap=True)
-    killed = sum(bool(fate.killed_by) for fate in fates)
-    equivalent = sum(fate.equivalent for fate in fates)
-    console.print(f"{len(fates)} mutants, {killed} killed, {equivalent} proved equivalent")
-    return sum(fate.survived for fate in fates)
+    """Judge every mutant of every strategy; how many survive."""
+    killers: Counter[str] = Counter()
+    survivors = 0
+    for strategy in FUNCTIONS:
+        fates = []
+        for mutant in of_strategy(allocation, strategy):
+            fates.append(judge(mutant, allocation, about(strategy)))
+            console.print(_fate_line(fates[-1]), soft_wrap=True)
+        killers.update(fate.killed_by.partition(":")[0] for fate in fates if fate.killed_by)
+        killed = sum(bool(fate.killed_by) for fate in fates)
+        equivalent = sum(fate.equivalent for fate in fates)
+        listed = sum(bool(fate.listed) for fate in fates)
+        survivors += sum(fate.survived for fate in fates)
+        counts = f"{killed} killed, {equivalent} proved equivalent, {listed} listed"
+        console.print(f"{strategy}: {len(fates)} mutants, {counts}")
+    _print_killers(console, killers)
+    return survivors
+
+
+def _print_killers(console: Console, killers: Mapping[str, int]) -> None:
+    """How many mutants fell to each theorem before any other; those of which none did show."""
+    for theorem in (each for strategy in FUNCTIONS for each in about(strategy)):
+        first = killers.get(theorem.name, 0)
+        console.print(f"{theorem.name}: {first or 'no'} mutants fall to it first")
 
 
 def _ask_again(console: Console, theorems: Iterable[Theorem], folder: Path) -> int:
@@ -154,5 +169,7 @@ def _comparison_line(comparison: Comparison) -> str:
 def _fate_line(fate: Fate) -> str:
     if fate.survived:
         return f"[red]SURVIVED[/] {escape(fate.mutant.name)}"
+    if fate.listed:
+        return f"[yellow]listed[/] {escape(fate.mutant.name)}: {fate.listed}"
     what = f"by {fate.killed_by}" if fate.killed_by else "equivalent, by proof"
     return f"[green]ok[/] {escape(fate.mutant.name)}: {escape(what)}"

@@ -70,6 +70,11 @@ class Member(Protocol):
     @property
     def position(self) -> Term: ...
 
+    @property
+    def first(self) -> Term:
+        """The first position of its id, which is its own where ids are unique."""
+        ...
+
     def takes(self, queue: Term) -> z3.BoolRef:
         """Whether it takes the queue at this position of the queue list."""
         ...
@@ -139,6 +144,8 @@ class Group(Protocol):
 ANY = "any strategy that looks at its input"
 MACHINE_ROOM, CONSISTENT_HASH = "MACHINE_ROOM", "CONSISTENT_HASH"
 ROOM = "r1"  # the room that MACHINE_ROOM is configured with
+NEAR_NAMES = (f"{ROOM}@broker", f"{ROOM}@broker@@")  # of brokers, as Java's split reads them
+FAR_NAMES = ("elsewhere@broker", ROOM, f"{ROOM}@broker@more", f"@{ROOM}", f"{ROOM}@", "", "@")
 
 
 def strategy_of(allocation: ModuleType, name: str, hash_key: Callable[[Any], Any]) -> Any:
@@ -169,6 +176,10 @@ class _AnyMember:
     position: Term
     cid: Id
     paths: Sequence[Path]
+
+    @property
+    def first(self) -> Term:
+        return _first(self.cid.term)
 
     def refused(self, message: str) -> z3.BoolRef:
         return z3.Or([path.condition for path in self.paths if str(path.error) == message])
@@ -408,6 +419,11 @@ class _GivenMember:
     taken: list[int]
     refusal: str | None = None
     next_on_ring: frozenset[int] = frozenset()
+    first_place: int = -1
+
+    @property
+    def first(self) -> Term:
+        return z3.IntVal(self.first_place)
 
     def refused(self, message: str) -> z3.BoolRef:
         return z3.BoolVal(self.refusal == message)
@@ -503,8 +519,8 @@ class GivenGroup:
         return zlib.crc32(f"{self.seed} {text}".encode()) % 7
 
     def _queue(self, number: int) -> MessageQueue:
-        room = ROOM if self.rooms >> number & 1 else "elsewhere"
-        return MessageQueue("topic", f"{room}@broker", number)
+        names = NEAR_NAMES if self.rooms >> number & 1 else FAR_NAMES
+        return MessageQueue("topic", names[number % len(names)], number)
 
     def _next_owner(self, queue: int) -> str:
         """Told from the ring as it is drawn: walk on from the queue's hash."""
@@ -537,7 +553,8 @@ class GivenGroup:
         ring: frozenset[int] = frozenset()
         if self.strategy == CONSISTENT_HASH and self.ids:
             ring = frozenset(q for q in range(self.queue_count) if self._next_owner(q) == cid)
-        return _GivenMember(z3.IntVal(position), numbers, next_on_ring=ring)
+        first = cid_all.index(cid) if cid in cid_all else -1
+        return _GivenMember(z3.IntVal(position), numbers, next_on_ring=ring, first_place=first)
 
 
 def _int(value: Term) -> int:

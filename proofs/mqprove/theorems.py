@@ -24,13 +24,31 @@ def disjoint(group: Group) -> z3.BoolRef:
     )
 
 
+def averagely_position(group: Group, queue: Term) -> Term:
+    """The position in the id list that a queue falls to."""
+    share, remainder = group.queues / group.members, group.queues % group.members
+    longer = remainder * (share + 1)  # the queues of the members with one more
+    return z3.If(queue < longer, queue / (share + 1), remainder + (queue - longer) / share)
+
+
 def averagely_covers(group: Group) -> z3.BoolRef:
     """Any queue is taken by a member that can be named, in the run of that member."""
     queue = group.number("k", below=group.queues)
-    share, remainder = group.queues / group.members, group.queues % group.members
-    longer = remainder * (share + 1)  # the queues of the members with one more
-    position = z3.If(queue < longer, queue / (share + 1), remainder + (queue - longer) / share)
-    return group.member_at(position).takes(queue)
+    return group.member_at(averagely_position(group, queue)).takes(queue)
+
+
+def averagely_falls_to_first(group: Group) -> z3.BoolRef:
+    """A member takes a queue if, and only if, the first position of its id is the queue's."""
+    member = group.member("i")
+    queue = group.number("k", below=group.queues)
+    return member.takes(queue) == (averagely_position(group, queue) == member.first)
+
+
+def circle_falls_to_first(group: Group) -> z3.BoolRef:
+    """A member takes a queue if, and only if, the first position of its id is the queue's."""
+    member = group.member("i")
+    queue = group.number("k", below=group.queues)
+    return member.takes(queue) == (queue % group.members == member.first)
 
 
 def circle_covers(group: Group) -> z3.BoolRef:
@@ -292,6 +310,22 @@ THEOREMS = (
         AVG,
         members_are_refused,
         empty=True,
+    ),
+    Theorem(
+        "averagely-whatever-the-ids",
+        ("ALLOC-001", "ALLOC-002"),
+        "All who have the id at a queue's position take it; nobody, if the id comes before too.",
+        AVG,
+        averagely_falls_to_first,
+        unique=False,
+    ),
+    Theorem(
+        "circle-whatever-the-ids",
+        ("ALLOC-008",),
+        "All who have the id at a queue's position take it; nobody, if the id comes before too.",
+        CIRCLE,
+        circle_falls_to_first,
+        unique=False,
     ),
     Theorem(
         "averagely-disjoint-whatever-the-ids",

@@ -1,4 +1,4 @@
-"""The theorems kill every mutant that cosmic-ray makes of averagely, with numbers."""
+"""The theorems kill every mutant that cosmic-ray makes of the strategies, or it is listed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import inspect
 
 import pytest
 
-from mqprove.mutants import Mutant, judge, mutants, mutate
-from mqprove.theorems import AVG, THEOREMS
+from mqprove.group import CONSISTENT_HASH, MACHINE_ROOM
+from mqprove.mutants import LISTED, Mutant, about, judge, mutants, mutate, of_strategy
+from mqprove.theorems import AVG
 from mqspec.core import allocation
 
-ABOUT_AVERAGELY = [t for t in THEOREMS if t.strategy == AVG and t.holds and not t.empty]
-MUTANTS = list(mutants(allocation, allocation.average_slice, allocation.averagely))
+ABOUT_AVERAGELY = about(AVG)
+MUTANTS = list(of_strategy(allocation, AVG))
 SOURCE = inspect.getsource(allocation.average_slice)
 
 
@@ -29,6 +30,31 @@ def test_every_mutant_is_killed_with_numbers_or_equivalent(made: Mutant) -> None
     fate = judge(made, allocation, ABOUT_AVERAGELY)
     assert not fate.survived
     assert fate.equivalent or "n=" in fate.killed_by
+
+
+@pytest.mark.parametrize("strategy", [MACHINE_ROOM, CONSISTENT_HASH])
+def test_a_mutant_of_a_drawn_strategy_is_killed_with_numbers_or_listed(strategy: str) -> None:
+    fates = [judge(made, allocation, about(strategy)) for made in of_strategy(allocation, strategy)]
+    assert len(fates) >= 40
+    assert [fate.mutant.name for fate in fates if fate.survived] == []
+    assert not any(fate.equivalent for fate in fates)
+    assert all("n=" in fate.killed_by for fate in fates if fate.killed_by)
+
+
+def test_the_list_names_mutants_that_there_are() -> None:
+    made = {mutant.name for mutant in of_strategy(allocation, CONSISTENT_HASH)}
+    assert set(LISTED) <= made
+
+
+def test_a_mutant_of_the_ring_that_nobody_listed_survives() -> None:
+    unseen = mutate("by hand", allocation, "first + virtual_nodes)", "first + virtual_nodes + 0)")
+    assert judge(unseen, allocation, about(CONSISTENT_HASH)).survived
+
+
+def test_what_differs_in_an_annotation_alone_is_no_mutant() -> None:
+    assert "->" in inspect.getsource(allocation._room)
+    made = mutants(allocation, allocation._room)
+    assert not [mutant.name for mutant in made if "def " in mutant.name]
 
 
 def test_a_weak_theorem_lets_a_mutant_live() -> None:
