@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from judge import judge
@@ -16,6 +15,7 @@ from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
 from mqconform.explore.areas import NAMES
 from mqconform.explore.engine import Explorer
+from mqconform.explore.player import Program
 from mqconform.explore.possible import Answered, State, explained, settled
 from mqconform.target import Target
 from mqrules import rules
@@ -65,9 +65,9 @@ def test_a_wrong_broker_is_found_by_a_short_program_that_can_be_kept(tmp_path: P
     assert "Query(" in found.why
     assert "OFFSET-010" in found.rules
     kept = cases.keep(found, tmp_path / "found")
-    names: dict[str, Any] = {}
-    exec(compile(kept.read_text(), kept, "exec"), names)
-    assert names["PROGRAM"] == found.program
+    compile(kept.read_text(encoding="utf-8"), kept, "exec")
+    names = {**vars(import_module("mqconform.explore.areas.offsets")), "Program": Program}
+    assert eval(cases.literal(found.program), names) == found.program
 
 
 @pytest.mark.parametrize("name", ["first-16-characters", "delete-namespace", "unlock-all"])
