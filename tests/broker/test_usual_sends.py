@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from peer import SMALL, Peer, broker_peer, send_fields
 
 from mqspec.broker import BrokerController
@@ -20,6 +21,8 @@ from mqspec.broker.fast import usual_sends
 from mqspec.broker.fast.usual_sends import UsualSends
 from mqspec.broker.processor import sending
 from mqspec.core.log import Stored
+from mqspec.core.metadata import BrokerConfig, MetadataState
+from mqspec.core.publish import Send, is_usual
 from mqspec.core.record import BatchMessage, SysFlag
 from mqspec.fast.run import AppendedRun
 from mqspec.nameserver import NamesrvController
@@ -276,6 +279,43 @@ def test_a_blunder_is_found(
 ) -> None:
     monkeypatch.setattr(holder, name, blunder)
     assert any(differ(tmp_path / str(seed), port, monkeypatch, seed)[1] for seed in SEEDS)
+
+
+def with_compacted(state: MetadataState, config: BrokerConfig, event: Send) -> bool:
+    """Forgets that a compacted topic looks at each message."""
+    return is_usual(state, config, structs.replace(event, is_batch=True))
+
+
+@pytest.mark.parametrize(("judge", "is_stored"), [(is_usual, False), (with_compacted, True)])
+def test_a_message_without_a_key_is_refused_by_a_compacted_topic_after_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: Any, is_stored: bool
+) -> None:
+    """Whatever was sent before it; the blunder shows that this could fail (SEND-037)."""
+    monkeypatch.setattr(sending, "is_usual", judge)
+    topic = {
+        "topic": "Compacted",
+        "defaultTopic": "TBW102",
+        "readQueueNums": "4",
+        "writeQueueNums": "4",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+        "attributes": "+cleanup.policy=COMPACTION",
+    }
+
+    async def played() -> None:
+        async with broker_peer(tmp_path) as peer, asyncio.timeout(20):
+            made = await peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **topic)
+            assert made.code == ResponseCode.SUCCESS
+            for _ in range(3):
+                answer = await peer.send("Compacted", b"a", **usual_fields(0))
+                assert answer.code == ResponseCode.SUCCESS
+            keyless = usual_fields(0) | {"i": "UNIQ_KEY\x013\x02WAIT\x01true\x02"}
+            answer = await peer.send("Compacted", b"a", **keyless)
+            assert (answer.code == ResponseCode.SUCCESS) == is_stored
+
+    asyncio.run(played())
 
 
 def usual_fields(number: int) -> dict[str, object]:
