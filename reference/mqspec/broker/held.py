@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mqspec.broker.carrying import carry
 from mqspec.core import long_polling
-from mqspec.core.log import PutStatus, TopicQueue, arrivals
-from mqspec.core.long_polling import PullRequest
+from mqspec.core.log import PutStatus, arrivals
 from mqspec.core.pull import Pull
 from mqspec.core.step import Step
 from mqspec.service import clock_ms
@@ -33,12 +32,6 @@ class HeldPull:
     request: RemotingCommand
     pull: Pull
     again: Callable[[HeldPull], RemotingCommand | None]
-
-
-def hold(broker: Broker, queue: TopicQueue, request: PullRequest) -> None:
-    """Hold a pull."""
-    step = long_polling.suspend_pull_request(broker.long_polling, queue, request)
-    carry(broker, "long_polling", step)
 
 
 def arrived(broker: Broker, visible: Callable[[], Visible]) -> None:
