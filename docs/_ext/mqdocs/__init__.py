@@ -24,6 +24,7 @@ from mqdocs.matrix import EvidenceMatrixDirective
 from mqdocs.modules import ModuleMapDirective, OtherModulesDirective
 from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_page, read_rules
 from mqdocs.run import RunDirective
+from mqdocs.theorems import TheoremsDirective
 from mqdocs.twin import ModuleDirective
 from mqdocs.ways import WayDirective
 
@@ -46,6 +47,7 @@ _DIRECTIVES = {
     "module-map": ModuleMapDirective,
     "way": WayDirective,
     "run": RunDirective,
+    "theorems": TheoremsDirective,
 }
 
 
