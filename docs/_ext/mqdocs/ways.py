@@ -153,17 +153,14 @@ def _meant(node: ast.Name | ast.Attribute, inside: FunctionType) -> Iterator[Fun
 
 @cache
 def _methods() -> dict[str, tuple[Function, ...]]:
-    """Methods by name, of those classes of the store and of the broker that alone have them."""
+    """Methods by name, of those classes of the store and of the broker that alone have them. What
+    else has been imported, such as a client, makes no difference."""
+    kept = ("mqspec.store.message_store", "mqspec.broker.")
     found: dict[str, set[Function]] = {}
-    for module in [m for name, m in sys.modules.items() if name.startswith("mqspec.")]:
+    for module in [m for name, m in sys.modules.items() if name.startswith(kept)]:
         for value in vars(module).values():
             if isinstance(value, type) and value.__module__ == module.__name__:
                 for name, method in vars(value).items():
                     if inspect.isfunction(method) and not name.startswith("_"):
                         found.setdefault(name, set()).add(method)
-    kept = ("mqspec.store.message_store", "mqspec.broker.")
-    return {
-        name: tuple(methods)
-        for name, methods in found.items()
-        if len(methods) == 1 and next(iter(methods)).__module__.startswith(kept)
-    }
+    return {name: tuple(methods) for name, methods in found.items() if len(methods) == 1}

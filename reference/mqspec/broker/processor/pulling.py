@@ -39,6 +39,7 @@ class PullHeader(msgspec.Struct, rename="camel", gc=False):
     subscription: str = ALL
     sub_version: Long = 0  # ms
     expression_type: str = TAG
+    max_msg_bytes: Int = 0  # read, and no more: 5.3.3 does not look at it
 
 
 def pull_message(
