@@ -45,6 +45,7 @@ DIFFERENCES: Final = {
     "*heartbeat: ????????DataSet is null": _NOT_THERE,
     "create topics: topicConfigList is {}": "5.3.3 takes an object for a list of one",
     "check: subscriptionData is [[]]": "5.3.3 takes a list for an object",
+    "create group: groupRetryPolicy is [[]]": "5.3.3 takes a list for an object",
     "check: subscriptionData is {}": "5.3.3 takes a subscription without a topic",
     "register: brokerName is missing": "5.3.3 has a broker without a name then",
     "register: clusterName is missing": "5.3.3 has a cluster without a name then",
