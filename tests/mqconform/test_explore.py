@@ -15,7 +15,7 @@ from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
 from mqconform.explore.areas import NAMES
 from mqconform.explore.engine import Explorer
-from mqconform.explore.player import Program
+from mqconform.explore.player import NAMESERVER, Program, _on
 from mqconform.explore.possible import Answered, State, explained, settled
 from mqconform.target import Target
 from mqrules import rules
@@ -81,3 +81,18 @@ def test_every_request_names_rules_that_there_are() -> None:
         for each in vars(import_module(f"mqconform.explore.areas.{name}")).values():
             for rule in getattr(each, "rules", ()) if isinstance(each, type) else ():
                 assert rule in rules(), f"{name}.{each.__name__}: {rule}"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request to a broker, by its number."""
+
+    broker: int
+
+
+def test_a_target_with_one_broker_is_asked_of_that_one() -> None:
+    """Or answers of one broker would be held against the states of two."""
+    program = Program(None, ((Asked(1), Asked(0), Asked(NAMESERVER)),))
+    alone, both = _on(program, brokers=1), _on(program, brokers=2)
+    assert [op.broker for op in alone.rounds[0]] == [0, 0, NAMESERVER]
+    assert [op.broker for op in both.rounds[0]] == [1, 0, NAMESERVER]

@@ -155,9 +155,25 @@ class World:
             done(broker.answer(opaque))
 
 
+def _on(program: Program[Any], brokers: int) -> Program[Any]:
+    """The program on so many brokers: what it asks of one that is not there it asks of another."""
+
+    def on(part: Any) -> Any:
+        named = {
+            name: getattr(part, name) % brokers
+            for name in ("broker", "fill_broker")
+            if getattr(part, name, NAMESERVER) != NAMESERVER
+        }
+        return replace(part, **named) if named else part
+
+    rounds = tuple(tuple(map(on, round_)) for round_ in program.rounds)
+    return Program(on(program.setting), rounds)
+
+
 def play(area: Area, program: Program[Any], scene: Scene) -> int:
     """Play a program; how many requests were checked. Raises DepartureError."""
     world = World(scene)
+    program = _on(program, len(scene.broker_names))
     states = [State(area.begin(world, program.setting))]
     world.sent = 0
     with contextlib.suppress(TooSlowError):
