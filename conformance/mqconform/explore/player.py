@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from mqconform import requests
@@ -159,10 +159,11 @@ def _on(program: Program[Any], brokers: int) -> Program[Any]:
     """The program on so many brokers: what it asks of one that is not there it asks of another."""
 
     def on(part: Any) -> Any:
+        names = [each.name for each in fields(part)] if is_dataclass(part) else []
         named = {
             name: getattr(part, name) % brokers
             for name in ("broker", "fill_broker")
-            if getattr(part, name, NAMESERVER) != NAMESERVER
+            if name in names and getattr(part, name) != NAMESERVER
         }
         return replace(part, **named) if named else part
 
