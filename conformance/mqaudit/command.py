@@ -22,6 +22,8 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from mqaudit.audit import audit
+from mqaudit.page import page
+from mqaudit.pictures import pictures
 from mqaudit.report import AuditReport, Finding, Judgement, Place
 from mqaudit.session import LOCAL, session
 from mqrules import Level, check_writable, rules, write_evidence
@@ -60,13 +62,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", metavar="DIR", help="write the tables on the way as Parquet: events, owners, ..."
     )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="a page of it: what was found, drawn"
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.evidence:
-        check_writable(args.evidence)
+    for file in filter(None, (args.evidence, args.html)):
+        check_writable(file)
     console = Console(highlight=False)
     with Console(stderr=True, highlight=False).status("starting Spark") as status:
         spark = session(args.master, little=_is_little(args.paths))
@@ -77,12 +82,16 @@ def run(args: argparse.Namespace) -> int:
                 target=args.target,
                 examples=args.show,
                 progress=lambda step: status.update(step),
-                keep=bool(args.out),
+                keep=bool(args.out or args.html),
             )
             report = audited.report
             if args.out and audited.tables is not None:
                 status.update(f"writing {args.out}")
                 audited.tables.write(args.out)
+            if args.html:
+                status.update(f"drawing {args.html}")
+                drawn = pictures(audited.tables, report) if audited.tables else None
+                args.html.write_text(page(report, drawn), encoding="utf-8")
         finally:
             spark.stop()
     if args.evidence:

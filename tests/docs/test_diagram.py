@@ -14,9 +14,9 @@ from mqcheck.scenario import plain, scenario_of
 from mqcheck.source import snake_case
 from mqcheck.worlds import world_of
 from mqdocs.diagram import Drawn, Picture, diagram_of, read
-from mqdocs.sequence import Diagram, Row, draw
 from mqrules import Scenario
 from mqrules.scenario import Step
+from mqrules.sequence import Diagram, Row, draw
 
 INCIDENTS = Path(__file__).parents[2] / "docs" / "incidents"
 STORED = sorted(INCIDENTS.glob("*.toml"))

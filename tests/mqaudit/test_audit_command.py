@@ -198,3 +198,17 @@ def test_what_a_worker_raised_is_said_and_not_that_one_did() -> None:
 def test_a_path_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such path"):
         audit(spark, str(tmp_path / "nowhere"))
+
+
+@pytest.mark.usefixtures("shared_session")
+def test_a_page_is_written(tmp_path: Path) -> None:
+    history, drawn = tmp_path / "run.jsonl", tmp_path / "audit.html"
+    recorded(1).save(history)
+    assert command.run(arguments(str(history), "--html", str(drawn))) == 1
+    assert "committed past, and never handled" in drawn.read_text(encoding="utf-8")
+
+
+def test_a_page_that_cannot_be_written_is_told_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(OSError, match="taken"):
+        command.run(arguments("run.jsonl", "--html", str(tmp_path / "taken" / "audit.html")))

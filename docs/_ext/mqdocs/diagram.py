@@ -18,10 +18,10 @@ from typing import Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqdocs.sequence import Diagram, Row, draw
 from mqrules import Scenario, UserError
 from mqrules.scenario import Step
 from mqrules.schema import decode
+from mqrules.sequence import Diagram, Row, draw
 
 _KEY = re.compile(r"\w+")
 
