@@ -49,6 +49,34 @@ def test_what_a_leaving_moves(
     assert len(moved) - len(leavers) == between
 
 
+@pytest.mark.parametrize(
+    ("strategy", "moved", "between"), [("AVG", 80, 32), ("CONSISTENT_HASH", 48, 0)]
+)
+def test_a_release_moves_queues_at_each_restart(
+    capsys: pytest.CaptureFixture[str], strategy: str, moved: int, between: int
+) -> None:
+    """Each of 24 queues goes away and comes back; averagely moves others' queues beside them."""
+    options = ("--queues", "24", "--members", "4", "--release", "--strategy", strategy)
+    found = allocated(capsys, *options)
+    assert found["moved"] == moved == 2 * 24 + between
+    assert [step["what"] for step in found["steps"][:3]] == ["before", "c1 leaves", "c1 is back"]
+    assert [totals(step) for step in found["steps"][::2]] == [totals(found["steps"][0])] * 5
+    for before, after in zip(found["steps"], found["steps"][1:], strict=False):
+        assert after["moved"] == sum(
+            before_owners != after_owners
+            for before_owners, after_owners in zip(owned(before), owned(after), strict=True)
+        )
+
+
+def owned(state: dict[str, Any]) -> list[list[str]]:
+    """The owners of each of 24 queues."""
+    owners: list[list[str]] = [[] for _ in range(24)]
+    for member in state["members"]:
+        for queue in member["queues"]:
+            owners[queue["queue_id"]].append(member["id"])
+    return owners
+
+
 def test_remainders_pile_up_on_the_first_members(capsys: pytest.CaptureFixture[str]) -> None:
     topics = [option for i in range(5) for option in ("--topic", f"T{i}:6")]
     assert totals(allocated(capsys, *topics, "--members", "4")) == [10, 10, 5, 5]
@@ -106,6 +134,11 @@ def test_tables_for_a_terminal(
     assert "8 of 24 queues change their owner, 2 of them between members that stay" in out
     assert "c3 -> c4  TopicTest broker-a 16-17" in out
 
+    assert main(["allocate", "--queues", "24", "--members", "4", "--release"]) == 0
+    assert "80 changes of an owner in all, 32 of them between members that stay" in (
+        capsys.readouterr().out
+    )
+
 
 @pytest.mark.parametrize(
     ("options", "says"),
@@ -130,6 +163,8 @@ def test_tables_for_a_terminal(
         ("--strategy CONFIG --config c9=1", "--config: no member 'c9'"),
         ("--strategy CONFIG --config c1=8", "--config: '8' is not a number from 0 to 7"),
         ("--config c1=1", "--config: not for AVG"),
+        ("--release --leave 1", "--release: not together with --leave"),
+        ("--release --members 1", "--release: nobody is left while it restarts"),
         ("--strategy CONSISTENT_HASH --virtual-nodes -1", "--virtual-nodes: "),
     ],
 )
