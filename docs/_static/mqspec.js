@@ -5,6 +5,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".log-finder").forEach(findLogLines);
   document.querySelectorAll("svg.sequence").forEach(stepThrough);
   document.querySelectorAll(".matrix-filter").forEach(filterMatrix);
+  document.querySelectorAll("form.explorer").forEach(explore);
 });
 
 // A box to paste a line into: of the lines below, only those that it may be are shown.
@@ -120,4 +121,45 @@ function make(tag, text = "") {
   const element = document.createElement(tag);
   element.textContent = text;
   return element;
+}
+
+// A form that Python answers: Brython, which runs the core's own modules, is loaded at the first touch.
+function explore(form) {
+  const said = form.querySelector("[role=status]");
+  const shown = form.nextElementSibling;
+  const fields = () => Object.fromEntries(new FormData(form));
+  let answered = null;
+  form.hidden = false;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", show);
+  form.addEventListener("change", show);
+
+  async function show() {
+    try {
+      answered ??= load();
+      const answer = await answered;
+      shown.innerHTML = answer(JSON.stringify(fields()));
+      said.textContent = "";
+    } catch (error) {
+      said.textContent = `This browser cannot run it: ${error.message ?? error}`;
+    }
+  }
+
+  async function load() {
+    said.textContent = "Loading Python ...";
+    const base = document.querySelector("script[src*='mqspec.js']").src.replace(/mqspec\.js.*/, "");
+    for (const name of ["brython.js", "brython_stdlib.js", form.dataset.sources]) {
+      await new Promise((resolve, reject) => {
+        const script = make("script");
+        script.src = base + name;
+        script.onload = resolve;
+        script.onerror = () => reject(`no ${name}`);
+        document.head.append(script);
+      });
+    }
+    return new Promise((resolve) => {
+      window.mqspecReady = () => resolve(window.mqspecAnswered);
+      window.__BRYTHON__.runPythonSource("import mqdocs.in_page");
+    });
+  }
 }

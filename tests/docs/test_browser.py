@@ -7,6 +7,8 @@ says so.
 from __future__ import annotations
 
 import functools
+import json
+import random
 import shutil
 import subprocess
 import sys
@@ -18,7 +20,10 @@ from typing import Any
 
 import pytest
 
-from mqrules import incidents, log_lines
+from mqdocs.explored import EVENTS, answered, asked_of
+from mqdocs.explorer import FIELDS, FIRST
+from mqrules import UserError, incidents, log_lines
+from mqspec.commands.plan import as_json, plan
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra dev")
 ui = pytest.importorskip("selenium.webdriver.support.ui", reason="needs the extra dev")
@@ -150,6 +155,48 @@ def test_a_diagram_is_stepped_through(browser: Any, site: str) -> None:
     assert {int(g.get_attribute("data-step")) for g in faint} == set(range(3, 11))
     everything.click()
     assert browser.find_elements("css selector", "svg.sequence g[style*='opacity']") == []
+
+
+def random_forms(number: int) -> list[dict[str, str]]:
+    """What people may type into the explorer, some of it wrong."""
+    draw = random.Random(200)
+    names = ["a", "b", "Z", "10.0.0.7@1#2", "10.0.0.10@1#2", "\u00e9", "r1@x", "r2@y", "r1@z"]
+    return [
+        {
+            "strategy": draw.choice([str(value) for value in FIELDS[0][2]]),
+            "queues": draw.choice(["", "1", "3", "8", "24", "x"]),
+            "topics": draw.choice(["", "", "T:3", "T:6 U:5", "T:8 T:8"]),
+            "brokers": draw.choice(["broker-a", "b,a", "r1@a,r2@b", "r1@a,a"]),
+            "members": draw.choice(["1", "2", "5", "17", ",".join(draw.sample(names, 3))]),
+            "event": draw.choice([*EVENTS]),
+            "who": draw.choice(["1", "2", "3", "new", "", "9"]),
+            "rooms": draw.choice(["", "r1", "r1,r2"]),
+        }
+        for _ in range(number)
+    ]
+
+
+def test_the_explorer_answers_as_the_command_does(browser: Any, site: str) -> None:
+    browser.get(f"{site}/explorer.html")
+    # What the book was built with is what the command gives.
+    assert answered(FIRST).split("</code>")[0].endswith("--queues 24 --members 4 --leave 2")
+    ui.Select(browser.find_element("name", "event")).select_by_visible_text("a release")
+    shown = browser.find_element("css selector", ".explored")
+    ui.WebDriverWait(browser, 60).until(lambda _: "80 changes of an owner" in shown.text)
+
+    forms = random_forms(200)
+    script = "return [mqspecTry(arguments[0]), mqspecAnswered(arguments[0])]"
+    kinds = set()
+    for form in forms:
+        planned, drawing = browser.execute_script(script, json.dumps(form))
+        try:
+            expected = json.dumps(as_json(plan(asked_of(form))))
+        except UserError as error:
+            expected = str(error)
+        kinds.add(expected[:1] == "{")
+        assert planned == expected, form
+        assert drawing == answered(form), form
+    assert kinds == {True, False}, "some inputs are wrong, and some are not"
 
 
 @pytest.mark.parametrize("incident", incidents().values(), ids=lambda incident: incident.page)

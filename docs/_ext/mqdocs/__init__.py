@@ -18,6 +18,7 @@ from mqdocs.entrance import (
     LogLinesDirective,
     SymptomsDirective,
 )
+from mqdocs.explorer import ExplorerDirective, write_runtime
 from mqdocs.guarantees import GuaranteesDirective
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.matrix import EvidenceMatrixDirective
@@ -48,6 +49,7 @@ _DIRECTIVES = {
     "way": WayDirective,
     "run": RunDirective,
     "theorems": TheoremsDirective,
+    "explorer": ExplorerDirective,
 }
 
 
@@ -64,5 +66,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("builder-inited", read_rules)
     app.connect("autodoc-process-docstring", docstrings.link)
     app.connect("autodoc-process-signature", docstrings.tidy_signature)
+    app.connect("build-finished", write_runtime)
     app.connect("env-check-consistency", every_rule_has_a_page)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cache, cached_property
 
 from mqrules.errors import UserError
 from mqspec.core.allocation import (
     STRATEGIES,
+    VIRTUAL_NODES,
     AllocationError,
     Move,
     Owners,
@@ -24,6 +24,7 @@ from mqspec.core.allocation import (
     by_machine_room,
     consistent_hash,
     machine_room_nearby,
+    md5_hash,
     moves,
     owners,
 )
@@ -88,7 +89,8 @@ class Plan:
     def changes(self) -> Iterator[tuple[Allocation, Allocation, list[Move]]]:
         """Each change: the states around it, and the queues whose owners it changes."""
         allocations = [allocation for _, allocation in self.states]
-        for before, after in pairwise(allocations):
+        for number, after in enumerate(allocations[1:]):
+            before = allocations[number]
             yield before, after, moves(before.owners, after.owners)
 
 
@@ -239,8 +241,10 @@ def _strategy(name: str, asked: Asked) -> Strategy:
         if not asked.rooms:
             raise UserError("--strategy", f"{name} needs rooms", "add --rooms NAMES")
         return by_machine_room(_names(asked.rooms, "--rooms"))
-    if name == "CONSISTENT_HASH" and asked.virtual_nodes:
-        return consistent_hash(_number(asked.virtual_nodes, "--virtual-nodes", 10_000, least=0))
+    if name == "CONSISTENT_HASH":
+        nodes = asked.virtual_nodes or str(VIRTUAL_NODES)
+        # All members hash the same points, at each state anew.
+        return consistent_hash(_number(nodes, "--virtual-nodes", 10_000, least=0), cache(md5_hash))
     if name not in STRATEGIES:
         known = ", ".join([*STRATEGIES, "CONFIG", "MACHINE_ROOM", f"{NEARBY}<one of these>"])
         raise UserError("--strategy", f"no strategy {name!r}", f"there are {known}")
