@@ -60,6 +60,17 @@ def test_only_the_holder_unlocks(scene: Scene) -> None:
     assert lock(scene.broker, group, "other", a, b) == {a}
 
 
+@case("LOCK-003", party="broker", after=GRANTED)
+def test_an_unlock_of_several_frees_only_its_own(scene: Scene) -> None:
+    group, queues = scene.group(), queues_of(scene, 64)
+    mine, others = set(queues[::2]), set(queues[1::2])
+    assert lock(scene.broker, group, "one", *mine) == mine
+    assert lock(scene.broker, group, "other", *others) == others
+    done(scene.broker.call(requests.unlock(group, "one", *queues)))
+    assert lock(scene.broker, group, "third", *queues) == mine
+    assert lock(scene.broker, group, "other", *queues) == others
+
+
 @case("LOCK-004", party="broker", after=GRANTED)
 def test_a_lock_that_is_not_renewed_goes_to_the_next(scene: Scene) -> None:
     group, (silent, renewed) = scene.group(), queues_of(scene, 2)

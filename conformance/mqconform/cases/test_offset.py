@@ -137,6 +137,17 @@ def test_a_pull_commits_the_offset_that_it_carries(
 
 
 @case("OFFSET-054", party="broker", after=COMMITTED)
+def test_a_pull_commits_at_its_own_queue_however_many_there_are(scene: Scene) -> None:
+    topic, group = scene.topic(queues=300), scene.group()
+    queue_ids = (0, 1, 7, 8, 15, 16, 255, 256, 299)
+    for queue_id in queue_ids:
+        request = requests.pull(topic, group, queue_id=queue_id, commit=1000 + queue_id)
+        assert scene.broker.call(request).code == 19
+    for queue_id in queue_ids:
+        assert scene.committed(group, topic, queue_id) == 1000 + queue_id
+
+
+@case("OFFSET-054", party="broker", after=COMMITTED)
 def test_a_pull_that_is_refused_commits_nothing(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
     assert scene.broker.call(requests.pull(topic, group, queue_id=9, commit=5)).code == 29

@@ -220,16 +220,41 @@ def test_a_held_pull_is_woken_by_its_tag_after_another(scene: Scene) -> None:
 
 @case("PULL-011", party="broker", after=HELD)
 def test_all_holders_of_a_queue_are_woken(scene: Scene) -> None:
+    """Of four rounds one may be slow: a machine is busy, a pull is entered as the message comes. A
+    broker that wakes one holder alone answers the others when it looks at what it holds."""
+    topic = scene.topic()
+    groups = [scene.group() for _ in range(3)]
+    consumers = [scene.connect() for _ in groups]
+    slow = 0
+    for offset in range(4):
+        held = [
+            hold(scene, consumer, requests.pull(topic, group, offset, suspend_ms=LONG_MS))
+            for consumer, group in zip(consumers, groups, strict=True)
+        ]
+        scene.send(topic, b"for all")
+        sent_at = time.monotonic()
+        answers = [consumer.answer(one) for consumer, one in zip(consumers, held, strict=True)]
+        assert [bodies(answer) for answer in answers] == [[b"for all"]] * 3
+        slow += time.monotonic() - sent_at > BUSY_S
+    assert slow <= 1, f"{slow} of 4 times some were answered only {BUSY_S} s after the message"
+
+
+@case("PULL-008", party="broker", after=HELD)
+def test_a_pull_and_a_message_side_by_side_meet_at_once(scene: Scene) -> None:
+    """But for some: 5.3.3 misses a message between a pull's read and its hold until it looks again
+    (PULL-014). So short a moment is not met half of the times."""
     topic, group = scene.topic(), scene.group()
-    consumers = [scene.connect() for _ in range(3)]
-    groups = [group, scene.group(), scene.group()]
-    held = [
-        hold(scene, consumer, requests.pull(topic, group, suspend_ms=LONG_MS))
-        for consumer, group in zip(consumers, groups, strict=True)
-    ]
-    scene.send(topic, b"for all")
-    answers = [consumer.answer(opaque) for consumer, opaque in zip(consumers, held, strict=True)]
-    assert [bodies(answer) for answer in answers] == [[b"for all"]] * 3
+    consumer = scene.connect()
+    late = 0
+    for offset in range(8):
+        began = time.monotonic()
+        asked = consumer.ask(requests.pull(topic, group, offset, suspend_ms=LONG_MS))
+        scene.send(topic, b"beside")
+        assert bodies(consumer.answer(asked)) == [b"beside"]
+        late += time.monotonic() - began > BUSY_S
+        if late == 4:
+            break
+    assert late < 4, f"{late} of {offset + 1} pulls waited for more than {BUSY_S} s"
 
 
 @case("PULL-012", party="broker", after=STORED)

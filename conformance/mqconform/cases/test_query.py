@@ -62,6 +62,17 @@ def test_a_message_is_found_by_each_of_its_keys(scene: Scene) -> None:
     assert scene.broker.call(requests.query_message(other, "b")).code == 22
 
 
+@case("LOG-020", party="store", after=FOUND)
+def test_keys_are_told_apart_to_their_last_character(scene: Scene) -> None:
+    topic = scene.topic()
+    for size in (1, 15, 16, 17, 32, 64, 255, 1000):
+        key = "k" * (size - 1)
+        store(scene, topic, b"a", KEYS=key + "a")
+        store(scene, topic, b"b", KEYS=key + "b")
+        found(scene, topic, key + "a", b"a")
+        found(scene, topic, key + "b", b"b")
+
+
 @case("LOG-021", party="store", after=FOUND)
 def test_the_newest_messages_are_found_first(scene: Scene) -> None:
     topic = scene.topic()

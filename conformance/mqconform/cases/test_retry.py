@@ -105,6 +105,21 @@ def test_the_broker_delays_by_the_number_of_tries(scene: Scene, tries: int) -> N
     assert eventually(lambda: waits(scene, group, level, begin))
 
 
+@case("RETRY-003", party="broker", after=AGAIN)
+@pytest.mark.parametrize("tries", [1, 5, 6, 13, 14, 15])
+def test_each_try_has_its_level_up_to_the_last(scene: Scene, tries: int) -> None:
+    """A message that says of itself how often it was tried, as a direct retry does."""
+    topic, group = scene.topic(), scene.group()
+    done(scene.broker.call(requests.send(topic, b"hard").having(j=tries)))
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+    (record,) = scene.read_all(topic, group)
+    assert record.reconsume_times == tries
+    level = TEN_SECONDS + tries
+    begin = scene.max_offset(SCHEDULE_TOPIC, level - 1)
+    send_back(scene, group, record, 0)
+    assert eventually(lambda: waits(scene, group, level, begin))
+
+
 @case("RETRY-004", "RETRY-005", party="broker", after=STORED)
 @pytest.mark.parametrize(("level", "maximum"), [(ONE_SECOND, 0), (-1, 3), (-1, None)])
 def test_a_message_that_is_given_up_is_in_the_dead_letter_topic(

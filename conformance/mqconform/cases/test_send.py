@@ -190,6 +190,15 @@ def test_a_message_that_is_too_large_is_refused(scene: Scene, body: int, propert
 
 
 @case("SEND-012", party="broker")
+@pytest.mark.parametrize("size", [4 * 1024 * 1024 - 1, 4 * 1024 * 1024])
+def test_a_message_may_be_as_large_as_the_limit(scene: Scene, size: int) -> None:
+    topic = scene.topic()
+    for end in (1, 2):  # what comes again may be served another way
+        assert scene.broker.call(requests.send(topic, b"x" * size)).code == 0
+        assert eventually(lambda end=end: scene.max_offset(topic) == end)  # type: ignore[misc]
+
+
+@case("SEND-012", party="broker")
 def test_properties_may_be_long(scene: Scene) -> None:
     request = requests.send(scene.topic(), properties={"k": "v" * 32_000})
     assert scene.broker.call(request).code == 0
@@ -205,6 +214,19 @@ def test_a_batch_is_stored_as_its_messages(scene: Scene) -> None:
     records = scene.read_all(topic, group)
     assert [r.body for r in records] == [b"before", b"one", b"two", b"three"]
     assert answer.fields["msgId"] == ",".join(r.message_id for r in records[1:])
+
+
+@case("SEND-013", party="broker", after="test_a_batch_is_stored_as_its_messages")
+@pytest.mark.parametrize("count", [1, 2, 32, 100, 101, 256, 1000])
+def test_a_batch_of_any_number_is_stored_whole(scene: Scene, count: int) -> None:
+    topic, group = scene.topic(), scene.group()
+    sent = [b"%d" % number for number in range(count)]
+    answer = scene.broker.call(requests.send_batch(topic, sent))
+    assert (answer.code, answer.fields["queueOffset"]) == (0, "0")
+    assert eventually(lambda: scene.max_offset(topic) == count)
+    records = scene.read_all(topic, group)
+    assert [record.body for record in records] == sent
+    assert answer.fields["msgId"] == ",".join(record.message_id for record in records)
 
 
 @case("SEND-036", party="broker", after=STORED)

@@ -6,6 +6,7 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import case
+from mqconform.connection import eventually
 from mqconform.frame import Frame
 from mqconform.records import parse_records
 from mqconform.requests import Subscription
@@ -39,6 +40,32 @@ def test_a_pull_delivers_the_tags_that_it_wants(
 ) -> None:
     topic = tagged(scene, "A B C A")
     assert tags_of(scene, topic, scene.group(), subscription) == found.split()
+
+
+@case("SUBS-001", party="broker", after=STORED)
+def test_every_broker_filters(scene: Scene) -> None:
+    topic, group = scene.topic(everywhere=True), scene.group()
+    for name in scene.broker_names:
+        broker = scene.connect(name)
+        for tag in "ABA":
+            scene.send(topic, tag=tag, broker=broker, broker_name=name)
+        answer = broker.call(requests.pull(topic, group, subscription="A"))
+        found = [record.properties["TAGS"] for record in parse_records(answer.body)]
+        assert (answer.code, found) == (0, ["A", "A"]), name
+
+
+@case("SUBS-001", party="broker", after=STORED)
+def test_a_long_queue_is_filtered_to_its_end(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    for tag in "AB" * 3:
+        batch = requests.send_batch(topic, [b"x"] * 200, properties={"TAGS": tag})
+        done(scene.broker.call(batch))
+    assert eventually(lambda: scene.max_offset(topic) == 1200)
+    wanted = [n for n in range(1200) if n // 200 % 2 == 0]
+    for offset in (0, 200, 799, 800, 990, 999, 1000, 1199):
+        answer = scene.broker.call(requests.pull(topic, group, offset, subscription="A"))
+        found = [r.queue_offset for r in parse_records(answer.body)] if answer.code == 0 else []
+        assert found == [n for n in wanted if n >= offset][:32], offset
 
 
 @case("SUBS-002", party="broker", after=STORED)

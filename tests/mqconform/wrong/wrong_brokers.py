@@ -87,6 +87,12 @@ def commit_high_queues(right: Any, state: Any, event: Any, **known: bool) -> Any
     return right(state, replace(event, queue_id=low), **known)
 
 
+@wrong("offsets", offset_commit.commit_offset)
+def pulled_commit_high_queues(right: Any, state: Any, key: Any, offset: int) -> Any:
+    """Offsets that a pull carries are stored under queue id mod 8."""
+    return right(state, key._replace(queue_id=key.queue_id % 8), offset)
+
+
 @wrong("offsets", COMMIT)
 def offset_32_bits(right: Any, state: Any, event: Any, **known: bool) -> Any:
     """Offsets keep their lower 32 bits."""

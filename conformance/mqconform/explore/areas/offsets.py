@@ -16,6 +16,8 @@ from mqconform.explore.possible import branch
 from mqconform.frame import Frame
 from mqconform.requests import Request
 from mqspec.core import offset_commit as core
+from mqspec.core.log import GetMessageStatus
+from mqspec.core.pull import response_code
 from mqspec.core.step import apply
 
 CLIENTS: Final = 8
@@ -26,6 +28,7 @@ NOBODY: Final = "nobody-knows-this-group"
 class Setting:
     topics: int
     groups: int
+    queues: int  # of each topic: a pull is served in these only, a commit anywhere
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,28 @@ class Commit(_Of):
 
 
 @dataclass(frozen=True)
+class CommitByPull(_Of):
+    """A commit that rides on a pull, as most of a consumer's do. What the pull brings is judged
+    where messages are."""
+
+    offset: int
+    rules = "OFFSET-020", "OFFSET-056"
+
+    def request(self, world: World) -> Request:
+        group, topic = self.names(world)
+        return requests.pull(topic, group, 0, self.queue_id, commit=self.offset)
+
+    def seen(self, world: World, answer: Frame) -> Any:
+        return answer.code
+
+    def allowed(self, state: Offsets) -> Iterator[tuple[Any, Offsets]]:
+        broker, table = self.at(state)
+        step = core.commit_offset(table, self.key(), self.offset)
+        code = response_code(GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
+        yield int(code), state.having(broker, branch(table, step.changes, apply))
+
+
+@dataclass(frozen=True)
 class Query(_Of):
     rules = "OFFSET-010", "OFFSET-011", "OFFSET-012", "OFFSET-014", "OFFSET-056"
 
@@ -129,7 +154,7 @@ class Clone(_Of):
 
 class Area:
     name = "offsets"
-    about = "commits, one-way and answered, and queries of many groups, queues and brokers"
+    about = "commits, answered, one-way or on a pull; queries of many groups, queues and brokers"
     within_s = math.inf
 
     def programs(self) -> st.SearchStrategy[Program[Setting]]:
@@ -137,7 +162,7 @@ class Area:
 
     def begin(self, world: World, setting: Setting) -> Offsets:
         for _ in range(setting.topics):
-            world.make_topic(8)
+            world.make_topic(setting.queues)
         for _ in range(setting.groups):
             world.make_group()
         brokers = len(world.scene.broker_names)
@@ -145,7 +170,7 @@ class Area:
 
     def settle(self, world: World, round_: Sequence[Any]) -> None:
         for op in round_:
-            if isinstance(op, Commit) and op.group < len(world.groups):
+            if isinstance(op, Commit | CommitByPull) and op.group < len(world.groups):
                 places = world.notes.setdefault("places", {})
                 places[op.broker, op.topic, op.group, op.queue_id] = None
 
@@ -155,9 +180,9 @@ class Area:
 
 @st.composite
 def _programs(draw: st.DrawFn) -> Program[Setting]:
-    setting = Setting(draw(st.integers(1, 2)), draw(st.integers(1, 3)))
     # Few queues, around one edge: requests are to meet at one of them.
     edge = draw(st.sampled_from(COUNTS))
+    setting = Setting(draw(st.integers(1, 2)), draw(st.integers(1, 3)), max(8, edge))
     queue_ids = st.sampled_from(sorted({0, *around(edge), edge % 8}))
     place = {
         "client": st.integers(0, CLIENTS - 1),
@@ -167,11 +192,14 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         "queue_id": queue_ids,
     }
     known = {**place, "group": st.integers(0, setting.groups - 1)}
+    served = [number for number in (0, edge // 2, edge - 1) if number < setting.queues]
+    pulled = {**known, "queue_id": st.sampled_from(sorted({*served, edge % 8}))}
     offsets = st.sampled_from((0, 1, -1, 2**31 - 1, 2**31, 2**40, 2**63 - 1)) | st.integers(0, 9)
     has_clones = draw(st.booleans())
     one_way = st.just(False) if has_clones else st.booleans()
     ops = st.one_of(
         st.builds(Commit, **place, offset=offsets, one_way=one_way),
+        st.builds(CommitByPull, **pulled, offset=offsets),
         st.builds(Query, **place),
     )
     rounds: Any = st.lists(ops, min_size=1, max_size=6).map(tuple)
