@@ -43,7 +43,7 @@ _COLOURS = {
     Judgement.OPEN: "dim",
 }
 _WORST = (Judgement.VIOLATED, Judgement.PERMITTED, Judgement.UNDECIDABLE, Judgement.OPEN)
-_SUMMARY_FINDINGS = 24  # so that all of it is at most 30 lines
+_SUMMARY_FINDINGS = 23  # so that all of it is at most 30 lines
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -141,6 +141,7 @@ def _summarise(report: AuditReport, console: Console) -> None:
         console.print(f"and {len(found) - _SUMMARY_FINDINGS} kinds of findings more")
     if found:
         console.print("places and all kinds: --details; N places of each: --show N")
+        console.print(f"what a rule means, and what to do: mqspec explain {found[0][1].rule}")
 
 
 def _show(report: AuditReport, console: Console) -> None:
@@ -156,6 +157,7 @@ def _show(report: AuditReport, console: Console) -> None:
                 console.print(f"    {which:5} {_place(place)}", soft_wrap=True, markup=False)
             for example in finding.examples:
                 console.print(f"          {_place(example)}", soft_wrap=True, markup=False)
+            console.print(f"    more: mqspec explain {finding.rule}", style="dim")
     _counts(report, console)
     for finding in report.violated:
         console.print(f"[bold red]VIOLATED[/] {finding.rule}: {finding.why}", soft_wrap=True)

@@ -64,6 +64,7 @@ def show_causes(console: Console, found: Sequence[Cause]) -> None:
         console.print(
             f"\n{render(cause.first.exchanges)}\n", markup=False, highlight=False, soft_wrap=True
         )
+        _explain(console, sorted(cause.rules))
 
 
 def relying(rule: str) -> list[str]:
@@ -81,6 +82,13 @@ def show_failures(console: Console, results: Iterable[Result], frames: bool) -> 
                 console.print(f"{rule}: {rules()[rule].text}", markup=False, soft_wrap=True)
             text = f"\n{result.why}\n\n{result.frames}\n"
             console.print(text, markup=False, highlight=False, soft_wrap=True)
+            _explain(console, result.case.rules)
+
+
+def _explain(console: Console, rules_: Iterable[str]) -> None:
+    """The commands that tell more of some rules."""
+    for rule in rules_:
+        console.print(f"more: mqspec explain {rule}", style="dim", highlight=False)
 
 
 def show_table(console: Console, target: str, results: Sequence[Result]) -> None:

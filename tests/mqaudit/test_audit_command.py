@@ -113,7 +113,7 @@ def test_without_details_it_fits_on_a_screen(
     lines = capsys.readouterr().out.splitlines()
     assert 20 < len(lines) <= 30
     assert "violated OFFSET-001: committed past, and never handled" in "\n".join(lines)
-    assert lines[-2].endswith("kinds of findings more")
+    assert lines[-3].endswith("kinds of findings more")
 
 
 def test_evidence_that_cannot_be_written_is_told_before_spark_starts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from rich.console import Console
 
 from mqconform import report
 from mqconform.case import Status
@@ -73,6 +75,16 @@ def test_the_exchange_that_departs_is_that_of_the_answer() -> None:
     transcript.add(SERVER, True, frame(json_header(38, {}, 8)))
     found = departure(UnexpectedError("code 1", answer), transcript, None, ["ADMIN-001"])
     assert (found.request, len(found.exchanges)) == (17, 2)
+
+
+def test_a_cause_ends_with_how_to_ask_for_more() -> None:
+    found = departure(AssertionError("no"), exchange(11, 1), None, ["PULL-001", "LOG-001"])
+    said = io.StringIO()
+    report.show_causes(Console(file=said), causes([("a", found, True)], []))
+    assert said.getvalue().splitlines()[-2:] == [
+        "more: mqspec explain LOG-001",
+        "more: mqspec explain PULL-001",
+    ]
 
 
 def test_what_waits_for_a_case_is_blocked_by_its_cause() -> None:
