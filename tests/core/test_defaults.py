@@ -62,7 +62,7 @@ ELSEWHERE = {
     "lock_interval_ms": (20_000, "ProcessQueue.REBALANCE_LOCK_INTERVAL"),
     "lock_first_delay_ms": (1_000, "ConsumeMessageOrderlyService.start"),
     "reset_offset_wait_ms": (10_000, "MQClientInstance.resetOffset"),
-    "start_again_delay_ms": (3_000, "DefaultLitePullConsumerImpl.pullTimeDelayMillsWhenException"),
+    "start_again_delay_ms": (3_000, "DefaultLitePullConsumerImpl"),
 }
 
 

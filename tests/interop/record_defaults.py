@@ -33,11 +33,13 @@ CLASSES = (
 def main() -> None:
     jars = ":".join(map(str, toolchain.classpath("apache")))
     (compiler,) = toolchain.classpath("ecj")
-    java = toolchain.java()
+    java = str(toolchain.java())
     with tempfile.TemporaryDirectory() as classes:
         options = ["-nowarn", "-source", "17", "-target", "17", "-cp", jars, "-d", classes]
         source = HERE / "java" / "Defaults.java"
-        subprocess.run([java, "-jar", compiler, *options, source], check=True, timeout=120)
+        subprocess.run(
+            [java, "-jar", str(compiler), *options, str(source)], check=True, timeout=120
+        )
         command = [java, "-cp", f"{classes}:{jars}", "Defaults", *CLASSES]
         said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     found: dict[str, dict[str, int | float | bool]] = {}
