@@ -62,6 +62,11 @@ class Reference:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Asked first: coverage and the store are written as it stops. What does not is killed.
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_S)
         self._processes.close()
 
     @property

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from peer import meet, running
 
+from mqspec.broker.processor import runtime
 from mqspec.broker.stats import Traffic
 from mqspec.core.metadata import SYSTEM_GROUPS
 from mqspec.core.stats import WINDOWS, Count, ItemKey, StatsName
@@ -108,3 +110,19 @@ def test_how_far_all_groups_have_come(tmp_path: Path) -> None:
             await peer.close()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (1536, "1.5 KiB"),
+        (1024**2 - 1, "1024.0 KiB"),
+        (5 * 1024**3, "5.0 GiB"),
+        (1024**6, "1.0 EiB"),
+    ],
+)
+def test_sizes_as_people_read_them(size: int, shown: str) -> None:
+    assert runtime._bytes(size) == shown

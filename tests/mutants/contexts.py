@@ -115,7 +115,17 @@ def recorded(root: Path, kind: str, folder: Path) -> Recording:
     ran = {name: each for found in results for name, each in found.items()}
     kept = CoverageData(str(data))
     kept.read()
+    lost = unrecorded(ran, kept.measured_contexts()) if kind == CASES else []
+    if lost:
+        raise SystemExit(f"mutants: nothing was recorded of {', '.join(lost)}: remove {place}")
     return Recording(kind, kept, ran)
+
+
+def unrecorded(ran: Iterable[str], contexts: Iterable[str]) -> list[str]:
+    """The files of which something ran and nothing was recorded: a server that is killed writes
+    down nothing, and its cases would kill no mutant."""
+    known = {context.partition("::")[0].partition("|")[0] for context in contexts}
+    return sorted({name.partition("::")[0] for name in ran} - known)
 
 
 def _record_tests(root: Path, kind: str, data: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import trial
-from contexts import CASES, PATHS, TESTS, Ran, Recording, read_results, statement
+from contexts import CASES, PATHS, TESTS, Ran, Recording, read_results, statement, unrecorded
 from coverage import CoverageData
 from mutation import Mutant, sample
 from trial import Copy, Fate, copy_of
@@ -252,6 +252,12 @@ def test_all_cases_of_a_file_meet_what_their_server_runs(tree: Path) -> None:
     }
     found = Recording(CASES, data, ran).meeting(tree / MODULE, [16])
     assert found == ["cases/test_lock.py::test_a"]
+
+
+def test_a_file_of_which_nothing_was_recorded_is_told() -> None:
+    ran = ["cases/test_a.py::test_x", "cases/test_a.py::test_y", "cases/test_b.py::test_x"]
+    assert unrecorded(ran, ["cases/test_a.py|setup"]) == ["cases/test_b.py"]
+    assert unrecorded(ran, ["cases/test_a.py|setup", "cases/test_b.py|setup"]) == []
 
 
 def test_what_is_explained_stands_in_its_file() -> None:
