@@ -40,6 +40,7 @@ class ClusterConfig:
     store_config: StoreConfig = field(default_factory=StoreConfig)
     tls: Tls = field(default_factory=Tls)  # of the nameserver and the brokers
     trace: Trace | None = None  # where all of them write what they do
+    fast_path: bool = True  # of the brokers: see docs/design/fast-path.md
 
 
 class Cluster:
@@ -92,4 +93,5 @@ class Cluster:
             config.store_config,
             config.tls,
             config.trace,
+            config.fast_path,
         )

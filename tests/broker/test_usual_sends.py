@@ -174,12 +174,16 @@ def is_busy(broker: BrokerController) -> bool:
     return bool(broker.dispatcher._waiting or broker.sends._usual or broker.sends._checked)
 
 
-async def play(root: Path, port: int, seed: int) -> tuple[Answers, dict[str, bytes]]:
+async def play(
+    root: Path, port: int, seed: int, *, fast_path: bool = True
+) -> tuple[Answers, dict[str, bytes]]:
     """The answers, and the files of log, queues and index."""
     random.seed(seed)
     nameserver = NamesrvController()
     await nameserver.start()
-    broker = BrokerController(root, nameserver.address, port=port, store_config=STORE)
+    broker = BrokerController(
+        root, nameserver.address, port=port, store_config=STORE, fast_path=fast_path
+    )
     await broker.start()
     wires = [Wire(40_000 + n) for n in range(2)]
     connections = []
@@ -237,9 +241,9 @@ def differ(
     with monkeypatch.context() as watch:
         watch.setattr(MessageStore, "put_run", watched)
         usual, files = asyncio.run(play(root / "usual", port, seed))
-    with monkeypatch.context() as without:
-        without.setattr(UsualSends, "read", lambda *_: None)
-        others, others_files = asyncio.run(play(root / "others", port, seed))
+        count = len(runs)
+        others, others_files = asyncio.run(play(root / "others", port, seed, fast_path=False))
+        assert len(runs) == count, "all of it is turned off"
     assert len(others) > 5 * READS
     assert {answer.code for answer in others.values()} > {ResponseCode.SUCCESS}
     wrong: list[int | str] = [

@@ -45,10 +45,13 @@ class Broker(BrokerStates):
         config: BrokerConfig | None = None,
         store_config: StoreConfig | None = None,
         trace: Trace | None = None,
+        fast_path: bool = True,
     ) -> None:
         self.store_config = store_config or StoreConfig()  # as it is shown
         super().__init__(config=config or BrokerConfig(), sync_flush=self.store_config.sync_flush)
         self.trace = trace
+        # A trace has a step for each message: modules do not know runs, nor batches.
+        self.is_fast = fast_path and trace is None
 
         self.store = MessageStore(root, self.store_config, clock_ms)
         self.store.limits = self.config.limits

@@ -64,7 +64,8 @@ Clock: TypeAlias = tuple[int, Callable[[], Awaitable[None] | None]]  # every so 
 class BrokerController(Broker):
     """A broker that runs, with its store in a directory of its own.
 
-    `nameserver` is where it registers, as host:port.
+    `nameserver` is where it registers, as host:port. Without `fast_path` every send goes the plain
+    way, by itself.
     """
 
     def __init__(
@@ -76,21 +77,21 @@ class BrokerController(Broker):
         store_config: StoreConfig | None = None,
         tls: Tls | None = None,
         trace: Trace | None = None,
+        fast_path: bool = True,
     ) -> None:
-        super().__init__(root, config, store_config, trace)
+        super().__init__(root, config, store_config, trace, fast_path)
         self.store.on_arrival = partial(held.arrived, self)
         self.store.settle = partial(held.settle_soon, self)
         if trace:
             self.store.on_step = partial(note_log, self)
         self.pops = PopLongPolling(partial(pop.pop_again, self), self._pop_polling_size)
         self.notifications = PopLongPolling(partial(pop.notify_again, self), self._pop_polling_size)
-        # A trace has a step for each message: modules do not know batches.
         self.sends = Sends(
             self.store,
             partial(sending.answer, self),
             partial(process, sending.send_one, self),
             self.stats.put,
-            together=1 if trace else TOGETHER_MAX,
+            together=TOGETHER_MAX if self.is_fast else 1,
         )
         self._users = {user.username: user for user in self.config.users}
         self._nameserver = nameserver

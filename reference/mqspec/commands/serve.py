@@ -64,6 +64,7 @@ class ServeConfig:
     log_level: LogLevel = LogLevel.WARNING
     log_format: LogFormat = LogFormat.TEXT
     trace: Path | None = None  # a file, for what they do, step by step
+    fast_path: bool = True  # sends that are alike go their own way, with the same outcome
     tls_mode: TlsMode = TlsMode.PERMISSIVE
     tls_certificate: Path | None = None  # a PEM file; without it a self-signed one
     tls_key: Path | None = None  # where it is not in the certificate's file
@@ -166,6 +167,7 @@ def run(args: argparse.Namespace) -> int:
         store_config=settings.section(StoreConfig),
         tls=Tls(serve.tls_mode, _context(serve)),
         trace=Trace(serve.trace) if serve.trace else None,
+        fast_path=serve.fast_path,
     )
     start_logging(serve.log_level, serve.log_format)
     _take_descriptors()

@@ -246,7 +246,7 @@ class MessageStore:
     def takes_runs(self) -> bool:
         """Whether `put_run` is of use."""
         config = self.config
-        return not (config.sync_flush or config.transient_store_pool_enable or self.on_step)
+        return not (config.sync_flush or config.transient_store_pool_enable)
 
     def put_run(self, rows: Sequence[Row], is_batch: bool) -> AppendedRun | None:
         """Store a run, or a batch, where it takes them; None, and nothing is done, where they are

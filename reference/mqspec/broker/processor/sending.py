@@ -182,7 +182,8 @@ def _send(
     if isinstance(placed, PutStatus):
         return _refused(broker, request, placed)
     stored = alone(placed) if batch is None else batched(placed, batch)
-    if not made and is_usual(broker.metadata, broker.config, send) and broker.store.takes_runs:
+    takes_runs = broker.is_fast and broker.store.takes_runs
+    if takes_runs and not made and is_usual(broker.metadata, broker.config, send):
         broker.usual_sends.learn(connection, request, placed, ours, fields)
     if not send.is_plain and request.code != RequestCode.SEND_BATCH_MESSAGE:
         handle = timer.recall_handle(broker.config.broker_name, placed)
