@@ -58,6 +58,28 @@ def test_a_newcomer_and_the_others_are_told(scene: Scene) -> None:
     assert scene.members(group) == ["first", "second", "third"]
 
 
+@case("GROUP-001", party="broker", after=JOINED)
+@pytest.mark.parametrize("count", [2, 8, 9, 64])
+def test_all_members_are_in_the_list(scene: Scene, count: int) -> None:
+    group = scene.new_group()
+    ids = [f"member-{number:02}" for number in range(count)]
+    for client_id in ids:
+        assert scene.connect().call(requests.heartbeat(client_id, group)).code == 0
+    assert scene.members(group) == ids
+
+
+@case("GROUP-005", party="broker", after=JOINED)
+def test_a_connection_that_closes_leaves_all_its_groups(scene: Scene) -> None:
+    groups = [scene.new_group() for _ in range(4)]
+    leaving = scene.connect()
+    for group in groups:
+        assert scene.broker.call(requests.heartbeat("stays", group)).code == 0
+        assert leaving.call(requests.heartbeat("leaves", group)).code == 0
+    leaving.close()
+    for group in groups:
+        assert eventually(lambda group=group: scene.members(group) == ["stays"])  # type: ignore[misc]
+
+
 @case("GROUP-002", party="broker", after=JOINED)
 def test_two_connections_of_one_id_are_two_members(scene: Scene) -> None:
     group = scene.new_group()

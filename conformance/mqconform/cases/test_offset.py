@@ -187,6 +187,18 @@ def test_the_least_offset_of_all_groups_but_some(scene: Scene) -> None:
         assert {int(q): offset for q, offset in answer["correctionOffsets"].items()} == {0: least}
 
 
+@case("OFFSET-023", party="broker", after=COMMITTED)
+def test_the_least_offset_is_that_of_any_group(scene: Scene) -> None:
+    """Whichever of several groups is furthest behind."""
+    topic, groups = scene.topic(), [scene.group() for _ in range(5)]
+    for behind in groups:
+        for group in groups:
+            offset = 3 if group == behind else 9
+            assert scene.broker.call(requests.commit_offset(group, topic, offset)).code == 0
+        answer = done(scene.broker.call(requests.correction_offset(topic, ""))).json()
+        assert {int(q): least for q, least in answer["correctionOffsets"].items()} == {0: 3}
+
+
 @case("OFFSET-022", party="broker", after=COMMITTED)
 def test_a_query_that_leaves_out_a_group_keeps_its_offset(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()

@@ -84,6 +84,16 @@ def test_the_newest_messages_are_found_first(scene: Scene) -> None:
     assert scene.broker.call(requests.query_message(topic, "k", 0)).code == 22
 
 
+@case("LOG-021", party="store", after=FOUND)
+def test_as_many_are_found_as_there_are(scene: Scene) -> None:
+    topic = scene.topic()
+    sent = [b"%d" % n for n in range(64)]
+    for number, body in enumerate(sent, 1):
+        store(scene, topic, body, KEYS="k")
+        if number in (1, 31, 32, 33, 63, 64):
+            found(scene, topic, "k", *sent[:number], count=64)
+
+
 @case("LOG-022", party="broker", after=FOUND)
 def test_a_query_by_unique_key_asks_for_32(scene: Scene) -> None:
     topic = scene.topic()

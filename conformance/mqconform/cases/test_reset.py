@@ -74,6 +74,15 @@ def test_a_reset_moves_a_group_to_a_time(scene: Scene) -> None:
     assert offsets(done(scene.broker.call(request)))[0] <= third.queue_offset
 
 
+@case("OFFSET-017", party="broker", after=STORED)
+def test_a_reset_moves_all_queues_however_many(scene: Scene) -> None:
+    topic, group = filled(scene, queues=64), scene.group()
+    request = requests.reset_offset(group, topic, timestamp=-1)
+    expected = {0: MESSAGES} | dict.fromkeys(range(1, 64), 0)
+    assert offsets(done(scene.broker.call(request))) == expected
+    assert {q: scene.committed(group, topic, q) for q in expected} == expected
+
+
 @case("OFFSET-017", party="broker")
 def test_a_reset_of_nobody_or_nothing_is_refused(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
