@@ -21,6 +21,7 @@ from coverage import Coverage, CoverageData
 
 MEASURED = "reference/mqspec"
 TESTS, REPLAYS, CASES = "tests", "replays", "cases"
+CONSTANTS = "tests/core/test_defaults.py"
 
 # What is run for each kind, the quickest kind first.
 PATHS: Mapping[str, tuple[str, ...]] = {
@@ -75,11 +76,13 @@ class Recording:
         """Whoever runs one of these lines, the quickest first.
 
         What runs when a module is imported is run by nobody in particular: all count that run
-        anything of the module.
+        anything of the module, and those that compare its constants and run nothing of it.
         """
         by_line = self.data.contexts_by_lineno(str(path))
         names = {name for line in lines for name in self._names(by_line.get(line, ()))}
-        names = names or {name for found in by_line.values() for name in self._names(found)}
+        if not names:
+            names = {name for found in by_line.values() for name in self._names(found)}
+            names |= set(self._by_file.get(CONSTANTS, ()))
         return sorted(names, key=lambda name: self.ran[name].seconds)
 
     def _names(self, contexts: Iterable[str]) -> Iterable[str]:

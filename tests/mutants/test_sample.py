@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 import trial
-from contexts import CASES, PATHS, TESTS, Ran, Recording, read_results, statement, unrecorded
+from contexts import (
+    CASES,
+    CONSTANTS,
+    PATHS,
+    TESTS,
+    Ran,
+    Recording,
+    read_results,
+    statement,
+    unrecorded,
+)
 from coverage import CoverageData
 from mutation import Mutant, sample
 from trial import Copy, Fate, copy_of
@@ -181,6 +191,14 @@ def test_whoever_runs_a_line_meets_it(tree: Path) -> None:
     assert set(found.meeting(module, [20])) == everyone  # they share what was set up
     assert set(found.meeting(module, [11])) == everyone  # which runs on import
     assert found.meeting(tree / "reference/other.py", [1]) == []
+
+
+def test_whoever_compares_constants_meets_what_runs_on_import(tree: Path) -> None:
+    lines = {"": [11], f"{FILE}::test_larger|run": [16], f"{CONSTANTS}::test_x|run": []}
+    found = recording(tree, lines)
+    module = tree / MODULE
+    assert found.meeting(module, [16]) == [f"{FILE}::test_larger"]
+    assert set(found.meeting(module, [11])) == {f"{FILE}::test_larger", f"{CONSTANTS}::test_x"}
 
 
 @pytest.mark.parametrize(
