@@ -19,6 +19,7 @@ from mqspec.client.lite_pull_consumer import LitePullConfig
 from mqspec.client.producer import ProducerConfig
 from mqspec.client.push_work import ConsumerConfig
 from mqspec.core import lite_pull_consumer
+from mqspec.core.index import IndexHeader
 from mqspec.core.log import Limits
 from mqspec.core.metadata import BrokerConfig, ExponentialRetryPolicy, SubscriptionGroupConfig
 from mqspec.nameserver.config import NamesrvConfig
@@ -111,3 +112,8 @@ def test_constants_of_a_lite_pull_are_its_defaults() -> None:
     real = REAL["DefaultLitePullConsumer"]
     assert real["pollTimeoutMillis"] == lite_pull_consumer.POLL_TIMEOUT_MS
     assert real["brokerSuspendMaxTimeMillis"] == lite_pull_consumer.BROKER_SUSPEND_MAX_TIME_MS
+
+
+def test_a_new_index_file_begins_with_nothing() -> None:
+    """IndexHeader.java, 5.3.3: all 0, but the next entry is the first that is used."""
+    assert IndexHeader() == (0, 0, 0, 0, 0, 1)

@@ -231,8 +231,3 @@ def test_the_record_that_was_indexed_last_may_be_indexed_again() -> None:
 
 def test_the_checkpoint_covers_full_files() -> None:
     assert [is_covered(IndexHeader(1, end), 50) for end in (0, 50, 51)] == [False, True, False]
-
-
-def test_a_new_file_begins_with_nothing() -> None:
-    """IndexHeader.java, 5.3.3: all 0, but the next entry is the first that is used."""
-    assert IndexHeader() == (0, 0, 0, 0, 0, 1)

@@ -78,6 +78,19 @@ def test_a_message_that_was_sent_back_comes_again(scene: Scene) -> None:
     assert again.properties["RETRY_TOPIC"] == before.topic
 
 
+@case("RETRY-001", party="broker", after=AGAIN)
+@pytest.mark.parametrize("size", [64, 120])  # of 127 for a topic's name, which is %RETRY%GROUP
+def test_a_group_with_a_long_name_gets_its_own_again(scene: Scene, size: int) -> None:
+    """Two of them, whose names differ in the last character."""
+    stem = scene.name("G").ljust(size - 1, "g")
+    one, other = f"{stem}a", f"{stem}b"
+    for group in (one, other):
+        done(scene.broker.call(requests.create_group(group)))
+    send_back(scene, one, failed(scene, one))
+    assert come_again(scene, one).body == b"hard"
+    assert scene.max_offset(f"%RETRY%{other}") == 0
+
+
 @case("RETRY-002", party="broker", after=AGAIN)
 def test_a_message_remembers_where_it_was_first(scene: Scene) -> None:
     group = scene.group()
