@@ -18,7 +18,7 @@ import pytest
 from mqspec.client.lite_pull_consumer import LitePullConfig
 from mqspec.client.producer import ProducerConfig
 from mqspec.client.push_work import ConsumerConfig
-from mqspec.core import lite_pull_consumer
+from mqspec.core import lite_pull_consumer, push_consumer
 from mqspec.core.index import IndexHeader
 from mqspec.core.log import Limits
 from mqspec.core.metadata import BrokerConfig, ExponentialRetryPolicy, SubscriptionGroupConfig
@@ -117,3 +117,9 @@ def test_constants_of_a_lite_pull_are_its_defaults() -> None:
 def test_a_new_index_file_begins_with_nothing() -> None:
     """IndexHeader.java, 5.3.3: all 0, but the next entry is the first that is used."""
     assert IndexHeader() == (0, 0, 0, 0, 0, 1)
+
+
+def test_what_settings_of_a_push_consumer_may_be() -> None:
+    """DefaultMQPushConsumerImpl.checkConfig, 5.3.3."""
+    ranges = {"consume_message_batch_max_size": (1, 1024), "pull_batch_size": (1, 1024)}
+    assert ranges == push_consumer.CONFIG_RANGES
