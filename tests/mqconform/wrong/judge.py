@@ -1,7 +1,10 @@
-"""Which wrong brokers does exploration notice? `judge.py [NAME...] [--seconds N] [--seed N]`
+"""Which wrong brokers does exploration notice, or the standard cases?
 
-One line each: after how many requests it was noticed, and what was said to be wrong. The exit
-code is 1 where one survives.
+    judge.py [NAME...] [--seconds N] [--seed N]
+    judge.py [NAME...] --cases [-k EXPRESSION]
+
+One line each: after how many requests it was noticed, and what was said to be wrong; or the cases
+that fail. The exit code is 1 where one survives.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))
-from wrong_brokers import BROKERS
+from wrong_brokers import BROKERS, CASES
 
 from mqconform.cluster import Cluster
 from mqconform.explore.engine import Explored, Explorer
@@ -63,20 +67,42 @@ def judge(
             return explored, vigil.end()
 
 
+def failing(name: str, expression: str) -> list[str]:
+    """The standard cases that fail on a wrong broker."""
+    with serving(name) as address, tempfile.TemporaryDirectory() as home:
+        results = Path(home) / "results.xml"
+        words = ["conform", str(address), "-k", expression, "--junit", str(results)]
+        command = [sys.executable, "-m", "mqspec.cli", *words, "--history", f"{home}/history"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        found = ElementTree.parse(results).iter("testcase")
+        return [case.get("name", "") for case in found if case.find("failure") is not None]
+
+
+def noticed(name: str, args: argparse.Namespace) -> str:
+    """How a wrong broker is noticed; empty of one that survives."""
+    if args.cases or BROKERS[name].area == CASES:
+        return ", ".join(failing(name, args.k)[:4])
+    explored, said = judge(name, args.seconds, args.seed, shrinks=False)
+    why = [" ".join(found.why.split()) for found in explored.found] + said
+    return f"after {explored.requests.total()} requests: {why[0][:300]}" if why else ""
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--seconds", type=float, default=60, help="of exploration, for each")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", action="store_true", help="judge by the standard cases")
+    parser.add_argument("-k", default="test_", metavar="EXPRESSION", help="of these alone")
     args = parser.parse_args()
     killed = 0
     names = args.names or list(BROKERS)
     for name in names:
-        explored, said = judge(name, args.seconds, args.seed, shrinks=False)
-        why = [" ".join(found.why.split()) for found in explored.found] + said
-        killed += bool(why)
-        verdict = f"noticed: {why[0][:300]}" if why else "survives"
-        print(f"{name:24} {explored.requests.total():6} requests  {verdict}", flush=True)
+        how = noticed(name, args)
+        killed += bool(how)
+        print(f"{name:26} {f'noticed {how}' if how else 'survives'}", flush=True)
     print(f"{killed} of {len(names)} wrong brokers noticed")
     return int(killed < len(names))
 

@@ -18,15 +18,19 @@ from msgspec import structs
 from patched import patch
 
 from mqspec.core import (
+    delay,
     group,
     index,
     kv_config,
     lock,
     log,
     long_polling,
+    metadata,
     offset_commit,
+    query,
     record,
     retry,
+    route,
     subscription,
 )
 from mqspec.core.response import ResponseCode
@@ -37,7 +41,8 @@ from mqspec.wire import bodies
 
 @dataclass(frozen=True)
 class Wrong:
-    """What is wrong, which area of exploration is to notice, what it replaces and by what."""
+    """What is wrong, which area of exploration is to notice (or the cases, where none explores
+    it), what it replaces and by what."""
 
     about: str
     area: str
@@ -54,6 +59,7 @@ class Wrong:
 
 
 BROKERS: dict[str, Wrong] = {}
+CASES = "cases"  # is no area
 
 
 def wrong(area: str, original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -395,3 +401,91 @@ def put_same_key(right: Any, state: Any, namespace: str, key: str, value: str | 
     step = right(state, namespace, key, value)
     kept = dict(list(step.changes[0].value.items())[-8:])
     return Step((Change("config_table", namespace, kept),))
+
+
+# What no area explores
+
+
+@wrong("members", group.consumer_id_list)
+def list_8(right: Any, state: Any, name: str) -> Any:
+    """A list of members has eight at most."""
+    ids = right(state, name)
+    return ids and ids[:8]
+
+
+@wrong(CASES, group.close_channel)
+def close_first_group(right: Any, state: Any, channel: Any) -> Any:
+    """A connection that closes leaves the first of its groups."""
+    mine = [name for name, it in state.consumer_table.items() if channel in it.channel_info_table]
+    step = right(state, channel)
+    kept = (
+        each for each in step.changes if each.variable != "consumer_table" or each.key in mine[:1]
+    )
+    return structs.replace(step, changes=tuple(kept))
+
+
+@wrong(CASES, delay.delay_level)
+def level_9(right: Any, properties: Any) -> int:
+    """Levels above the ninth wait as long as it."""
+    return min(9, int(right(properties)))
+
+
+@wrong(CASES, kv_config.delete_kv_config)
+def delete_by_prefix(right: Any, state: Any, namespace: str, key: str) -> Any:
+    """Deleting a key deletes those that begin like it."""
+    known = state.config_table.get(namespace)
+    if known is None:
+        return Step()
+    left = {name: value for name, value in known.items() if not name.startswith(key)}
+    return Step((Change("config_table", namespace, left),))
+
+
+@wrong(CASES, offset_commit.query_min_offset_in_all_group)
+def least_of_two(right: Any, state: Any, topic: str, left_out: Any) -> Any:
+    """The least offset is that of two groups, whatever others there are."""
+    groups = sorted({key.group for key in state.offset_table if key.topic == topic})
+    return right(state, topic, [*left_out, *groups[2:]])
+
+
+@wrong(CASES, route.pick_topic_route)
+def route_16(right: Any, state: Any, topic: str) -> Any:
+    """A route says sixteen queues at most."""
+    found = right(state, topic)
+    if found is None:
+        return None
+    counted = (
+        replace(
+            each,
+            read_queue_nums=min(16, each.read_queue_nums),
+            write_queue_nums=min(16, each.write_queue_nums),
+        )
+        for each in found.queue_datas
+    )
+    return replace(found, queue_datas=tuple(counted))
+
+
+@wrong(CASES, query.by_key)
+def query_last_lost(right: Any, records: Any, fields: Any) -> Any:
+    """Of more than 32 messages that a query finds the newest is left out."""
+    return right(records[:-1] if len(records) > 32 else records, fields)
+
+
+@wrong(CASES, offset_commit.reset_offset_inner)
+def reset_4(right: Any, spans: Any, offset: Any) -> Any:
+    """A reset moves four queues at most."""
+    return right(list(spans)[:4], offset)
+
+
+@wrong(CASES, metadata.update_topic)
+def never_fewer(right: Any, state: Any, config: Any, topic: Any, now_ms: int) -> Any:
+    """A topic never gets fewer queues to read."""
+    known = state.topic_config_table.get(topic.topic_name)
+    least = known.read_queue_nums if known else 0
+    asked = replace(topic, read_queue_nums=max(least, topic.read_queue_nums))
+    return right(state, config, asked, now_ms)
+
+
+@wrong(CASES, retry.retry_topic)
+def retry_50(right: Any, name: str) -> str:
+    """A retry topic has the first fifty characters of its group's name."""
+    return str(right(name[:50]))
