@@ -488,7 +488,11 @@ WRONG = {
         COMMIT,
         only_forwards,
         "test_offset and not held",
-        {"the_last_offset_counts_though_it_goes_back", "a_negative_offset_is_taken_for_none"},
+        {
+            "the_last_offset_counts_though_it_goes_back",
+            "a_negative_offset_is_taken_for_none",
+            "the_least_offset_is_that_of_any_group",
+        },
     ),
     "commits_only_go_forwards_in_a_scenario": Wrong(
         COMMIT,
@@ -522,6 +526,8 @@ WRONG = {
             "an_expression_without_tags",
             "a_member_that_changes_what_it_wants_misses_nothing",
             "the_newest_subscription_of_a_group_wins",
+            "every_broker_filters",
+            "a_long_queue_is_filtered_to_its_end",
         },
     ),
     "routes_are_not_to_inherit": Wrong(
