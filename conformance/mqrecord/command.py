@@ -1,0 +1,140 @@
+"""Record what clients do with a cluster, for `mqspec audit`.
+
+  mqspec record 10.0.0.5:9876                           listens on 127.0.0.1:9886
+  mqspec record 10.0.0.5:9876 --listen 0.0.0.0:9886 --advertise 10.0.0.9
+  mqspec record 10.0.0.5:9876 --topic 'orders*' --hash-names
+
+Give clients this address in place of the nameserver's. Everything they ask and are answered goes
+through here, unchanged but for the addresses of brokers, until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from mqrecord.journal import Journal
+from mqrecord.names import Hashed, Patterns
+from mqrecord.observer import Observer
+from mqrecord.relay import Address, Place, Relay
+from mqrules import UserError
+from mqspec.tls import client_context
+
+HELP = "record what clients do with a cluster, standing between the two"
+
+TURN_S: Final = 0.5  # how often what was seen is written
+SAID_EVERY: Final = 4  # turns, before the line that tells how far it is
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("nameserver", help="HOST:PORT, or several with ';' between them")
+    parser.add_argument(
+        "--listen", default="127.0.0.1:9886", metavar="HOST:PORT", help="default 127.0.0.1:9886"
+    )
+    parser.add_argument(
+        "--advertise", metavar="HOST", help="the host that clients are told; default: as listened"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("recorded"), metavar="DIR", help="default: recorded"
+    )
+    parser.add_argument(
+        "--topic", action="append", default=[], metavar="PATTERN", help="only topics like 'a*'"
+    )
+    parser.add_argument(
+        "--group", action="append", default=[], metavar="PATTERN", help="only groups like 'a*'"
+    )
+    parser.add_argument(
+        "--hash-names",
+        action="store_true",
+        help="names of topics, groups, clients, keys and tags as hashes, salted anew each run",
+    )
+    parser.add_argument("--tls", action="store_true", help="speak TLS to the cluster")
+
+
+def run(args: argparse.Namespace) -> int:
+    nameservers = [_address(one) for one in args.nameserver.split(";") if one]
+    if not nameservers:
+        raise UserError(args.nameserver, "no nameserver", "give HOST:PORT")
+    host, port = _address(args.listen)
+    place = Place(host, port, args.advertise or host)
+    if host in ("0.0.0.0", "::") and not args.advertise:
+        raise UserError(args.listen, "no address that clients can reach", "add --advertise HOST")
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    name = f"rec{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    hashed = Hashed(secrets.token_bytes(16)) if args.hash_names else None
+    journal = Journal(
+        args.out,
+        name,
+        f"recorder-{os.getpid()}",
+        Patterns(args.topic, args.group).keeps,
+        *([hashed.written] if hashed else []),
+    )
+    console = Console(stderr=True, highlight=False)
+    asyncio.run(_record(nameservers, place, journal, args.tls, console))
+    console.print(f"{journal.events:,} events in {args.out}: mqspec audit {args.out}")
+    return 0
+
+
+async def _record(
+    nameservers: list[Address], place: Place, journal: Journal, tls: bool, console: Console
+) -> None:
+    observer = Observer()
+    relay = Relay(nameservers, place, observer, journal.add, client_context() if tls else None)
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for wanted in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(wanted, stopped.set)
+    await _answers(nameservers, tls)
+    await relay.start()
+    console.print(f"clients: namesrvAddr {place.advertised}:{relay.port}")
+    try:
+        turn = 0
+        with console.status("nobody has come yet") as status:
+            while not stopped.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stopped.wait(), TURN_S)
+                journal.add(observer.tick(time.time() * 1000))
+                journal.flush()
+                turn += 1
+                if turn % SAID_EVERY == 0:
+                    status.update(_how_far(journal, relay, observer))
+    finally:
+        await relay.close()
+        journal.close()
+
+
+def _how_far(journal: Journal, relay: Relay, observer: Observer) -> str:
+    said = f"{journal.events:,} events, {observer.clients} clients, {relay.brokers} brokers"
+    return f"{said}, {observer.unread} frames unread" if observer.unread else said
+
+
+async def _answers(nameservers: list[Address], tls: bool) -> None:
+    """Whether any nameserver takes a connection. Raises UserError."""
+    for host, port in nameservers:
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(3):
+                _, writer = await asyncio.open_connection(
+                    host, port, ssl=client_context() if tls else None
+                )
+            writer.close()
+            return
+    said = ";".join(f"{host}:{port}" for host, port in nameservers)
+    raise UserError(said, "nobody takes a connection", "is the nameserver up?")
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.strip().rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise UserError(text, "no address", "give HOST:PORT")
+    return host, int(port)

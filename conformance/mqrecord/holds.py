@@ -1,0 +1,75 @@
+"""Which queues a member owns, as far as one can tell who sees what it asks for and is told.
+
+What a client decides is not on the wire. These rules derive it, and are named in the how-to:
+
+- *begins*: it owns a queue from when it is told where to begin, or else first pulls;
+- *ends*: until it unlocks the queue, leaves, or has no connection any more; or, once a list of
+  members that it was told leaves the queue to another, until it next commits it, or `LEAVING_MS`
+  after, if it does not; or until it has neither pulled nor committed it for `SILENT_MS`;
+- *share*: what a list of members leaves to whom says `allocate()`, averagely, which is the default,
+  until a member goes on pulling what that does not give it: then silence alone counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from mqspec.core.types import MessageQueue
+
+LEAVING_MS: Final = 3_000  # a rebalance, from the list of members to the last commit of a queue
+SILENT_MS: Final = 60_000  # a held pull waits for 15 s, and an owner commits every 5 s
+UNFINISHED_MAX: Final = 100_000  # messages of a queue that are remembered until they are committed
+
+
+@dataclass(slots=True)
+class Received:
+    """A message that waits to be committed past."""
+
+    key: str | None
+    tag: str | None
+    attempt: int
+
+
+@dataclass(slots=True)
+class Hold:
+    """A queue in a member's hands."""
+
+    next_offset: int | None = None  # from where it is to pull next
+    seen_ms: float = 0
+    leaving_since_ms: float | None = None  # when it was told that the queue is another's
+    unfinished: dict[int, Received] = field(default_factory=dict)  # by queue offset, in their order
+
+    def finished(self, committed: int) -> Iterator[tuple[int, Received]]:
+        """What was received below an offset and had not been finished: it is, from now on."""
+        for offset in list(self.unfinished):
+            if offset >= committed:
+                break
+            yield offset, self.unfinished.pop(offset)
+
+    def received(self, offset: int, message: Received) -> None:
+        self.unfinished[offset] = message
+        if len(self.unfinished) > UNFINISHED_MAX:  # of a group that commits nothing
+            del self.unfinished[next(iter(self.unfinished))]
+
+    def is_over(self, now_ms: float) -> bool:
+        """Whether nothing more is to come of a queue that was left, or of a silent owner."""
+        if self.leaving_since_ms is not None and now_ms > self.leaving_since_ms + LEAVING_MS:
+            return True
+        return now_ms > self.seen_ms + SILENT_MS
+
+
+@dataclass(slots=True)
+class Membership:
+    """A member's place in a group, and the queues that it holds."""
+
+    group: str  # as it is written: a group that broadcasts is one for each member
+    subscriptions: dict[str, str] = field(default_factory=dict)  # the expression, by topic
+    holds: dict[MessageQueue, Hold] = field(default_factory=dict)
+    left: dict[MessageQueue, float] = field(default_factory=dict)  # when it left which queue
+    unregistered: set[int] = field(
+        default_factory=set
+    )  # the links over which it said that it leaves
+    is_averaging: bool = True  # it took its average share so far
+    is_locking: bool = False  # it consumes in order: it keeps a queue until it unlocks it

@@ -1,0 +1,154 @@
+"""Who is in which group, and which queues each member holds, by what is asked and answered."""
+
+from __future__ import annotations
+
+from mqrecord.holds import Hold, Membership
+from mqrecord.routes import queues_of
+from mqrecord.seen import SECOND, Asked, Client, Link, Row, Rows, Seen, at_queue, row
+from mqrules import EventKind, Outcome
+from mqspec.core.allocation import STRATEGIES, AllocationError, allocate
+from mqspec.core.group import MessageModel
+from mqspec.core.types import MessageQueue, string_order
+from mqspec.wire.bodies import (
+    ConsumerList,
+    HeartbeatData,
+    LockBatchBody,
+    from_body,
+    from_plain,
+    loads,
+)
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import ResponseCode
+
+
+def heartbeat(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
+    """34: who is at the other end, of which groups, and what it subscribes to."""
+    beat = from_body(HeartbeatData, asked.request.body)
+    if not beat.client_id:
+        return
+    client = seen.named(link, beat.client_id)
+    for group in beat.consumer_data_set:
+        member = client.groups.get(group.group_name)
+        if member is None:
+            broadcasts = group.message_model is MessageModel.BROADCASTING
+            written = f"{group.group_name} of {client.name}" if broadcasts else group.group_name
+            member = client.groups[group.group_name] = Membership(written)
+            yield row(EventKind.JOIN, group=written, client_id=client.name)
+
+        for wanted in group.subscription_data_set:
+            if member.subscriptions.get(wanted.topic) != wanted.sub_string:
+                member.subscriptions[wanted.topic] = wanted.sub_string
+                said: Row = {"topic": wanted.topic, "tag": wanted.sub_string}
+                who: Row = {"group": member.group, "client_id": client.name}
+                yield row(EventKind.SUBSCRIBE, **who, **said)
+
+
+def unregister(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
+    """35: it leaves. It says so to each broker, and only to the same one is that in order with what
+    it committed there before."""
+    client = link.client
+    name = asked.request.ext_fields.get("consumerGroup", "")
+    member = client.groups.get(name)
+    if member is None:
+        return
+    member.unregistered.add(link.number)
+    for queue in [queue for queue in member.holds if queue.broker_name == link.broker]:
+        yield revoked(client, member, queue, now_ms)
+    if client.links <= member.unregistered:
+        yield from gone(client, name, EventKind.LEAVE, now_ms)
+
+
+def gone(client: Client, name: str, how: EventKind, now_ms: float) -> Rows:
+    """A member is no more: it left its group, or is dead."""
+    member = client.groups.pop(name)
+    if how is EventKind.LEAVE:
+        for queue in list(member.holds):
+            yield revoked(client, member, queue, now_ms)
+    yield row(how, group=member.group, client_id=client.name)
+
+
+def told_route(
+    seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float
+) -> Rows:
+    """105: which queues there are."""
+    if answer.code == ResponseCode.SUCCESS:
+        topic = asked.request.ext_fields["topic"]
+        seen.queues[topic] = queues_of(topic, answer.body)
+    yield from ()
+
+
+def told_members(
+    seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float
+) -> Rows:
+    """38: of all that it holds it leaves what the list leaves to others."""
+    member = link.member(asked)
+    if answer.code == ResponseCode.SUCCESS and member and member.is_averaging:
+        ids = sorted(from_body(ConsumerList, answer.body).ids, key=string_order)
+        share = _share(seen, link.client, member, ids)
+        for queue, hold in member.holds.items():
+            if queue in share or member.is_locking:
+                hold.leaving_since_ms = None
+            elif hold.leaving_since_ms is None:
+                hold.leaving_since_ms = now_ms
+    yield from ()
+
+
+def locked(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
+    """41: which of the queues it got."""
+    wanted = from_body(LockBatchBody, asked.request.body)
+    member = link.client.groups.get(wanted.consumer_group or "")
+    if member is None or answer.code != ResponseCode.SUCCESS:
+        return
+    member.is_locking = True
+    got = {from_plain(MessageQueue, one) for one in loads(answer.body)["lockOKMQSet"]}
+    for queue in sorted(wanted.mq_set):
+        went = Outcome.OK if queue in got else Outcome.FAILED
+        yield row(EventKind.LOCK, went, **at_queue(link.client, member.group, queue))
+
+
+def unlock(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
+    """42: it has left the queues."""
+    body = from_body(LockBatchBody, asked.request.body)
+    member = link.client.groups.get(body.consumer_group or "")
+    if member is None:
+        return
+    for queue in sorted(body.mq_set):
+        if queue in member.holds:
+            yield revoked(link.client, member, queue, now_ms)
+        at = at_queue(link.client, member.group, queue)
+        yield row(EventKind.UNLOCK, Outcome.UNKNOWN, **at)
+
+
+def left_in_silence(seen: Seen, now_ms: float) -> Rows:
+    """Time has passed: who has left its queues by now?"""
+    for client in seen.clients.values():
+        for member in client.groups.values():
+            for queue in [q for q, hold in member.holds.items() if hold.is_over(now_ms)]:
+                yield revoked(client, member, queue, now_ms)
+
+
+def begins(link: Link, member: Membership, queue: MessageQueue, now_ms: float) -> Row:
+    """A member holds a queue from now on."""
+    member.holds[queue] = Hold(seen_ms=now_ms)
+    member.left.pop(queue, None)
+    return row(EventKind.ASSIGN, **at_queue(link.client, member.group, queue))
+
+
+def revoked(client: Client, member: Membership, queue: MessageQueue, now_ms: float) -> Row:
+    """It does no longer."""
+    del member.holds[queue]
+    member.left[queue] = now_ms
+    return row(EventKind.REVOKE, **at_queue(client, member.group, queue))
+
+
+def _share(seen: Seen, client: Client, member: Membership, ids: list[str]) -> set[MessageQueue]:
+    """What is the member's of all topics that it subscribes to, averagely."""
+    found: set[MessageQueue] = set()
+    own_id = client.name.partition(SECOND)[0]
+    for topic in member.subscriptions:
+        try:
+            queues = seen.queues.get(topic, [])
+            found.update(allocate(STRATEGIES["AVG"], member.group, own_id, queues, ids))
+        except AllocationError:  # no queues, or no list: the member changes nothing
+            found.update(queue for queue in member.holds if queue.topic == topic)
+    return found

@@ -1,0 +1,104 @@
+"""What went over the links of a cluster, told as events.
+
+It has no connection and no clock: it is told which commands went over which link, and when. What a
+request or its answer shows is said by a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from mqrecord import membership, progress, sends
+from mqrecord.seen import Asked, Client, Link, Rows, Seen, row
+from mqrules import EventKind, Outcome
+from mqspec.wire.bodies import BodyError
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode
+
+_REQUESTS: Final[Mapping[int, Callable[[Seen, Link, Asked, float], Rows]]] = {
+    RequestCode.HEART_BEAT: membership.heartbeat,
+    RequestCode.UNREGISTER_CLIENT: membership.unregister,
+    RequestCode.UNLOCK_BATCH_MQ: membership.unlock,
+    RequestCode.UPDATE_CONSUMER_OFFSET: progress.commit,
+    RequestCode.PULL_MESSAGE: progress.pull,
+    **dict.fromkeys(sends.CODES, sends.send),
+}
+_ANSWERS: Final[Mapping[int, Callable[[Seen, Link, Asked, RemotingCommand, float], Rows]]] = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: membership.told_route,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: membership.told_members,
+    RequestCode.LOCK_BATCH_MQ: membership.locked,
+    RequestCode.QUERY_CONSUMER_OFFSET: progress.told_progress,
+    RequestCode.UPDATE_CONSUMER_OFFSET: progress.committed,
+    RequestCode.PULL_MESSAGE: progress.pulled,
+    RequestCode.CONSUMER_SEND_MSG_BACK: progress.given_back,
+    RequestCode.POP_MESSAGE: progress.popped,
+    RequestCode.ACK_MESSAGE: progress.pop_finished,
+    **dict.fromkeys(sends.CODES, sends.sent),
+}
+
+
+class Observer:
+    """All that was seen of a cluster. Each method gives the rows of what it is told."""
+
+    def __init__(self) -> None:
+        self._seen = Seen()
+        self.unread = 0  # commands whose body or fields are not what their code says
+
+    def linked(self, number: int, broker: str | None, address: str) -> Rows:
+        """A client at an address has a connection to a broker, or to a nameserver (None)."""
+        self._seen.links[number] = Link(number, broker, Client(address, links={number}))
+        if broker in self._seen.down:
+            self._seen.down.discard(broker)
+            yield row(EventKind.RESTART, peer=broker)
+
+    def request(self, number: int, request: RemotingCommand, now_ms: float) -> Rows:
+        """What a client asks."""
+        link = self._seen.links[number]
+        try:
+            asked = Asked(request, tuple(sends.messages(request)))
+            if not request.is_oneway:
+                link.asked[request.opaque] = asked
+            if shown := _REQUESTS.get(request.code):
+                yield from shown(self._seen, link, asked, now_ms)
+        except (BodyError, KeyError, ValueError, IndexError):
+            self.unread += 1
+
+    def answer(self, number: int, answer: RemotingCommand, now_ms: float) -> Rows:
+        """What it is answered."""
+        link = self._seen.links[number]
+        asked = link.asked.pop(answer.opaque, None)
+        shown = _ANSWERS.get(asked.request.code) if asked else None
+        if asked and shown:
+            try:
+                yield from shown(self._seen, link, asked, answer, now_ms)
+            except (BodyError, KeyError, ValueError, IndexError):
+                self.unread += 1
+
+    def unlinked(self, number: int, by_client: bool, now_ms: float) -> Rows:
+        """A connection has ended. A client that ended its last one is gone."""
+        link = self._seen.links.pop(number)
+        for asked in link.asked.values():
+            yield from sends.sends(link, asked, Outcome.UNKNOWN)
+        client = link.client
+        client.links.discard(number)
+        if by_client and not client.links:
+            self._seen.clients.pop(client.name, None)
+            for name, member in list(client.groups.items()):
+                how = EventKind.LEAVE if member.unregistered else EventKind.CRASH
+                yield from membership.gone(client, name, how, now_ms)
+
+    def broker_lost(self, broker: str) -> Rows:
+        """A broker takes no connection any more."""
+        if broker not in self._seen.down:
+            self._seen.down.add(broker)
+            yield row(EventKind.CRASH, peer=broker)
+
+    def tick(self, now_ms: float) -> Rows:
+        """Time has passed."""
+        return membership.left_in_silence(self._seen, now_ms)
+
+    @property
+    def clients(self) -> int:
+        """How many clients are connected that have said who they are."""
+        return len(self._seen.clients)

@@ -1,0 +1,162 @@
+"""What members get, finish and commit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mqrecord.holds import Received
+from mqrecord.membership import begins, revoked
+from mqrecord.messages import known, wants
+from mqrecord.seen import Asked, Link, Row, Rows, Seen, at_queue, row
+from mqrules import EventKind, Outcome
+from mqspec.core.types import MessageQueue
+from mqspec.wire.bodies import decode_messages
+from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codes import RequestCode, ResponseCode
+
+LEFT_MS: Final = 1_000  # so long may a pull come that was asked before its queue was left
+_COMMITS: Final = 1  # a bit of a pull's sysFlag: it says how far its group has come
+_RETRY_TOPICS: Final = {"1": "%RETRY%{}_{}", "2": "%RETRY%{}+{}"}  # by a mark in a pop's extraInfo
+_RETRY_MARK: Final = 4  # its place there
+
+
+def commit(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
+    """15: how far it has come; mostly nobody answers."""
+    if asked.request.is_oneway:
+        yield from _committed(link, asked, Outcome.UNKNOWN, now_ms)
+
+
+def committed(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
+    """15, answered."""
+    went = Outcome.OK if answer.code == ResponseCode.SUCCESS else Outcome.FAILED
+    yield from _committed(link, asked, went, now_ms)
+
+
+def told_progress(
+    seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float
+) -> Rows:
+    """14: from where it is to go on. A member that asks holds the queue from now on."""
+    if answer.code not in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND):
+        return
+    value = int(answer.ext_fields["offset"]) if answer.code == ResponseCode.SUCCESS else None
+    queue, member = link.queue(asked), link.member(asked)
+    yield row(EventKind.QUERY_OFFSET, value=value, **link.at(asked))
+    if member and queue not in member.holds:
+        yield begins(link, member, queue, now_ms)
+        member.holds[queue].next_offset = value
+
+
+def pull(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
+    """11: it holds the queue; it may say how far it has come, or go on elsewhere."""
+    fields = asked.request.ext_fields
+    member, queue = link.member(asked), link.queue(asked)
+    if int(fields["sysFlag"]) & _COMMITS and int(fields["commitOffset"]) > 0:
+        yield from _committed(link, asked, Outcome.UNKNOWN, now_ms)
+    if member is None:
+        return
+
+    if queue not in member.holds:
+        if now_ms < member.left.get(queue, -LEFT_MS) + LEFT_MS:
+            return  # it has not been through its rebalance yet
+        member.is_averaging &= queue not in member.left
+        yield begins(link, member, queue, now_ms)
+    hold = member.holds[queue]
+    hold.seen_ms = now_ms
+
+    offset = int(fields["queueOffset"])
+    if offset != hold.next_offset:
+        yield row(EventKind.QUERY_OFFSET, value=offset, peer=link.client.name, **link.at(asked))
+        hold.next_offset = offset
+
+
+def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
+    """11, answered: what a member got of a queue that it holds."""
+    member, queue = link.member(asked), link.queue(asked)
+    hold = member.holds.get(queue) if member else None
+    if member is None or hold is None:
+        return
+    if "nextBeginOffset" in answer.ext_fields:
+        hold.next_offset = int(answer.ext_fields["nextBeginOffset"])
+    if answer.code != ResponseCode.SUCCESS:
+        return
+
+    at = link.at(asked)
+    expression = member.subscriptions.get(queue.topic, "*")
+    for record in decode_messages(answer.body):
+        of = known(record.properties)
+        if wants(expression, of.tag):
+            message = Received(of.key, of.tag, record.reconsume_times)
+            hold.received(record.queue_offset, message)
+            yield _with(EventKind.RECEIVE, Outcome.OK, at, record.queue_offset, message)
+
+
+def given_back(
+    seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float
+) -> Rows:
+    """36: a message that is to come again."""
+    member = link.client.groups.get(asked.request.ext_fields["group"])
+    if member is None or answer.code != ResponseCode.SUCCESS:
+        return
+    key = asked.request.ext_fields["originMsgId"]
+    for queue, hold in member.holds.items():
+        found = (offset for offset, message in hold.unfinished.items() if message.key == key)
+        offset = next(found, None) if queue.broker_name == link.broker else None
+        if offset is not None:
+            at = at_queue(link.client, member.group, queue)
+            yield _with(EventKind.ACK, Outcome.FAILED, at, offset, hold.unfinished.pop(offset))
+            return
+
+
+def popped(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
+    """200050, answered: what a member got of queues that nobody holds."""
+    if answer.code != ResponseCode.SUCCESS:
+        return
+    group = asked.request.ext_fields["consumerGroup"]
+    for record in decode_messages(answer.body):
+        of = known(record.properties)
+        queue = MessageQueue(record.topic, link.broker or "", record.queue_id)
+        at = at_queue(link.client, group, queue)
+        message = Received(of.key, of.tag, record.reconsume_times)
+        yield _with(EventKind.RECEIVE, Outcome.OK, at, record.queue_offset, message)
+
+
+def pop_finished(
+    seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float
+) -> Rows:
+    """200051, answered: one of them is finished."""
+    if answer.code != ResponseCode.SUCCESS:
+        return
+    fields, queue = asked.request.ext_fields, link.queue(asked)
+    group, mark = fields["consumerGroup"], fields["extraInfo"].split(" ")[_RETRY_MARK]
+    topic = _RETRY_TOPICS.get(mark, "{1}").format(group, queue.topic)
+    at = at_queue(link.client, group, MessageQueue(topic, queue.broker_name, queue.queue_id))
+    yield row(EventKind.ACK, queue_offset=int(fields["offset"]), **at)
+
+
+def _committed(link: Link, asked: Asked, went: Outcome, now_ms: float) -> Rows:
+    """A commit, and what it says to be finished; the last one of a queue that is left."""
+    member, queue = link.member(asked), link.queue(asked)
+    value = int(asked.request.ext_fields["commitOffset"])
+    at = link.at(asked)
+    hold = member.holds.get(queue) if member else None
+    if hold:
+        hold.seen_ms = now_ms
+        for offset, message in hold.finished(value):
+            yield _with(EventKind.ACK, Outcome.OK, at, offset, message)
+
+    yield row(EventKind.COMMIT, went, value=value, **at)
+    by_pull = asked.request.code == RequestCode.PULL_MESSAGE
+    if hold and member and hold.leaving_since_ms is not None and not by_pull:
+        yield revoked(link.client, member, queue, now_ms)
+
+
+def _with(kind: EventKind, went: Outcome, at: Row, offset: int, message: Received) -> Row:
+    return row(
+        kind,
+        went,
+        queue_offset=offset,
+        message_key=message.key,
+        tag=message.tag,
+        attempt=message.attempt,
+        **at,
+    )

@@ -1,0 +1,103 @@
+"""What was seen so far: links, the clients at their ends, and the queues of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from mqrecord.holds import Membership
+from mqrecord.messages import Known
+from mqrules import EventKind, Outcome
+from mqspec.core.types import MessageQueue
+from mqspec.wire.codec import RemotingCommand
+
+SECOND: Final = " #"  # before the rank of another client of one id
+
+Row: TypeAlias = dict[str, Any]
+"""An event without its run, position and time, which `journal` gives it."""
+
+Rows: TypeAlias = Iterator[Row]
+
+
+class Asked(NamedTuple):
+    """A request that waits for its answer."""
+
+    request: RemotingCommand
+    messages: tuple[Known, ...] = ()  # that it sends
+
+
+@dataclass(slots=True)
+class Client:
+    """One process, with a connection to each broker. `name` is its id, once it is known."""
+
+    name: str
+    is_named: bool = False
+    links: set[int] = field(default_factory=set)
+    groups: dict[str, Membership] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Link:
+    """A connection of a client; `broker` is None where it leads to a nameserver."""
+
+    number: int
+    broker: str | None
+    client: Client
+    asked: dict[int, Asked] = field(default_factory=dict)  # by opaque
+
+    def queue(self, asked: Asked) -> MessageQueue:
+        """The queue that a request names. Raises KeyError or ValueError where it names none."""
+        fields = asked.request.ext_fields
+        return MessageQueue(fields["topic"], self.broker or "", int(fields["queueId"]))
+
+    def member(self, asked: Asked) -> Membership | None:
+        """The client's place in the group that a request names."""
+        return self.client.groups.get(asked.request.ext_fields["consumerGroup"])
+
+    def at(self, asked: Asked) -> Row:
+        """The columns of who asked for which queue."""
+        member = self.member(asked)
+        group = member.group if member else asked.request.ext_fields["consumerGroup"]
+        return at_queue(self.client, group, self.queue(asked))
+
+
+class Seen:
+    """The links, clients and queues of a cluster."""
+
+    def __init__(self) -> None:
+        self.links: dict[int, Link] = {}
+        self.clients: dict[str, Client] = {}  # those that said who they are
+        self.queues: dict[str, list[MessageQueue]] = {}  # by topic, as last told
+        self.down: set[str] = set()  # brokers
+
+    def named(self, link: Link, client_id: str) -> Client:
+        """The client at a link, which says its id. Another one of the id has a name of its own:
+        it is another where the first has a link to the same server already."""
+        if link.client.is_named:
+            return link.client
+        name, rank = client_id, 1
+        while (client := self.clients.get(name)) and self._leads_to(client, link.broker):
+            rank += 1
+            name = f"{client_id}{SECOND}{rank}"
+        client = client or self.clients.setdefault(name, Client(name, is_named=True))
+        client.links.add(link.number)
+        link.client = client
+        return client
+
+    def _leads_to(self, client: Client, broker: str | None) -> bool:
+        return any(self.links[number].broker == broker for number in client.links)
+
+
+def row(kind: EventKind, outcome: Outcome = Outcome.OK, **known: Any) -> Row:
+    return {"kind": kind.value, "outcome": outcome.value, **known}
+
+
+def at_queue(client: Client, group: str, queue: MessageQueue) -> Row:
+    return {
+        "group": group,
+        "client_id": client.name,
+        "topic": queue.topic,
+        "broker": queue.broker_name,
+        "queue_id": queue.queue_id,
+    }
