@@ -104,7 +104,7 @@ async def _record(
             while not stopped.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stopped.wait(), TURN_S)
-                journal.add(observer.tick(time.time() * 1000))
+                relay.tell(observer.tick(time.time() * 1000))
                 journal.flush()
                 turn += 1
                 if turn % SAID_EVERY == 0:

@@ -3,9 +3,11 @@
 What a client decides is not on the wire. These rules derive it, and are named in the how-to:
 
 - *begins*: it owns a queue from when it is told where to begin, or else first pulls;
-- *ends*: until it unlocks the queue, leaves, or has no connection any more; or, once a list of
-  members that it was told leaves the queue to another, until it next commits it, or `LEAVING_MS`
-  after, if it does not; or until it has neither pulled nor committed it for `SILENT_MS`;
+- *ends*: until it next commits it after it unlocked it or left its group (5.3.3's client may be
+  overtaken by itself: its last commits come behind), or after a list of members that it was told
+  left the queue to another; if it commits it no more, until another begins, or for `LEAVING_MS`;
+- *silence*: or until it has no connection any more, or has neither pulled nor committed the queue
+  for `SILENT_MS`;
 - *share*: what a list of members leaves to whom says `allocate()`, averagely, which is the default,
   until a member goes on pulling what that does not give it: then silence alone counts.
 """
@@ -39,6 +41,7 @@ class Hold:
     next_offset: int | None = None  # from where it is to pull next
     seen_ms: float = 0
     leaving_since_ms: float | None = None  # when it was told that the queue is another's
+    is_given_up: bool = False  # the member said itself that it leaves
     unfinished: dict[int, Received] = field(default_factory=dict)  # by queue offset, in their order
 
     def finished(self, committed: int) -> Iterator[tuple[int, Received]]:
@@ -52,6 +55,17 @@ class Hold:
         self.unfinished[offset] = message
         if len(self.unfinished) > UNFINISHED_MAX:  # of a group that commits nothing
             del self.unfinished[next(iter(self.unfinished))]
+
+    def leaves(self, now_ms: float, given_up: bool = False) -> None:
+        """What it commits next is the last of it."""
+        if self.leaving_since_ms is None:
+            self.leaving_since_ms = now_ms
+        self.is_given_up |= given_up
+
+    def stays(self) -> None:
+        """It is the member's after all."""
+        if not self.is_given_up:
+            self.leaving_since_ms = None
 
     def is_over(self, now_ms: float) -> bool:
         """Whether nothing more is to come of a queue that was left, or of a silent owner."""
@@ -68,8 +82,6 @@ class Membership:
     subscriptions: dict[str, str] = field(default_factory=dict)  # the expression, by topic
     holds: dict[MessageQueue, Hold] = field(default_factory=dict)
     left: dict[MessageQueue, float] = field(default_factory=dict)  # when it left which queue
-    unregistered: set[int] = field(
-        default_factory=set
-    )  # the links over which it said that it leaves
+    unregistered_ms: float | None = None  # when it said that it leaves the group
     is_averaging: bool = True  # it took its average share so far
     is_locking: bool = False  # it consumes in order: it keeps a queue until it unlocks it

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqrecord.holds import Hold, Membership
+from mqrecord.holds import LEAVING_MS, Hold, Membership
 from mqrecord.routes import queues_of
 from mqrecord.seen import SECOND, Asked, Client, Link, Row, Rows, Seen, at_queue, row
 from mqrules import EventKind, Outcome
@@ -44,27 +44,24 @@ def heartbeat(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
 
 
 def unregister(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
-    """35: it leaves. It says so to each broker, and only to the same one is that in order with what
-    it committed there before."""
-    client = link.client
-    name = asked.request.ext_fields.get("consumerGroup", "")
-    member = client.groups.get(name)
-    if member is None:
-        return
-    member.unregistered.add(link.number)
-    for queue in [queue for queue in member.holds if queue.broker_name == link.broker]:
-        yield revoked(client, member, queue, now_ms)
-    if client.links <= member.unregistered:
-        yield from gone(client, name, EventKind.LEAVE, now_ms)
+    """35: it leaves, once its last commits are here."""
+    member = link.client.groups.get(asked.request.ext_fields.get("consumerGroup", ""))
+    if member is not None:
+        member.unregistered_ms = now_ms
+        for hold in member.holds.values():
+            hold.leaves(now_ms, given_up=True)
+    yield from ()
 
 
-def gone(client: Client, name: str, how: EventKind, now_ms: float) -> Rows:
+def gone(client: Client, name: str, now_ms: float) -> Rows:
     """A member is no more: it left its group, or is dead."""
     member = client.groups.pop(name)
-    if how is EventKind.LEAVE:
-        for queue in list(member.holds):
-            yield revoked(client, member, queue, now_ms)
-    yield row(how, group=member.group, client_id=client.name)
+    if member.unregistered_ms is None:
+        yield row(EventKind.CRASH, group=member.group, client_id=client.name)
+        return
+    for queue in list(member.holds):
+        yield revoked(client, member, queue, now_ms)
+    yield row(EventKind.LEAVE, group=member.group, client_id=client.name)
 
 
 def told_route(
@@ -87,9 +84,9 @@ def told_members(
         share = _share(seen, link.client, member, ids)
         for queue, hold in member.holds.items():
             if queue in share or member.is_locking:
-                hold.leaving_since_ms = None
-            elif hold.leaving_since_ms is None:
-                hold.leaving_since_ms = now_ms
+                hold.stays()
+            else:
+                hold.leaves(now_ms)
     yield from ()
 
 
@@ -107,31 +104,39 @@ def locked(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
 
 
 def unlock(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
-    """42: it has left the queues."""
+    """42: it leaves the queues."""
     body = from_body(LockBatchBody, asked.request.body)
     member = link.client.groups.get(body.consumer_group or "")
     if member is None:
         return
     for queue in sorted(body.mq_set):
-        if queue in member.holds:
-            yield revoked(link.client, member, queue, now_ms)
+        if hold := member.holds.get(queue):
+            hold.leaves(now_ms, given_up=True)
         at = at_queue(link.client, member.group, queue)
         yield row(EventKind.UNLOCK, Outcome.UNKNOWN, **at)
 
 
-def left_in_silence(seen: Seen, now_ms: float) -> Rows:
-    """Time has passed: who has left its queues by now?"""
+def left_in_time(seen: Seen, now_ms: float) -> Rows:
+    """Time has passed: who has left its queues, or its group, by now?"""
     for client in seen.clients.values():
-        for member in client.groups.values():
+        for name, member in list(client.groups.items()):
             for queue in [q for q, hold in member.holds.items() if hold.is_over(now_ms)]:
                 yield revoked(client, member, queue, now_ms)
+            said_ms = member.unregistered_ms
+            if said_ms is not None and now_ms > said_ms + LEAVING_MS:
+                yield from gone(client, name, now_ms)
 
 
-def begins(link: Link, member: Membership, queue: MessageQueue, now_ms: float) -> Row:
-    """A member holds a queue from now on."""
+def begins(seen: Seen, link: Link, member: Membership, queue: MessageQueue, now_ms: float) -> Rows:
+    """A member holds a queue from now on: who has given it up does no longer."""
+    for client in seen.clients.values():
+        for other in client.groups.values():
+            hold = other.holds.get(queue) if other.group == member.group else None
+            if hold and hold.is_given_up:
+                yield revoked(client, other, queue, now_ms)
     member.holds[queue] = Hold(seen_ms=now_ms)
     member.left.pop(queue, None)
-    return row(EventKind.ASSIGN, **at_queue(link.client, member.group, queue))
+    yield row(EventKind.ASSIGN, **at_queue(link.client, member.group, queue))
 
 
 def revoked(client: Client, member: Membership, queue: MessageQueue, now_ms: float) -> Row:

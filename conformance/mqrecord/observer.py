@@ -36,6 +36,9 @@ _ANSWERS: Final[Mapping[int, Callable[[Seen, Link, Asked, RemotingCommand, float
     RequestCode.ACK_MESSAGE: progress.pop_finished,
     **dict.fromkeys(sends.CODES, sends.sent),
 }
+_NOTICES: Final[Mapping[int, Callable[[Seen, Link, RemotingCommand, float], Rows]]] = {
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: progress.told_reset,
+}
 
 
 class Observer:
@@ -75,6 +78,14 @@ class Observer:
             except (BodyError, KeyError, ValueError, IndexError):
                 self.unread += 1
 
+    def notice(self, number: int, notice: RemotingCommand, now_ms: float) -> Rows:
+        """What a broker asks a client."""
+        if shown := _NOTICES.get(notice.code):
+            try:
+                yield from shown(self._seen, self._seen.links[number], notice, now_ms)
+            except (BodyError, KeyError, ValueError):
+                self.unread += 1
+
     def unlinked(self, number: int, by_client: bool, now_ms: float) -> Rows:
         """A connection has ended. A client that ended its last one is gone."""
         link = self._seen.links.pop(number)
@@ -84,9 +95,8 @@ class Observer:
         client.links.discard(number)
         if by_client and not client.links:
             self._seen.clients.pop(client.name, None)
-            for name, member in list(client.groups.items()):
-                how = EventKind.LEAVE if member.unregistered else EventKind.CRASH
-                yield from membership.gone(client, name, how, now_ms)
+            for name in list(client.groups):
+                yield from membership.gone(client, name, now_ms)
 
     def broker_lost(self, broker: str) -> Rows:
         """A broker takes no connection any more."""
@@ -96,7 +106,7 @@ class Observer:
 
     def tick(self, now_ms: float) -> Rows:
         """Time has passed."""
-        return membership.left_in_silence(self._seen, now_ms)
+        return membership.left_in_time(self._seen, now_ms)
 
     @property
     def clients(self) -> int:

@@ -10,7 +10,7 @@ from mqrecord.messages import known, wants
 from mqrecord.seen import Asked, Link, Row, Rows, Seen, at_queue, row
 from mqrules import EventKind, Outcome
 from mqspec.core.types import MessageQueue
-from mqspec.wire.bodies import decode_messages
+from mqspec.wire.bodies import decode_messages, loads
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
 
@@ -42,7 +42,7 @@ def told_progress(
     queue, member = link.queue(asked), link.member(asked)
     yield row(EventKind.QUERY_OFFSET, value=value, **link.at(asked))
     if member and queue not in member.holds:
-        yield begins(link, member, queue, now_ms)
+        yield from begins(seen, link, member, queue, now_ms)
         member.holds[queue].next_offset = value
 
 
@@ -59,13 +59,14 @@ def pull(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
         if now_ms < member.left.get(queue, -LEFT_MS) + LEFT_MS:
             return  # it has not been through its rebalance yet
         member.is_averaging &= queue not in member.left
-        yield begins(link, member, queue, now_ms)
+        yield from begins(seen, link, member, queue, now_ms)
     hold = member.holds[queue]
     hold.seen_ms = now_ms
 
     offset = int(fields["queueOffset"])
     if offset != hold.next_offset:
-        yield row(EventKind.QUERY_OFFSET, value=offset, peer=link.client.name, **link.at(asked))
+        elsewhere: Row = {"value": offset, "peer": link.client.name}
+        yield row(EventKind.QUERY_OFFSET, **elsewhere, **link.at(asked))
         hold.next_offset = offset
 
 
@@ -77,6 +78,10 @@ def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
         return
     if "nextBeginOffset" in answer.ext_fields:
         hold.next_offset = int(answer.ext_fields["nextBeginOffset"])
+    if answer.code == ResponseCode.PULL_OFFSET_MOVED:  # as after a reset by the broker itself
+        hold.unfinished.clear()
+        elsewhere: Row = {"value": hold.next_offset, "peer": link.client.name}
+        yield row(EventKind.QUERY_OFFSET, **elsewhere, **link.at(asked))
     if answer.code != ResponseCode.SUCCESS:
         return
 
@@ -88,6 +93,20 @@ def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
             message = Received(of.key, of.tag, record.reconsume_times)
             hold.received(record.queue_offset, message)
             yield _with(EventKind.RECEIVE, Outcome.OK, at, record.queue_offset, message)
+
+
+def told_reset(seen: Seen, link: Link, notice: RemotingCommand, now_ms: float) -> Rows:
+    """220, of the broker: from where a member is to go on in queues that it keeps."""
+    member = link.client.groups.get(notice.ext_fields["group"])
+    offsets = loads(notice.body)["offsetTable"]
+    if member is None or not isinstance(offsets, dict):  # a list, for a client in C++
+        return
+    for queue, offset in offsets.items():
+        if hold := member.holds.get(queue):
+            hold.next_offset = int(offset)
+            hold.unfinished.clear()
+            at = at_queue(link.client, member.group, queue)
+            yield row(EventKind.QUERY_OFFSET, value=int(offset), peer=link.client.name, **at)
 
 
 def given_back(

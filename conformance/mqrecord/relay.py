@@ -61,7 +61,7 @@ class Relay:
         to_servers: SSLContext | None = None,
     ) -> None:
         self._nameservers, self._place = nameservers, place
-        self.observer, self.tell = observer, tell
+        self.observer, self._tell = observer, tell
         self.to_servers = to_servers
         self._tls = Tls()
         self._numbers = count()
@@ -69,6 +69,13 @@ class Relay:
         self._stand_ins: dict[tuple[str, str], int] = {}  # our port, by broker name and address
         self._starting: set[asyncio.Task[None]] = set()
         self.open: set[_FromClient] = set()
+
+    def tell(self, rows: Rows) -> None:
+        """Have events written. What cannot be told is no reason to keep anything from clients."""
+        try:
+            self._tell(rows)
+        except Exception:
+            log.exception("something is carried on, and not recorded")
 
     @property
     def port(self) -> int:
@@ -251,8 +258,9 @@ class _FromClient(_Side):
         found = []
         for command in self._read(self._answers, data):
             found.append(command)
-            if command.is_response:
-                self._relay.tell(self._relay.observer.answer(self._number, command, now_ms))
+            observer = self._relay.observer
+            told = observer.answer if command.is_response else observer.notice
+            self._relay.tell(told(self._number, command, now_ms))
         return found
 
     def _read(self, decoder: Decoder, data: bytes) -> Iterator[RemotingCommand]:
