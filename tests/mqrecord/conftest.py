@@ -1,0 +1,17 @@
+"""One Spark session for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqaudit.session import session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    spark = session("local[2]", little=True)
+    yield spark
+    spark.stop()
