@@ -32,7 +32,12 @@ def test_addresses_are_replaced_and_nothing_else() -> None:
 
 
 def test_keys_stay_bare_for_clients_that_read_no_others() -> None:
-    body = json.dumps(ROUTE, separators=(",", ":")).replace('"0":', "0:").replace('"1":', "1:").encode()
+    body = (
+        json.dumps(ROUTE, separators=(",", ":"))
+        .replace('"0":', "0:")
+        .replace('"1":', "1:")
+        .encode()
+    )
     assert b'{0:"recorder:b-0-1",1:"recorder:b-1-2"}' in rewritten(body, stand_in)
 
 
