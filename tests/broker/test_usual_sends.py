@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +15,9 @@ import pytest
 from msgspec import structs
 from peer import SMALL, Peer, broker_peer, send_fields
 
+from mqconform.target import free_ports
 from mqspec.broker import BrokerController
+from mqspec.broker.controller import FAST_PORT_BELOW
 from mqspec.broker.fast import usual_sends
 from mqspec.broker.fast.usual_sends import UsualSends
 from mqspec.broker.processor import sending
@@ -222,10 +223,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> int:
     for name, module in sys.modules.items():
         if name.startswith("mqspec.") and hasattr(module, "clock_ms"):
             monkeypatch.setattr(module, "clock_ms", lambda: AT_MS)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        found: int = free.getsockname()[1]
-        return found
+    return free_ports(1, below=FAST_PORT_BELOW)[0]
 
 
 def differ(
