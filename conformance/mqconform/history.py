@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mqconform.target import Lifecycle
+from mqrecord.journal import schema
 from mqrules import Event, EventKind, Outcome
 
 PROCESS: Final = "conformance"
-_ARROW: Final = {str: pa.string(), int: pa.int64()}
 
 
 class Recorder:
@@ -63,19 +63,7 @@ class Recorder:
 
 
 def _table(events: list[Event]) -> pa.Table:
-    hints = get_type_hints(Event)
-    columns = {
-        field.name: pa.array(
-            [getattr(event, field.name) for event in events], _arrow_type(hints[field.name])
-        )
-        for field in fields(Event)
-    }
-    return pa.table(columns)
-
-
-def _arrow_type(hint: Any) -> pa.DataType:
-    """Strings for names and enumerations, 64-bit integers for numbers; all may be null."""
-    return _ARROW[int] if hint in (int, int | None) else _ARROW[str]
+    return pa.Table.from_pylist([asdict(event) for event in events], schema())
 
 
 class RecordedLifecycle:

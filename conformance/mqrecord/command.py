@@ -18,12 +18,14 @@ import os
 import secrets
 import signal
 import time
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from rich.status import Status
 
-from mqrecord.journal import Journal
+from mqrecord.journal import Journal, to_parquet
 from mqrecord.names import Hashed, Patterns
 from mqrecord.observer import Observer
 from mqrecord.relay import Address, Place, Relay
@@ -71,50 +73,66 @@ def run(args: argparse.Namespace) -> int:
     if host in ("0.0.0.0", "::") and not args.advertise:
         raise UserError(args.listen, "no address that clients can reach", "add --advertise HOST")
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    name = f"rec{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-    hashed = Hashed(secrets.token_bytes(16)) if args.hash_names else None
-    journal = Journal(
-        args.out,
-        name,
-        f"recorder-{os.getpid()}",
-        Patterns(args.topic, args.group).keeps,
-        *([hashed.written] if hashed else []),
-    )
-    console = Console(stderr=True, highlight=False)
-    asyncio.run(_record(nameservers, place, journal, args.tls, console))
-    console.print(f"{journal.events:,} events in {args.out}: mqspec audit {args.out}")
+    asyncio.run(_record(nameservers, place, args))
     return 0
 
 
-async def _record(
-    nameservers: list[Address], place: Place, journal: Journal, tls: bool, console: Console
-) -> None:
+async def _record(nameservers: list[Address], place: Place, args: argparse.Namespace) -> None:
+    await _answers(nameservers, args.tls)
+    journal = _journal(args)
     observer = Observer()
-    relay = Relay(nameservers, place, observer, journal.add, client_context() if tls else None)
+    to_servers = client_context() if args.tls else None
+    relay = Relay(nameservers, place, observer, journal.add, to_servers)
+    console = Console(stderr=True, highlight=False)
+    try:
+        try:
+            await relay.start()
+        except OSError as error:
+            said = f"cannot listen: {error.strerror}"
+            raise UserError(args.listen, said, "give another --listen") from None
+        console.print(f"clients: namesrvAddr {place.advertised}:{relay.port}")
+        with console.status("nobody has come yet") as status:
+            await _until_stopped(journal, relay, status)
+    finally:
+        await relay.close()
+        journal.close()
+    console.print(f"{journal.events:,} events in {args.out}: mqspec audit {args.out}")
+
+
+async def _until_stopped(journal: Journal, relay: Relay, status: Status) -> None:
+    """Write what is seen, turn by turn, until SIGINT or SIGTERM."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for wanted in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(wanted, stopped.set)
-    await _answers(nameservers, tls)
-    await relay.start()
-    console.print(f"clients: namesrvAddr {place.advertised}:{relay.port}")
-    try:
-        turn = 0
-        with console.status("nobody has come yet") as status:
-            while not stopped.is_set():
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stopped.wait(), TURN_S)
-                relay.tell(observer.tick(time.time() * 1000))
-                journal.flush()
-                turn += 1
-                if turn % SAID_EVERY == 0:
-                    status.update(_how_far(journal, relay, observer))
-    finally:
-        await relay.close()
-        journal.close()
+    rolling = loop.create_future()
+    rolling.set_result(None)
+
+    for turn in count(1):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stopped.wait(), TURN_S)
+        relay.tell(relay.observer.tick(time.time() * 1000))
+        journal.flush()
+        # Beside, since clients do not wait for a table.
+        if journal.is_due and rolling.done():
+            await rolling
+            rolling = loop.run_in_executor(None, to_parquet, journal.turn_over())
+        if stopped.is_set():
+            await rolling
+            return
+        if turn % SAID_EVERY == 0:
+            status.update(_how_far(journal, relay))
 
 
-def _how_far(journal: Journal, relay: Relay, observer: Observer) -> str:
+def _journal(args: argparse.Namespace) -> Journal:
+    name = f"rec{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    keeps = Patterns(args.topic, args.group).keeps
+    hashed = [Hashed(secrets.token_bytes(16)).written] if args.hash_names else []
+    return Journal(args.out, name, f"recorder-{os.getpid()}", keeps, *hashed)
+
+
+def _how_far(journal: Journal, relay: Relay) -> str:
+    observer = relay.observer
     said = f"{journal.events:,} events, {observer.clients} clients, {relay.brokers} brokers"
     return f"{said}, {observer.unread} frames unread" if observer.unread else said
 

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from mqspec.core.types import MessageQueue
+from mqspec.core.group import SubscriptionData
+from mqspec.core.types import MessageQueue, Topic
 
 LEAVING_MS: Final = 3_000  # a rebalance, from the list of members to the last commit of a queue
 SILENT_MS: Final = 60_000  # a held pull waits for 15 s, and an owner commits every 5 s
@@ -32,6 +33,7 @@ class Received:
     key: str | None
     tag: str | None
     attempt: int
+    physical_offset: int  # by which it is given back
 
 
 @dataclass(slots=True)
@@ -56,6 +58,11 @@ class Hold:
         if len(self.unfinished) > UNFINISHED_MAX:  # of a group that commits nothing
             del self.unfinished[next(iter(self.unfinished))]
 
+    def goes_on(self, offset: int) -> None:
+        """From elsewhere: what it had received is nothing to it any more."""
+        self.next_offset = offset
+        self.unfinished.clear()
+
     def leaves(self, now_ms: float, given_up: bool = False) -> None:
         """What it commits next is the last of it."""
         if self.leaving_since_ms is None:
@@ -79,7 +86,7 @@ class Membership:
     """A member's place in a group, and the queues that it holds."""
 
     group: str  # as it is written: a group that broadcasts is one for each member
-    subscriptions: dict[str, str] = field(default_factory=dict)  # the expression, by topic
+    subscriptions: dict[Topic, SubscriptionData] = field(default_factory=dict)
     holds: dict[MessageQueue, Hold] = field(default_factory=dict)
     left: dict[MessageQueue, float] = field(default_factory=dict)  # when it left which queue
     unregistered_ms: float | None = None  # when it said that it leaves the group

@@ -73,35 +73,46 @@ class Journal:
         """Write what was added. Raises OSError."""
         if self._lines:
             self._file.write("\n".join(self._lines).encode() + b"\n")
+            self._file.flush()
             self._lines.clear()
-        if self._rows and (self._rows >= ROLL_ROWS or time.monotonic() > self._since + ROLL_S):
-            self.roll()
 
-    def roll(self) -> None:
-        """Make Parquet of the lines, and begin new ones."""
+    @property
+    def is_due(self) -> bool:
+        """Whether there are so many lines, or so old ones, that they are to become Parquet."""
+        is_old = time.monotonic() > self._since + ROLL_S
+        return self._rows >= ROLL_ROWS or (self._rows > 0 and is_old)
+
+    def turn_over(self) -> Path:
+        """Begin new lines; the file of those before, to be given to `to_parquet`."""
+        self.flush()
         self._file.close()
-        table = pj.read_json(
-            self._path,
-            pj.ReadOptions(block_size=64 << 20),
-            pj.ParseOptions(explicit_schema=schema()),
-        )
-        whole = self._path.with_suffix(".parquet")
-        growing = whole.with_name(f".{whole.name}")  # Spark reads no file whose name begins so
-        pq.write_table(table.select(schema().names), growing)
-        growing.rename(whole)
-        self._path.unlink()
+        done = self._path
         self._part += 1
         self._open()
+        return done
 
     def close(self) -> None:
         """The end of the run."""
         self.flush()
-        if self._rows:
-            self.roll()
         self._file.close()
-        self._path.unlink(missing_ok=True)
+        to_parquet(self._path)
 
     def _open(self) -> None:
         self._path = self._directory / f"{self.run}-{self._part:05}.jsonl"
-        self._file = self._path.open("wb", buffering=0)
+        self._file = self._path.open("wb")
         self._rows, self._since = 0, time.monotonic()
+
+
+def to_parquet(lines: Path) -> None:
+    """Make Parquet of a file of lines, in its place. It takes a while, and no lock of Python's."""
+    if lines.stat().st_size:
+        table = pj.read_json(
+            lines,
+            pj.ReadOptions(block_size=64 << 20),
+            pj.ParseOptions(explicit_schema=schema()),
+        )
+        whole = lines.with_suffix(".parquet")
+        growing = whole.with_name(f".{whole.name}")  # Spark reads no file whose name begins so
+        pq.write_table(table.select(schema().names), growing)
+        growing.rename(whole)
+    lines.unlink()

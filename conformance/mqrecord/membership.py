@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from mqrecord.holds import LEAVING_MS, Hold, Membership
-from mqrecord.routes import queues_of
 from mqrecord.seen import SECOND, Asked, Client, Link, Row, Rows, Seen, at_queue, row
 from mqrules import EventKind, Outcome
 from mqspec.core.allocation import STRATEGIES, AllocationError, allocate
-from mqspec.core.group import MessageModel
+from mqspec.core.group import MessageModel, SubscriptionData
+from mqspec.core.push_consumer import subscribe_queues
+from mqspec.core.route import TopicRouteData
 from mqspec.core.types import MessageQueue, string_order
 from mqspec.wire.bodies import (
     ConsumerList,
@@ -36,8 +37,11 @@ def heartbeat(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
             yield row(EventKind.JOIN, group=written, client_id=client.name)
 
         for wanted in group.subscription_data_set:
-            if member.subscriptions.get(wanted.topic) != wanted.sub_string:
-                member.subscriptions[wanted.topic] = wanted.sub_string
+            before = member.subscriptions.get(wanted.topic)
+            member.subscriptions[wanted.topic] = SubscriptionData(
+                wanted.topic, wanted.sub_string, frozenset(wanted.tags_set)
+            )
+            if before is None or before.sub_string != wanted.sub_string:
                 said: Row = {"topic": wanted.topic, "tag": wanted.sub_string}
                 who: Row = {"group": member.group, "client_id": client.name}
                 yield row(EventKind.SUBSCRIBE, **who, **said)
@@ -70,7 +74,8 @@ def told_route(
     """105: which queues there are."""
     if answer.code == ResponseCode.SUCCESS:
         topic = asked.request.ext_fields["topic"]
-        seen.queues[topic] = queues_of(topic, answer.body)
+        route = from_body(TopicRouteData, answer.body)
+        seen.queues[topic] = sorted(subscribe_queues(topic, route))
     yield from ()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from mqspec.client.message import KEYS, TAGS, TRAN_MSG, UNIQ_KEY
+from mqspec.core.delay import LEVEL, TIMER_PROPERTIES
 from mqspec.core.record import decode_properties
 
-_ELSEWHERE = ("DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
+_ELSEWHERE: Final = (LEVEL, *TIMER_PROPERTIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +28,10 @@ def known(properties: str | bytes) -> Known:
     Copies of a message (tried again, given back, committed, delayed) keep its unique key; keys
     that users give need not be unique.
     """
-    have: Mapping[str, str] = decode_properties(properties)
+    have = decode_properties(properties)
     return Known(
-        key=have.get("UNIQ_KEY") or have.get("KEYS"),
-        tag=have.get("TAGS"),
+        key=have.get(UNIQ_KEY) or have.get(KEYS),
+        tag=have.get(TAGS),
         is_elsewhere=any(name in have for name in _ELSEWHERE),
-        is_half=have.get("TRAN_MSG", "").lower() == "true",
+        is_half=have.get(TRAN_MSG, "").lower() == "true",
     )
-
-
-def wants(expression: str, tag: str | None) -> bool:
-    """Whether a client keeps a message that a broker sent it: brokers compare hashes only."""
-    return expression in ("", "*") or tag in [one.strip() for one in expression.split("||")]

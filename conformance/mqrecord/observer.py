@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from mqrecord import membership, progress, sends
-from mqrecord.seen import Asked, Client, Link, Rows, Seen, row
+from mqrecord.seen import Asked, Client, Link, Rows, Seen, Server, row
 from mqrules import EventKind, Outcome
+from mqspec.core.route import MASTER_ID
 from mqspec.wire.bodies import BodyError
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
@@ -48,43 +49,28 @@ class Observer:
         self._seen = Seen()
         self.unread = 0  # commands whose body or fields are not what their code says
 
-    def linked(self, number: int, broker: str | None, address: str) -> Rows:
-        """A client at an address has a connection to a broker, or to a nameserver (None)."""
-        self._seen.links[number] = Link(number, broker, Client(address, links={number}))
-        if broker in self._seen.down:
-            self._seen.down.discard(broker)
-            yield row(EventKind.RESTART, peer=broker)
+    def linked(self, number: int, server: Server, address: str) -> Rows:
+        """A client at an address has a connection to a server."""
+        self._seen.links[number] = Link(number, server, Client(address, links={number}))
+        if server in self._seen.down:
+            self._seen.down.discard(server)
+            yield row(EventKind.RESTART, peer=server.broker)
 
     def request(self, number: int, request: RemotingCommand, now_ms: float) -> Rows:
         """What a client asks."""
-        link = self._seen.links[number]
-        try:
-            asked = Asked(request, tuple(sends.messages(request)))
-            if not request.is_oneway:
-                link.asked[request.opaque] = asked
-            if shown := _REQUESTS.get(request.code):
-                yield from shown(self._seen, link, asked, now_ms)
-        except (BodyError, KeyError, ValueError, IndexError):
-            self.unread += 1
+        return self._read(self._requested(self._seen.links[number], request, now_ms))
 
     def answer(self, number: int, answer: RemotingCommand, now_ms: float) -> Rows:
         """What it is answered."""
         link = self._seen.links[number]
         asked = link.asked.pop(answer.opaque, None)
-        shown = _ANSWERS.get(asked.request.code) if asked else None
-        if asked and shown:
-            try:
-                yield from shown(self._seen, link, asked, answer, now_ms)
-            except (BodyError, KeyError, ValueError, IndexError):
-                self.unread += 1
+        if asked and (shown := _ANSWERS.get(asked.request.code)):
+            yield from self._read(shown(self._seen, link, asked, answer, now_ms))
 
     def notice(self, number: int, notice: RemotingCommand, now_ms: float) -> Rows:
         """What a broker asks a client."""
         if shown := _NOTICES.get(notice.code):
-            try:
-                yield from shown(self._seen, self._seen.links[number], notice, now_ms)
-            except (BodyError, KeyError, ValueError):
-                self.unread += 1
+            yield from self._read(shown(self._seen, self._seen.links[number], notice, now_ms))
 
     def unlinked(self, number: int, by_client: bool, now_ms: float) -> Rows:
         """A connection has ended. A client that ended its last one is gone."""
@@ -98,11 +84,11 @@ class Observer:
             for name in list(client.groups):
                 yield from membership.gone(client, name, now_ms)
 
-    def broker_lost(self, broker: str) -> Rows:
-        """A broker takes no connection any more."""
-        if broker not in self._seen.down:
-            self._seen.down.add(broker)
-            yield row(EventKind.CRASH, peer=broker)
+    def broker_lost(self, server: Server) -> Rows:
+        """A broker takes no connection any more. That a replica does not is told of nobody."""
+        if server.broker_id == MASTER_ID and server not in self._seen.down:
+            self._seen.down.add(server)
+            yield row(EventKind.CRASH, peer=server.broker)
 
     def tick(self, now_ms: float) -> Rows:
         """Time has passed."""
@@ -112,3 +98,17 @@ class Observer:
     def clients(self) -> int:
         """How many clients are connected that have said who they are."""
         return len(self._seen.clients)
+
+    def _requested(self, link: Link, request: RemotingCommand, now_ms: float) -> Rows:
+        asked = Asked(request, tuple(sends.messages(request)))
+        if not request.is_oneway:
+            link.asked[request.opaque] = asked
+        if shown := _REQUESTS.get(request.code):
+            yield from shown(self._seen, link, asked, now_ms)
+
+    def _read(self, rows: Rows) -> Rows:
+        """The rows, as far as what was seen can be read."""
+        try:
+            yield from rows
+        except (BodyError, KeyError, ValueError, IndexError):
+            self.unread += 1

@@ -6,9 +6,11 @@ from typing import Final
 
 from mqrecord.holds import Received
 from mqrecord.membership import begins, revoked
-from mqrecord.messages import known, wants
+from mqrecord.messages import known
 from mqrecord.seen import Asked, Link, Row, Rows, Seen, at_queue, row
 from mqrules import EventKind, Outcome
+from mqspec.core.push_consumer import is_wanted
+from mqspec.core.record import Record
 from mqspec.core.types import MessageQueue
 from mqspec.wire.bodies import decode_messages, loads
 from mqspec.wire.codec import RemotingCommand
@@ -65,9 +67,8 @@ def pull(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
 
     offset = int(fields["queueOffset"])
     if offset != hold.next_offset:
-        elsewhere: Row = {"value": offset, "peer": link.client.name}
-        yield row(EventKind.QUERY_OFFSET, **elsewhere, **link.at(asked))
-        hold.next_offset = offset
+        hold.goes_on(offset)
+        yield _elsewhere(link, offset, link.at(asked))
 
 
 def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
@@ -79,18 +80,16 @@ def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
     if "nextBeginOffset" in answer.ext_fields:
         hold.next_offset = int(answer.ext_fields["nextBeginOffset"])
     if answer.code == ResponseCode.PULL_OFFSET_MOVED:  # as after a reset by the broker itself
-        hold.unfinished.clear()
-        elsewhere: Row = {"value": hold.next_offset, "peer": link.client.name}
-        yield row(EventKind.QUERY_OFFSET, **elsewhere, **link.at(asked))
+        hold.goes_on(int(answer.ext_fields["nextBeginOffset"]))
+        yield _elsewhere(link, hold.next_offset, link.at(asked))
     if answer.code != ResponseCode.SUCCESS:
         return
 
     at = link.at(asked)
-    expression = member.subscriptions.get(queue.topic, "*")
+    wanted = member.subscriptions.get(queue.topic)
     for record in decode_messages(answer.body):
-        of = known(record.properties)
-        if wants(expression, of.tag):
-            message = Received(of.key, of.tag, record.reconsume_times)
+        message = _received(record)
+        if wanted is None or is_wanted(wanted, message.tag):
             hold.received(record.queue_offset, message)
             yield _with(EventKind.RECEIVE, Outcome.OK, at, record.queue_offset, message)
 
@@ -103,10 +102,8 @@ def told_reset(seen: Seen, link: Link, notice: RemotingCommand, now_ms: float) -
         return
     for queue, offset in offsets.items():
         if hold := member.holds.get(queue):
-            hold.next_offset = int(offset)
-            hold.unfinished.clear()
-            at = at_queue(link.client, member.group, queue)
-            yield row(EventKind.QUERY_OFFSET, value=int(offset), peer=link.client.name, **at)
+            hold.goes_on(int(offset))
+            yield _elsewhere(link, int(offset), at_queue(link.client, member.group, queue))
 
 
 def given_back(
@@ -116,14 +113,14 @@ def given_back(
     member = link.client.groups.get(asked.request.ext_fields["group"])
     if member is None or answer.code != ResponseCode.SUCCESS:
         return
-    key = asked.request.ext_fields["originMsgId"]
-    for queue, hold in member.holds.items():
-        found = (offset for offset, message in hold.unfinished.items() if message.key == key)
-        offset = next(found, None) if queue.broker_name == link.broker else None
-        if offset is not None:
+    place = int(asked.request.ext_fields["offset"])  # in the log of this broker
+    held = (one for one in member.holds.items() if one[0].broker_name == link.broker)
+    for queue, hold in held:
+        unfinished = hold.unfinished.items()
+        found = [offset for offset, message in unfinished if message.physical_offset == place]
+        for offset in found:
             at = at_queue(link.client, member.group, queue)
             yield _with(EventKind.ACK, Outcome.FAILED, at, offset, hold.unfinished.pop(offset))
-            return
 
 
 def popped(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
@@ -132,11 +129,9 @@ def popped(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
         return
     group = asked.request.ext_fields["consumerGroup"]
     for record in decode_messages(answer.body):
-        of = known(record.properties)
         queue = MessageQueue(record.topic, link.broker or "", record.queue_id)
         at = at_queue(link.client, group, queue)
-        message = Received(of.key, of.tag, record.reconsume_times)
-        yield _with(EventKind.RECEIVE, Outcome.OK, at, record.queue_offset, message)
+        yield _with(EventKind.RECEIVE, Outcome.OK, at, record.queue_offset, _received(record))
 
 
 def pop_finished(
@@ -167,6 +162,16 @@ def _committed(link: Link, asked: Asked, went: Outcome, now_ms: float) -> Rows:
     by_pull = asked.request.code == RequestCode.PULL_MESSAGE
     if hold and member and hold.leaving_since_ms is not None and not by_pull:
         yield revoked(link.client, member, queue, now_ms)
+
+
+def _elsewhere(link: Link, offset: int | None, at: Row) -> Row:
+    """A member tells itself from where it goes on."""
+    return row(EventKind.QUERY_OFFSET, value=offset, peer=link.client.name, **at)
+
+
+def _received(record: Record) -> Received:
+    of = known(record.properties)
+    return Received(of.key, of.tag, record.reconsume_times, record.physical_offset)
 
 
 def _with(kind: EventKind, went: Outcome, at: Row, offset: int, message: Received) -> Row:

@@ -12,19 +12,18 @@ import logging
 import socket
 import struct
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from ssl import SSLContext
 from time import time
-from typing import Final
+from typing import Final, NamedTuple
 
 from mqrecord.observer import Observer
 from mqrecord.routes import rewritten, with_body
-from mqrecord.seen import Rows
+from mqrecord.seen import Rows, Server
 from mqspec.tls import FirstByte, Tls
 from mqspec.wire.bodies import BodyError
-from mqspec.wire.codec import Decoder, FrameError, RemotingCommand
+from mqspec.wire.codec import FRAME_BYTES_MAX, Decoder, FrameError, RemotingCommand
 from mqspec.wire.codes import RequestCode
 
 CONNECT_S: Final = 3.0
@@ -40,8 +39,7 @@ Address = tuple[str, int]
 Tell = Callable[[Rows], None]
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where the recorder listens, and what clients are told of it."""
 
     host: str
@@ -66,7 +64,7 @@ class Relay:
         self._tls = Tls()
         self._numbers = count()
         self._listeners: list[asyncio.Server] = []
-        self._stand_ins: dict[tuple[str, str], int] = {}  # our port, by broker name and address
+        self._stand_ins: dict[Server, int] = {}  # our ports
         self._starting: set[asyncio.Task[None]] = set()
         self.open: set[_FromClient] = set()
 
@@ -91,37 +89,37 @@ class Relay:
     async def start(self) -> None:
         """Listen in place of the nameservers. Raises OSError."""
         loop = asyncio.get_running_loop()
-        accept = partial(self._accept, None, self._nameservers)
+        accept = partial(self._accept, Server(), self._nameservers)
         self._listeners.append(await loop.create_server(accept, self._place.host, self._place.port))
 
     async def close(self) -> None:
-        """Take no more connections, and end those that are open."""
+        """Take no more connections, and end those that are open: their clients did not, so that
+        nothing is told of it."""
         for listener in self._listeners:
             listener.close()
-        for link in tuple(self.open):
+        links, self.open = self.open, set()
+        for link in links:
             link.end()
         await asyncio.gather(*self._starting, return_exceptions=True)
 
     def stand_in(self, broker: str, broker_id: int, address: str) -> str:
         """Our address for a broker's, where somebody listens from now on."""
-        port = self._stand_ins.get((broker, address))
+        server = Server(broker, broker_id, address)
+        port = self._stand_ins.get(server)
         if port is None:
             host, _, number = address.rpartition(":")
             listening = socket.create_server((self._place.host, 0))
-            port = listening.getsockname()[1]
-            self._stand_ins[broker, address] = port
-            self._background(self._listen(listening, broker, (host, int(number))))
-            log.info("%s (%d) at %s: stood in for on port %d", broker, broker_id, address, port)
+            port = self._stand_ins[server] = listening.getsockname()[1]
+            self._background(self._listen(listening, server, (host, int(number))))
         return f"{self._place.advertised}:{port}"
 
-    async def look(self, broker: str, address: Address) -> None:
+    def look_later(self, server: Server, address: Address) -> None:
         """Whether a broker that ended a connection is gone."""
-        try:
-            async with asyncio.timeout(CONNECT_S):
-                _, writer = await asyncio.open_connection(*address)
-            writer.close()
-        except (OSError, TimeoutError):
-            self.tell(self.observer.broker_lost(broker))
+        self._background(self._look(server, address))
+
+    def connect(self, link: _FromClient, to: list[Address]) -> None:
+        """Connect a client's link to the first server that takes it."""
+        self._background(self._connect(link, to))
 
     def next_number(self) -> int:
         return next(self._numbers)
@@ -131,36 +129,38 @@ class Relay:
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
-    async def _listen(self, listening: socket.socket, broker: str, address: Address) -> None:
-        accept = partial(self._accept, broker, [address])
+    async def _listen(self, listening: socket.socket, server: Server, address: Address) -> None:
+        accept = partial(self._accept, server, [address])
         loop = asyncio.get_running_loop()
         self._listeners.append(await loop.create_server(accept, sock=listening))
 
-    def look_later(self, broker: str, address: Address) -> None:
-        self._background(self.look(broker, address))
-
-    def connect(self, link: _FromClient, to: list[Address]) -> None:
-        self._background(self._connect(link, to))
+    async def _look(self, server: Server, address: Address) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, writer = await asyncio.open_connection(*address)
+            writer.close()
+        except (OSError, TimeoutError):
+            self.tell(self.observer.broker_lost(server))
 
     async def _connect(self, link: _FromClient, to: list[Address]) -> None:
         loop = asyncio.get_running_loop()
         for address in to:
             try:
                 async with asyncio.timeout(CONNECT_S):
-                    _, server = await loop.create_connection(
+                    _, side = await loop.create_connection(
                         lambda: _FromServer(link), *address, ssl=self.to_servers
                     )
             except (OSError, TimeoutError) as error:
                 log.warning("%s:%d takes no connection: %s", *address, error)
-                if link.broker:
-                    self.tell(self.observer.broker_lost(link.broker))
+                if link.server.broker:
+                    self.tell(self.observer.broker_lost(link.server))
             else:
-                link.connected(server, address)
+                link.connected(side, address)
                 return
         link.end()
 
-    def _accept(self, broker: str | None, to: list[Address]) -> asyncio.Protocol:
-        return FirstByte(_FromClient(self, broker, to), self._tls)
+    def _accept(self, server: Server, to: list[Address]) -> asyncio.Protocol:
+        return FirstByte(_FromClient(self, server, to), self._tls)
 
 
 class _Side(asyncio.Protocol):
@@ -189,10 +189,10 @@ class _Side(asyncio.Protocol):
 class _FromClient(_Side):
     """A client's connection. It knows the whole link."""
 
-    def __init__(self, relay: Relay, broker: str | None, to: list[Address]) -> None:
-        self._relay, self.broker, self._to = relay, broker, to
-        self._number = -1
-        self._server: _FromServer | None = None
+    def __init__(self, relay: Relay, server: Server, to: list[Address]) -> None:
+        self._relay, self.server, self._to = relay, server, to
+        self._number = relay.next_number()
+        self._other: _FromServer | None = None
         self._address: Address | None = None
         self._waiting = bytearray()  # what came before there was a server
         self._requests, self._answers = Decoder(), Decoder()
@@ -203,39 +203,39 @@ class _FromClient(_Side):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Called again where TLS comes between.
         super().connection_made(transport)
-        if self._number < 0:
-            self._number = self._relay.next_number()
+        if self not in self._relay.open:
             self._relay.open.add(self)
             self._relay.connect(self, self._to)
 
-    def connected(self, server: _FromServer, address: Address) -> None:
-        """There is a server at the other end."""
-        self._server, self._address = server, address
-        if self._number < 0 or not self.transport or self.transport.is_closing():
-            server.close()
+    def connected(self, other: _FromServer, address: Address) -> None:
+        """There is a server at the other end, unless the client has gone meanwhile."""
+        if self not in self._relay.open:
+            other.close()
             return
+        assert self.transport
+        self._other, self._address = other, address
         host, port = self.transport.get_extra_info("peername")[:2]
-        self._relay.tell(self._relay.observer.linked(self._number, self.broker, f"{host}:{port}"))
+        self._relay.tell(self._relay.observer.linked(self._number, self.server, f"{host}:{port}"))
         waiting, self._waiting = bytes(self._waiting), bytearray()
         if waiting:
             self.data_received(waiting)
 
     def data_received(self, data: bytes) -> None:
-        if self._server is None:
+        if self._other is None:
             self._waiting += data
             return
-        self._server.write(data)
+        self._other.write(data)
         now_ms = time() * 1000
         for command in self._read(self._requests, data):
             if command.is_response:
                 continue  # to what the server asked
-            if self.broker is None and command.code in _NAMES_BROKERS:
+            if self.server.broker is None and command.code in _NAMES_BROKERS:
                 self._asked.add(command.opaque)
             self._relay.tell(self._relay.observer.request(self._number, command, now_ms))
 
     def answered(self, data: bytes) -> None:
         """Bytes of the server."""
-        if self.broker is None:
+        if self.server.broker is None:
             for frame in self._whole_frames(data):
                 self._answered_by_nameserver(frame)
             return
@@ -276,6 +276,8 @@ class _FromClient(_Side):
         self._frames += data
         while len(self._frames) >= 4:
             end = 4 + _LENGTH.unpack_from(self._frames)[0]
+            if end > FRAME_BYTES_MAX:  # no frame: it goes on as it comes, like all behind it
+                end = len(self._frames)
             if len(self._frames) < end:
                 return
             frame = bytes(self._frames[:end])
@@ -285,27 +287,27 @@ class _FromClient(_Side):
     def end(self, by_client: bool = True) -> None:
         """Both connections end."""
         self.close()
-        if self._server:
-            self._server.close()
+        if self._other:
+            self._other.close()
         if self in self._relay.open:
             self._relay.open.discard(self)
-            if self._server:
+            if self._other:
                 self._relay.tell(
                     self._relay.observer.unlinked(self._number, by_client, time() * 1000)
                 )
-            if self.broker and self._address and not by_client:
-                self._relay.look_later(self.broker, self._address)
+            if self.server.broker and self._address and not by_client:
+                self._relay.look_later(self.server, self._address)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.end()
 
     def pause_writing(self) -> None:
-        if self._server:
-            self._server.reads(False)
+        if self._other:
+            self._other.reads(False)
 
     def resume_writing(self) -> None:
-        if self._server:
-            self._server.reads(True)
+        if self._other:
+            self._other.reads(True)
 
 
 class _FromServer(_Side):

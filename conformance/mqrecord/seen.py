@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from mqrecord.holds import Membership
 from mqrecord.messages import Known
 from mqrules import EventKind, Outcome
+from mqspec.core.route import MASTER_ID
 from mqspec.core.types import MessageQueue
 from mqspec.wire.codec import RemotingCommand
 
@@ -37,14 +38,26 @@ class Client:
     groups: dict[str, Membership] = field(default_factory=dict)
 
 
+class Server(NamedTuple):
+    """Where a link leads: to a broker, or one of its replicas, or to a nameserver (no name)."""
+
+    broker: str | None = None
+    broker_id: int = MASTER_ID
+    address: str = ""
+
+
 @dataclass(slots=True)
 class Link:
-    """A connection of a client; `broker` is None where it leads to a nameserver."""
+    """A connection of a client."""
 
     number: int
-    broker: str | None
+    server: Server
     client: Client
     asked: dict[int, Asked] = field(default_factory=dict)  # by opaque
+
+    @property
+    def broker(self) -> str | None:
+        return self.server.broker
 
     def queue(self, asked: Asked) -> MessageQueue:
         """The queue that a request names. Raises KeyError or ValueError where it names none."""
@@ -69,7 +82,7 @@ class Seen:
         self.links: dict[int, Link] = {}
         self.clients: dict[str, Client] = {}  # those that said who they are
         self.queues: dict[str, list[MessageQueue]] = {}  # by topic, as last told
-        self.down: set[str] = set()  # brokers
+        self.down: set[Server] = set()
 
     def named(self, link: Link, client_id: str) -> Client:
         """The client at a link, which says its id. Another one of the id has a name of its own:
@@ -77,7 +90,7 @@ class Seen:
         if link.client.is_named:
             return link.client
         name, rank = client_id, 1
-        while (client := self.clients.get(name)) and self._leads_to(client, link.broker):
+        while (client := self.clients.get(name)) and self._leads_to(client, link.server):
             rank += 1
             name = f"{client_id}{SECOND}{rank}"
         client = client or self.clients.setdefault(name, Client(name, is_named=True))
@@ -85,8 +98,8 @@ class Seen:
         link.client = client
         return client
 
-    def _leads_to(self, client: Client, broker: str | None) -> bool:
-        return any(self.links[number].broker == broker for number in client.links)
+    def _leads_to(self, client: Client, server: Server) -> bool:
+        return any(self.links[number].server == server for number in client.links)
 
 
 def row(kind: EventKind, outcome: Outcome = Outcome.OK, **known: Any) -> Row:

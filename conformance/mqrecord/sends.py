@@ -11,6 +11,7 @@ from mqrules import EventKind, Outcome
 from mqspec.wire.bodies import decode_batch
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
+from mqspec.wire.headers import SEND_V2_NAMES
 
 CODES: Final = frozenset(
     {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
@@ -23,17 +24,16 @@ _STORED: Final = frozenset(
         ResponseCode.SLAVE_NOT_AVAILABLE,
     }
 )
-_SHORT: Final = {"topic": "b", "properties": "i", "batch": "m"}  # fields of 310 and 320
 
 
 def messages(request: RemotingCommand) -> Iterator[Known]:
-    """The messages of a send; none of another request. Raises KeyError or BodyError."""
+    """The messages of a send; none of another request. Raises BodyError."""
     if request.code not in CODES:
         return
-    if _field(request, "batch", "") == "true":
+    if _field(request, "batch") == "true":
         yield from (known(one.properties) for one in decode_batch(request.body))
     else:
-        yield known(_field(request, "properties", ""))
+        yield known(_field(request, "properties"))
 
 
 def send(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
@@ -51,8 +51,8 @@ def sent(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: 
         return
     queue_id = int(answer.ext_fields["queueId"])
     first = int(answer.ext_fields["queueOffset"])
-    for at, of in enumerate(asked.messages):
-        (one,) = sends(link, Asked(asked.request, (of,)), Outcome.OK)
+    rows = sends(link, asked, Outcome.OK)
+    for at, (one, of) in enumerate(zip(rows, asked.messages, strict=True)):
         if of.is_half:
             one["outcome"] = Outcome.UNKNOWN.value
         elif not of.is_elsewhere:
@@ -66,7 +66,7 @@ def sends(link: Link, asked: Asked, outcome: Outcome) -> Rows:
         yield row(
             EventKind.SEND,
             outcome,
-            topic=_field(asked.request, "topic", None),
+            topic=_field(asked.request, "topic"),
             broker=link.broker,
             client_id=link.client.name,
             message_key=of.key,
@@ -74,9 +74,7 @@ def sends(link: Link, asked: Asked, outcome: Outcome) -> Rows:
         )
 
 
-def _field(request: RemotingCommand, name: str, missing: str | None) -> str:
-    """A field of a send, whose name is short in the newer requests."""
-    written = name if request.code == RequestCode.SEND_MESSAGE else _SHORT[name]
-    if missing is None:
-        return request.ext_fields[written]
-    return request.ext_fields.get(written, missing)
+def _field(request: RemotingCommand, name: str) -> str:
+    """A field of a send, whose name is short in the newer requests; empty where it is not there."""
+    is_long = request.code == RequestCode.SEND_MESSAGE
+    return request.ext_fields.get(name if is_long else SEND_V2_NAMES[name], "")

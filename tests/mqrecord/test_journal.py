@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from mqaudit import audit
 from mqrecord import journal
-from mqrecord.journal import Journal
+from mqrecord.journal import Journal, to_parquet
 from mqrecord.names import Hashed, Patterns
 from mqrules import UserError
 
@@ -25,14 +25,12 @@ def kept(directory: Path) -> list[dict[str, Any]]:
     return [row for path in sorted(directory.iterdir()) for row in pq.read_table(path).to_pylist()]
 
 
-def test_lines_become_parquet_and_positions_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal, "ROLL_ROWS", 10)
+def test_lines_become_parquet_and_positions_go_on(tmp_path: Path) -> None:
     growing = Journal(tmp_path, "run", "recorder")
     for n in range(25):
         growing.add([sent(n)])
-        growing.flush()
+        if n % 10 == 9:
+            to_parquet(growing.turn_over())
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".jsonl", ".parquet", ".parquet"]
     growing.close()
     rows = kept(tmp_path)
@@ -40,19 +38,34 @@ def test_lines_become_parquet_and_positions_go_on(
     assert {row["run"] for row in rows} == {"run"}
 
 
+def test_many_lines_are_due_and_none_never_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "ROLL_ROWS", 2)
+    growing = Journal(tmp_path, "run", "recorder")
+    due = []
+    for n in range(3):
+        due.append(growing.is_due)
+        growing.add([sent(n)])
+    monkeypatch.setattr(journal, "ROLL_S", -1.0)
+    growing.turn_over()
+    assert [*due, growing.is_due] == [False, False, True, False]
+    growing.add([sent(3)])
+    assert growing.is_due  # by its age
+
+
 def test_a_run_in_which_nothing_happened_leaves_nothing(tmp_path: Path) -> None:
     Journal(tmp_path, "run", "recorder").close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_recorder_leaves_can_be_audited(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journal, "ROLL_ROWS", 10)
+def test_what_a_killed_recorder_leaves_can_be_audited(spark: SparkSession, tmp_path: Path) -> None:
     growing = Journal(tmp_path, "run", "recorder")
     for n in range(15):
         growing.add([sent(n)])
         growing.flush()
+        if n == 9:
+            to_parquet(growing.turn_over())
     # Nobody closes it: as after SIGKILL, one file is Parquet, and one is lines.
     report = audit(spark, [str(tmp_path)]).report
     assert report.coverage["sent"] == 15

@@ -2,139 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from itertools import count
-from typing import Any
-
 import pytest
+from script import BROKER, GROUP, PLACE, QUEUES, REPLICA, TOPIC, Cluster, Member
 
 from mqrecord.holds import LEAVING_MS, SILENT_MS
-from mqrecord.observer import Observer
-from mqrecord.seen import Row
-from mqspec.core.record import Record, encode_properties, encode_record
-from mqspec.wire.codec import Flag, RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
-
-GROUP, TOPIC = "G", "T"
-QUEUES = 4
-
-
-class Cluster:
-    """Links to broker-a and the nameserver, driven by hand; `rows` is what was told."""
-
-    def __init__(self) -> None:
-        self.observer = Observer()
-        self.rows: list[Row] = []
-        self.now_ms = 0.0
-        self._numbers, self._opaques = count(), count()
-
-    def link(self, broker: str | None = "broker-a") -> int:
-        number = next(self._numbers)
-        self.rows += self.observer.linked(number, broker, f"10.0.0.1:{number}")
-        return number
-
-    def ask(
-        self,
-        link: int,
-        code: int,
-        fields: Mapping[str, object] | None = None,
-        body: bytes = b"",
-        one_way: bool = False,
-    ) -> int:
-        opaque = next(self._opaques)
-        named = {name: str(value) for name, value in (fields or {}).items()}
-        flag = Flag.ONEWAY if one_way else Flag(0)
-        request = RemotingCommand(code, named, body, flag, opaque)
-        self.rows += self.observer.request(link, request, self.now_ms)
-        return opaque
-
-    def answer(
-        self,
-        link: int,
-        opaque: int,
-        fields: Mapping[str, object] | None = None,
-        body: bytes = b"",
-        code: int = ResponseCode.SUCCESS,
-    ) -> None:
-        named = {name: str(value) for name, value in (fields or {}).items()}
-        answer = RemotingCommand(code, named, body, Flag.RESPONSE, opaque)
-        self.rows += self.observer.answer(link, answer, self.now_ms)
-
-    def after(self, ms: float) -> None:
-        self.now_ms += ms
-        self.rows += self.observer.tick(self.now_ms)
-
-    def told(self, *names: str) -> list[tuple[Any, ...]]:
-        """Some columns of what was told since this was last asked."""
-        rows, self.rows = self.rows, []
-        return [tuple(row.get(name) for name in names) for row in rows]
-
-
-class Member:
-    """A client that says what a real one says."""
-
-    def __init__(self, cluster: Cluster, client_id: str, expression: str = "*") -> None:
-        self.cluster, self.client_id = cluster, client_id
-        self.nameserver, self.link = cluster.link(None), cluster.link()
-        wanted = {"topic": TOPIC, "subString": expression, "tagsSet": [], "codeSet": []}
-        group = {"groupName": GROUP, "messageModel": "CLUSTERING", "subscriptionDataSet": [wanted]}
-        beat = {"clientID": client_id, "consumerDataSet": [group], "producerDataSet": []}
-        self.ask(RequestCode.HEART_BEAT, body=json.dumps(beat).encode())
-        route = {
-            "brokerDatas": [],
-            "queueDatas": [{"brokerName": "broker-a", "readQueueNums": QUEUES}],
-        }
-        opaque = cluster.ask(self.nameserver, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": TOPIC})
-        cluster.answer(self.nameserver, opaque, body=json.dumps(route).encode())
-
-    def ask(self, code: int, fields: Mapping[str, object] | None = None, **more: Any) -> int:
-        return self.cluster.ask(self.link, code, fields, **more)
-
-    def told_members(self, *ids: str) -> None:
-        opaque = self.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": GROUP})
-        body = json.dumps({"consumerIdList": ids}).encode()
-        self.cluster.answer(self.link, opaque, body=body)
-
-    def begins(self, queue_id: int, offset: int = 0) -> None:
-        opaque = self.ask(RequestCode.QUERY_CONSUMER_OFFSET, self._at(queue_id))
-        self.cluster.answer(self.link, opaque, {"offset": offset})
-
-    def pulls(self, queue_id: int, offset: int, *tags: str, moved: int | None = None) -> None:
-        more = {"queueOffset": offset, "sysFlag": 2, "commitOffset": 0}
-        opaque = self.ask(RequestCode.PULL_MESSAGE, self._at(queue_id) | more)
-        if moved is not None:
-            moved_to = {"nextBeginOffset": moved}
-            self.cluster.answer(self.link, opaque, moved_to, code=ResponseCode.PULL_OFFSET_MOVED)
-            return
-        records = [
-            Record(
-                TOPIC,
-                b"body",
-                encode_properties({"UNIQ_KEY": f"u{offset + at}", "TAGS": tag}).encode(),
-                queue_id,
-                queue_offset=offset + at,
-            )
-            for at, tag in enumerate(tags)
-        ]
-        body = b"".join(map(encode_record, records))
-        self.cluster.answer(self.link, opaque, {"nextBeginOffset": offset + len(tags)}, body)
-
-    def commits(self, queue_id: int, offset: int) -> None:
-        fields = self._at(queue_id) | {"commitOffset": offset}
-        self.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields, one_way=True)
-
-    def leaves(self) -> None:
-        fields = {"clientID": self.client_id, "consumerGroup": GROUP}
-        self.ask(RequestCode.UNREGISTER_CLIENT, fields)
-
-    def ends(self, by_client: bool = True) -> None:
-        for link in (self.nameserver, self.link):
-            told = self.cluster.observer.unlinked(link, by_client, self.cluster.now_ms)
-            self.cluster.rows += told
-
-    def _at(self, queue_id: int) -> dict[str, object]:
-        return {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue_id}
 
 
 def test_a_member_joins_gets_finishes_and_commits() -> None:
@@ -247,8 +119,8 @@ def test_who_ends_without_a_goodbye_crashed_but_not_where_its_broker_did() -> No
     dead.ends()
     assert cluster.told("kind", "client_id", "group") == [("crash", "dead", GROUP)]
     cut.ends(by_client=False)
-    cluster.rows += cluster.observer.broker_lost("broker-a")
-    cluster.rows += cluster.observer.broker_lost("broker-a")
+    cluster.rows += cluster.observer.broker_lost(BROKER)
+    cluster.rows += cluster.observer.broker_lost(BROKER)
     assert cluster.told("kind", "client_id", "peer") == [("crash", None, "broker-a")]
     cluster.link()
     assert cluster.told("kind", "peer") == [("restart", "broker-a")]
@@ -259,6 +131,35 @@ def test_two_clients_of_one_id_are_told_apart() -> None:
     Member(cluster, "same")
     Member(cluster, "same")
     assert {who for (who,) in cluster.told("client_id")} == {"same", "same #2"}
+
+
+def test_a_replica_is_no_other_broker_and_no_other_client() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    link = cluster.link(REPLICA)
+    cluster.ask(link, RequestCode.HEART_BEAT, body=member.beat)
+    assert {who for (who,) in cluster.told("client_id")} == {"one"}
+    cluster.rows += cluster.observer.broker_lost(REPLICA)
+    assert cluster.told("kind") == []
+
+
+def test_a_client_that_filters_by_properties_drops_nothing_itself() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one", "a > 5", is_sql=True)
+    member.begins(0)
+    member.pulls(0, 0, "a", "b")
+    assert [kind for (kind,) in cluster.told("kind")].count("receive") == 2
+
+
+def test_what_came_before_a_seek_is_not_in_the_way_of_what_comes_after() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(0, 7)
+    member.pulls(0, 7, "a", "b")
+    member.pulls(0, 0, "a")
+    cluster.told()
+    member.commits(0, 1)
+    assert cluster.told("kind", "queue_offset") == [("ack", 0), ("commit", None)]
 
 
 @pytest.mark.parametrize("how", ["told", "by itself"])
@@ -283,7 +184,7 @@ def test_a_message_that_is_given_back_is_not_finished_by_a_commit() -> None:
     member.begins(0)
     member.pulls(0, 0, "a", "b")
     cluster.told()
-    fields = {"group": GROUP, "originMsgId": "u0", "offset": 0, "delayLevel": 0}
+    fields = {"group": GROUP, "originMsgId": "any", "offset": PLACE, "delayLevel": 0}
     cluster.answer(member.link, member.ask(RequestCode.CONSUMER_SEND_MSG_BACK, fields))
     member.commits(0, 2)
     assert cluster.told("kind", "outcome", "queue_offset") == [

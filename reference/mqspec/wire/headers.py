@@ -25,6 +25,22 @@ D = TypeVar("D", int, None)
 
 _REQUIRED: Final = object()
 
+# The fields of a send as 310, 320 and 325 write them (SendMessageRequestHeaderV2.java, 5.3.3).
+SEND_V2_NAMES: Final[Mapping[str, str]] = {
+    "producer_group": "a",
+    "topic": "b",
+    "default_topic": "c",
+    "default_topic_queue_nums": "d",
+    "queue_id": "e",
+    "sys_flag": "f",
+    "born_timestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsume_times": "j",
+    "unit_mode": "k",
+    "batch": "m",
+}
+
 
 class HeaderError(ValueError):
     """A field is missing, or is not what it should be."""

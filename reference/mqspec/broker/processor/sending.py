@@ -37,7 +37,14 @@ from mqspec.transport import Connection
 from mqspec.wire.bodies import decode_batch
 from mqspec.wire.codec import Int, RemotingCommand
 from mqspec.wire.codes import RequestCode
-from mqspec.wire.headers import HeaderError, Long, integer, read, read_by_reflection
+from mqspec.wire.headers import (
+    SEND_V2_NAMES,
+    HeaderError,
+    Long,
+    integer,
+    read,
+    read_by_reflection,
+)
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -60,22 +67,6 @@ class SendHeader(msgspec.Struct, rename="camel", gc=False):
     producer_group: str = ""
 
 
-_V2_NAMES = {
-    "producer_group": "a",
-    "topic": "b",
-    "default_topic": "c",
-    "default_topic_queue_nums": "d",
-    "queue_id": "e",
-    "sys_flag": "f",
-    "born_timestamp": "g",
-    "flag": "h",
-    "properties": "i",
-    "reconsume_times": "j",
-    "unit_mode": "k",
-    "batch": "m",
-}
-
-
 SendHeaderV2: Final = cast(
     "type[SendHeader]",  # an heir would have the names of its parent
     msgspec.defstruct(
@@ -84,7 +75,7 @@ SendHeaderV2: Final = cast(
             (one.name, one.type) if one.required else (one.name, one.type, one.default)
             for one in msgspec.structs.fields(SendHeader)
         ],
-        rename=_V2_NAMES,
+        rename=SEND_V2_NAMES,
         gc=False,
     ),
 )
