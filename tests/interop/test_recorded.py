@@ -206,6 +206,7 @@ async def play_all(command: Sequence[str], nameserver: str) -> None:
 # and nothing may be found that is neither permitted nor in `PERHAPS`.
 SURELY = {"Tags": {("lost", "permitted")}}
 PERHAPS = {
+    "Killed": {("lost", "open")},  # what the dead one had got and the other one not yet again
     "Tags": {("committed, never delivered", "undecidable"), ("lost", "open")},
     "Twins": {("lost", "open")},
 }
