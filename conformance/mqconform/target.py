@@ -6,6 +6,7 @@ or whose store can be reached, opens the restart cases; a plain address claims n
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import tomllib
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple, Protocol
 from mqrules import UserError
 from mqrules.schema import decode
 
+_FIRST_PORT, _FIRST_OUTGOING_PORT = 12_000, 32_000
 COMMAND_S: Final = 120  # for a command to return: a clean stop of a busy broker takes a minute
 
 
@@ -180,16 +182,24 @@ def _secured(found: TargetFile) -> Secured | None:
 
 
 def free_ports(count: int, *, below: int = 0) -> list[int]:
-    """Ports that nobody listens on now; `below`: the port so much lower is free as well."""
+    """Ports that nobody listens on now; `below`: the port so much lower is free as well.
+
+    They lie below those that Linux gives to outgoing connections, so that none of these takes one
+    before its server starts.
+    """
     found: list[int] = []
     while len(found) < count:
-        with socket.socket() as probe, socket.socket() as lower:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            try:
-                lower.bind(("127.0.0.1", port - below if below else 0))
-            except OSError:
-                continue
-        if port not in found and port - below not in found:
+        port = random.randrange(_FIRST_PORT, _FIRST_OUTGOING_PORT)
+        wanted = (port, port - below) if below else (port,)
+        if not any(place in found for place in wanted) and all(map(_is_free, wanted)):
             found.append(port)
     return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
