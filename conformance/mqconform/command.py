@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import sys
@@ -25,10 +24,10 @@ from rich.console import Console
 
 from mqconform import report
 from mqconform.case import Result, Status
+from mqconform.clients.testing import try_client
 from mqconform.cluster import Cluster
 from mqconform.explore.areas import NAMES as AREAS
 from mqconform.explore.exploring import duration, explore
-from mqconform.page import page
 from mqconform.plugin import PREFIX, Selection, Suite
 from mqconform.probe import draft
 from mqconform.progress import progress
@@ -37,7 +36,6 @@ from mqconform.target import Address, Target, parse_address, read_target
 from mqconform.transcript import SHOWN
 from mqrules import Deviation, UserError, check_writable, rules, write_evidence
 from mqrules.deviation import read_deviations
-from mqrules.schema import encode
 
 HELP = "test any broker and nameserver for conformance"
 _ALL_FRAMES = 10_000
@@ -86,6 +84,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--explore", type=duration, metavar="DURATION",
         help="instead of the cases: exchanges drawn at random, each answer held against the core; "
         "for so long (90s, 10m, 1h)")  # fmt: skip
+    parser.add_argument("--client", metavar="COMMAND",
+        help="instead of a broker: test the consumer or producer that this starts, "
+        "with places for {nameserver}, {topic}, {group}, and {mode} and {id}")  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="of the exploration")
     parser.add_argument("--area", action="append", default=[], metavar="NAME",
         help=f"explore only this area, one of {', '.join(AREAS)}; may be repeated")  # fmt: skip
@@ -116,14 +117,15 @@ def _check(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the suite. Raises UserError for a target that is none or does not answer."""
     _check(args)
+    if args.client is not None:
+        return try_client(args, _console())
     if args.explore:
         return _explore(args)
     if args.probe:
         with _target(args) as target:
             print(draft(target), end="")
         return 0
-    # Tables are as wide as the terminal; piped, wide enough to be searched line by line.
-    console = Console() if sys.stdout.isatty() else Console(width=_PIPED_COLUMNS)
+    console = _console()
     cases = _collected(args)
     if not cases:
         raise UserError("cases", "none is selected", "see: mqspec conform --list")
@@ -157,10 +159,7 @@ def run(args: argparse.Namespace) -> int:
         stale=suite.stale,
         left=left,
     )
-    if args.json:
-        args.json.write_text(json.dumps(encode(told), indent=1) + "\n", encoding="utf-8")
-    if args.page:
-        args.page.write_text(page(told), encoding="utf-8")
+    report.write(told, args.json, args.page)
     report.show_summary(console, results, suite.stale, time.monotonic() - began)
     for line in left:
         console.print(line, style="bold red", markup=False, highlight=False)
@@ -169,8 +168,13 @@ def run(args: argparse.Namespace) -> int:
     return int(report.is_failure(results, suite.stale))
 
 
+def _console() -> Console:
+    """Tables are as wide as the terminal; piped, wide enough to be searched line by line."""
+    return Console() if sys.stdout.isatty() else Console(width=_PIPED_COLUMNS)
+
+
 def _explore(args: argparse.Namespace) -> int:
-    console = Console() if sys.stdout.isatty() else Console(width=_PIPED_COLUMNS)
+    console = _console()
     with _target(args) as target:
         cluster = Cluster(target.nameserver, target.places)
         cluster.wait(BROKERS) if _is_ours(args) else cluster.find()

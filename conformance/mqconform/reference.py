@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,10 @@ from mqconform.target import Address, Secured, Target, parse_address
 from mqrules import UserError
 
 STOP_S: Final = 10
+QUICK: Final = (
+    *("--transaction-check-interval", "2000"),  # ms, instead of 30 s
+    *("--rebalance-lock-max-live-time-ms", "10000"),  # instead of a minute
+)
 USER, PASSWORD = "rocketmq", "12345678"
 _USERS: Final = f"""\
 authentication_enabled = true
@@ -46,10 +51,11 @@ def serve(
 
 
 class Reference:
-    """`mqspec serve` on a store of its own; leaving the context ends it."""
+    """`mqspec serve` on a store of its own; leaving the context ends it. Its brokers' clocks are
+    quick, so that cases need not wait, or have the options that are given."""
 
-    def __init__(self, home: Path) -> None:
-        self._home = home
+    def __init__(self, home: Path, options: Sequence[str] = QUICK) -> None:
+        self._home, self._options = home, options
         self._process: subprocess.Popen[str] | None = None
         self._processes = Processes()
         self.nameserver = Address("127.0.0.1", 0)
@@ -91,8 +97,7 @@ class Reference:
             self._home / "serve.log",
             *("--store", str(self._home / "store"), "--brokers", "2"),
             *("--nameserver-port", str(self.nameserver.port), "--broker-port", "0"),
-            *("--transaction-check-interval", "2000"),  # ms, instead of 30 s
-            *("--rebalance-lock-max-live-time-ms", "10000"),  # instead of a minute
+            *self._options,
             popen=self._processes.popen,
         )
         self.nameserver = listening["nameserver"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final
 
 from rich.box import SIMPLE
@@ -14,9 +16,11 @@ from rich.table import Table
 from mqconform.case import Result, Status
 from mqconform.catalogue import declared
 from mqconform.causes import Cause, causes, strongest
+from mqconform.page import page
 from mqconform.transcript import render, shown
 from mqrules import Deviation, Level, reliances, rules
 from mqrules.report import REPORT_SCHEMA, CaseShown, CauseShown, Report
+from mqrules.schema import encode
 
 _STYLES: Final = {
     Status.PASSED: "green",
@@ -132,6 +136,14 @@ def list_cases(console: Console, results: Iterable[Result]) -> None:
         claims = " ".join(sorted(case.claims))
         table.add_row(escape(result.name), " ".join(case.rules), level, case.party, claims)
     console.print(table)
+
+
+def write(told: Report, as_json: Path | None, as_page: Path | None) -> None:
+    """Write a report to the files that are given."""
+    if as_json:
+        as_json.write_text(json.dumps(encode(told), indent=1) + "\n", encoding="utf-8")
+    if as_page:
+        as_page.write_text(page(told), encoding="utf-8")
 
 
 def as_data(

@@ -1,0 +1,100 @@
+"""`mqspec conform --client`: a run of scenarios, from its arguments to its report."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import time
+import uuid
+from argparse import Namespace
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from mqconform import report
+from mqconform.case import Case, Result, Status
+from mqconform.clients.program import Command
+from mqconform.clients.running import run
+from mqconform.clients.scenarios import SCENARIOS, Scenario
+from mqconform.cluster import Cluster
+from mqconform.progress import progress
+from mqconform.reference import Reference
+from mqconform.started import BROKERS
+from mqrules import UserError, check_writable, rules, write_evidence
+
+KEEPS: Final = "5.3.3"  # the version whose rules clients are held to
+
+
+def try_client(args: Namespace, console: Console) -> int:
+    """Play the scenarios that were chosen with a program; the exit code. Raises UserError."""
+    command = Command(args.client)
+    chosen = _chosen(args)
+    if not chosen:
+        raise UserError(
+            "scenarios", "none is selected", "see: mqspec conform --client COMMAND --list"
+        )
+    if args.list:
+        report.list_cases(console, list(map(_not_run, chosen)))
+        return 0
+
+    for file in filter(None, (args.json, args.page, args.evidence)):
+        check_writable(file)
+    began, time_began = time.monotonic(), datetime.now(UTC)
+    count = sum(len(one.rules) for one in chosen)
+    run_id = f"{args.prefix}{uuid.uuid4().hex[:6]}"
+    with _cluster(args) as cluster, _home() as home, progress("it", count, console) as done:
+        results = run(chosen, command, cluster, home, run_id, done)
+    seconds = time.monotonic() - began
+
+    report.show_table(console, args.client, results)
+    report.show_failures(console, results, args.frames)
+    told = report.as_data(
+        results,
+        target=args.client,
+        keeps=KEEPS,
+        run=run_id,
+        began=time_began.isoformat(timespec="seconds"),
+        seconds=seconds,
+        stale=(),
+        left=(),
+    )
+    report.write(told, args.json, args.page)
+    if args.evidence:
+        records = [record for result in results for record in result.evidence(args.client)]
+        write_evidence(args.evidence, records)
+    report.show_summary(console, results, [], seconds)
+    return int(report.is_failure(results, []))
+
+
+def _chosen(args: Namespace) -> list[Scenario]:
+    return [
+        one
+        for one in SCENARIOS.values()
+        if args.keyword in one.name
+        and (not args.rule or set(args.rule) & set(one.rules))
+        and not (args.quick and one.is_slow)
+    ]
+
+
+def _not_run(scenario: Scenario) -> Result:
+    party = rules()[scenario.rules[0]].party
+    return Result(scenario.name, Case(scenario.rules, party), Status.NOT_RUN)
+
+
+@contextlib.contextmanager
+def _cluster(args: Namespace) -> Iterator[Cluster]:
+    """Two brokers of the reference, with their clocks as they are delivered; or those of the
+    nameserver that was given."""
+    with _home() as home, Reference(home, ()) as reference:
+        cluster = Cluster(reference.nameserver)
+        cluster.wait(BROKERS)
+        yield cluster
+
+
+@contextlib.contextmanager
+def _home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="mqspec-", ignore_cleanup_errors=True) as home:
+        yield Path(home)

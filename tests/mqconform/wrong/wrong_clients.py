@@ -1,0 +1,172 @@
+"""Wrong clients: the reference's own, each wrong in one thing, by functions that stand for its own.
+
+Each names the rule that it breaks, which is the one that is to notice it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import structs
+from wrong_brokers import Wrong
+
+from mqspec.client import pull
+from mqspec.client.consume_orderly import ConsumeMessageOrderlyService
+from mqspec.client.instance import BrokerError
+from mqspec.client.member import GroupMember
+from mqspec.client.producer import Producer
+from mqspec.client.send_back import SendBack
+from mqspec.core import allocation, consume_orderly, offset_commit, producer, push_consumer
+from mqspec.transport import Connection
+
+CLIENTS: Final[dict[str, Wrong]] = {}
+
+
+def wrong(rule: str, original: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes a client of a function `(original, *arguments)`, under the function's name."""
+
+    def listed(mistaken: Callable[..., Any]) -> Callable[..., Any]:
+        def replacement(*args: Any, **known: Any) -> Any:
+            return mistaken(original, *args, **known)
+
+        name = mistaken.__name__.replace("_", "-")
+        CLIENTS[name] = Wrong((mistaken.__doc__ or "").strip(), rule, original, replacement)
+        return mistaken
+
+    return listed
+
+
+@wrong("ALLOC-001", allocation.average_slice)
+def one_queue_more(right: Any, *about: int) -> tuple[int, int]:
+    """Its slice is one queue longer than it should be."""
+    start, stop = right(*about)
+    return start, stop + 1
+
+
+@wrong("ALLOC-002", allocation.average_slice)
+def no_remainder(right: Any, queues: int, members: int, index: int) -> tuple[int, int]:
+    """Nobody takes the queues that remain where the numbers do not divide."""
+    share = queues // members
+    return share * index, share * (index + 1)
+
+
+@wrong("ALLOC-016", allocation.allocate)
+def last_first(right: Any, *about: Any) -> Any:
+    """The last member takes the first queues."""
+    *others, ids = about
+    return right(*others, ids[::-1])
+
+
+@wrong("OFFSET-002", offset_commit.remove_message)
+def commits_what_came(right: Any, queue: Any, event: Any) -> Any:
+    """Progress is behind what came last, whatever is unfinished."""
+    left, _ = right(queue, event)
+    return left, queue.queue_offset_max + 1
+
+
+@wrong("OFFSET-003", offset_commit.process_consume_result)
+def commits_each(right: Any, state: Any, event: Any) -> Any:
+    """Each message that is finished sets the progress behind itself, also backwards."""
+    step = right(state, event)
+    put = offset_commit.update_offset(state, event.mq, event.offsets[0] + 1, increase_only=False)
+    kept = tuple(change for change in step.changes if change.variable != "offset_store")
+    return structs.replace(step, changes=(*kept, *put.changes))
+
+
+@wrong("OFFSET-006", offset_commit.persist_all)
+def commits_what_it_had(right: Any, state: Any, group: str) -> Any:
+    """It goes on reporting the queues that were taken away."""
+    commits_what_it_had.seen = {**getattr(commits_what_it_had, "seen", {}), **state.offset_store}  # type: ignore[attr-defined]
+    step = right(state, group)
+    sends = (
+        offset_commit.UpdateConsumerOffset(group, mq, offset)
+        for mq, offset in commits_what_it_had.seen.items()  # type: ignore[attr-defined]
+    )
+    return structs.replace(step, sends=tuple(sends))
+
+
+@wrong("PULL-015", pull.pull)
+def impatient(right: Any, instance: Any, request: Any, *rest: Any) -> Any:
+    """It waits for a pull no longer than it lets the broker hold it, and asks again."""
+    return right(instance, request, request.suspend_ms)
+
+
+@wrong("RETRY-018", SendBack.send_message_back)
+async def sent_back_or_not(right: Any, service: Any, message: Any, level: int) -> bool:
+    """Whatever a broker says to a message that is sent back, it is done with it."""
+    service.send_as_normal_message = _taken
+    await right(service, message, level)
+    return True
+
+
+async def _taken(message: object) -> bool:
+    return True
+
+
+@wrong("LOCK-010", ConsumeMessageOrderlyService.unlock)
+async def keeps_locks(right: Any, service: Any, mqs: Any, oneway: bool) -> None:
+    """It gives queues up, and not their locks."""
+
+
+@wrong("LOCK-021", consume_orderly.is_locked)
+def believes_for_ever(right: Any, queue: Any, now_ms: int) -> bool:
+    """A lock is believed in however long ago it was granted."""
+    return bool(queue.locked)
+
+
+@wrong("LOCK-022", consume_orderly.make_message_to_consume_again)
+def goes_on_behind(right: Any, state: Any, mq: Any, generation: int) -> Any:
+    """A message that failed in order is put behind the one after it."""
+    step = right(state, mq, generation)
+    change = step.changes[0]
+    first, *others = change.value.msg_tree_map
+    again = dataclasses.replace(change.value, msg_tree_map=(*others, first))
+    return structs.replace(step, changes=(structs.replace(change, value=again),))
+
+
+@wrong("LOCK-023", consume_orderly.take_messages)
+def commits_as_it_takes(right: Any, state: Any, mq: Any, generation: int, count: int) -> Any:
+    """Progress in order is behind what goes to the listener, before that is done."""
+    step = right(state, mq, generation, count)
+    if not step.result:
+        return step
+    put = offset_commit.update_offset(state, mq, step.result[-1] + 1, increase_only=False)
+    return structs.replace(step, changes=(*step.changes, *put.changes))
+
+
+@wrong("WIRE-019", Connection.request)
+async def few_opaques(right: Any, connection: Any, request: Any, *rest: Any) -> Any:
+    """Opaques come again after four requests."""
+    return await right(connection, structs.replace(request, opaque=request.opaque % 4), *rest)
+
+
+@wrong("SUBS-015", push_consumer.is_wanted)
+def takes_all_tags(right: Any, subscription: Any, tags: str | None) -> bool:
+    """It gives the listener what the broker lets through."""
+    return True
+
+
+@wrong("REBAL-006", GroupMember.rebalance_immediately)
+def hears_nobody(right: Any, member: Any) -> None:
+    """It rebalances by its timer alone, whoever comes or goes."""
+
+
+@wrong("SEND-027", producer.select_one_message_queue)
+def same_broker(right: Any, state: Any, queues: Any, last_broker: Any, *rest: Any) -> Any:
+    """It tries the broker again that failed."""
+    step = right(state, queues, None, *rest)
+    if last_broker is None:
+        return step
+    again = [queue for queue in queues if queue.broker_name == last_broker]
+    return structs.replace(step, result=again[0])
+
+
+@wrong("SEND-022", Producer.send)
+async def tells_all_sent(right: Any, sender: Any, *about: Any, **known: Any) -> Any:
+    """A send that brokers refused has succeeded, as it tells its caller."""
+    try:
+        return await right(sender, *about, **known)
+    except BrokerError:
+        return None
