@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from functools import cache
 from types import ModuleType
 
-from mqprove import lists
+from mqprove import lists, rooms
 
-_RUNTIME = "__lists__"
+_RUNTIME, _ROOMS = "__lists__", "__rooms__"
 TEXT = "__source__"  # of a module that was made from text
 
 
@@ -30,12 +30,14 @@ def lift(module: ModuleType) -> ModuleType:
     tree = _Rewriter().visit(ast.parse(text))
     ast.fix_missing_locations(tree)
     lifted = ModuleType(module.__name__)
-    lifted.__dict__[_RUNTIME] = lists
+    lifted.__dict__.update({_RUNTIME: lists, _ROOMS: rooms})
     with warnings.catch_warnings():
         # A mutant may compare with `is`: Python warns of it, and that is the mutation.
         warnings.simplefilter("ignore", SyntaxWarning)
         exec(compile(tree, f"{module.__name__}.py", "exec"), lifted.__dict__)
-    lifted.__dict__.update({name: getattr(lists, f"{name}_") for name in lists.BUILTINS})
+    for stand_ins in (lists, rooms):
+        found = {name: getattr(stand_ins, f"{name}_") for name in stand_ins.BUILTINS}
+        lifted.__dict__.update(found)
     lifted.__dict__.update(
         {
             name: lists.summary(name, lifted.__dict__[name])
@@ -123,6 +125,22 @@ class _Rewriter(ast.NodeTransformer):
         ]
         made = ast.parse(f"{_RUNTIME}.display", mode="eval").body
         return ast.copy_location(ast.Call(made, pairs, []), node)
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        if node.keys or not self._functions:
+            return node
+        return ast.copy_location(ast.parse(f"{_ROOMS}.Map()", mode="eval").body, node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
+            return node
+        same = ast.parse(f"{_RUNTIME}.is_", mode="eval").body
+        call: ast.expr = ast.Call(same, [node.left, node.comparators[0]], [])
+        if isinstance(node.ops[0], ast.IsNot):
+            call = ast.UnaryOp(ast.Not(), call)
+        return ast.copy_location(call, node)
 
     def _block(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
         found: list[ast.stmt] = []

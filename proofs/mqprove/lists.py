@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import bisect
 import builtins
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, CellType, FunctionType
 from typing import Any, Final
 
 import z3
@@ -35,26 +35,36 @@ from mqprove.symbolic import (
 )
 
 BUILTINS: Final = ("len", "range", "list", "sorted", "str", "enumerate")
-SUMMARIES: Final = ("hash_ring", "bisect_left")
+SUMMARIES: Final = ("hash_ring", "bisect_left", "string_order")
 _ZERO, _ONE = z3.IntVal(0), z3.IntVal(1)
 
 
-class _Unknown:
+class Unknown:
     """A value of which nothing is known: whoever looks at it is refused."""
+
+    def __eq__(self, other: object) -> Any:
+        raise NotUnderstoodError(f"a {type(self).__name__} compared")
+
+    def __ne__(self, other: object) -> Any:
+        return Truth(z3.Not((self == other).term))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    is_none: z3.BoolRef | None = None  # when it is None, where it may be
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise NotUnderstoodError(f"{type(self).__name__.strip('_')}.{name}")
+        raise NotUnderstoodError(f"{type(self).__name__}.{name}")
 
     def __bool__(self) -> bool:
-        raise NotUnderstoodError(f"whether a {type(self).__name__.strip('_')} is true")
+        raise NotUnderstoodError(f"whether a {type(self).__name__} is true")
 
     def __iter__(self) -> Iterator[Any]:
-        raise NotUnderstoodError(f"a loop over a {type(self).__name__.strip('_')}")
+        raise NotUnderstoodError(f"a loop over a {type(self).__name__}")
 
 
-class Text(_Unknown):
+class Text(Unknown):
     """A text: the name of a group, or a part of a queue. `equals` is what it was compared with."""
 
     def __init__(self, name: str, of: Term | None = None) -> None:
@@ -66,13 +76,10 @@ class Text(_Unknown):
             raise NotUnderstoodError(f"{self.name} compared")
         return Truth(self.equals.setdefault(other, z3.Bool(f"{self.name} is {other}")))
 
-    def __ne__(self, other: object) -> Any:
-        return not (self == other)
-
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
-class Id(_Unknown):
+class Id(Unknown):
     """A client id."""
 
     def __init__(self, term: Term, empty: bool = False) -> None:
@@ -86,10 +93,7 @@ class Id(_Unknown):
             raise NotUnderstoodError("a client id compared with something else")
         return Truth(self.term == other.term)
 
-    def __ne__(self, other: object) -> Any:
-        return not (self == other)
-
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 is_listed = z3.Function("listed", z3.IntSort(), z3.BoolSort())  # id -> whether it is in the list
@@ -97,7 +101,7 @@ first_at = z3.Function("first", z3.IntSort(), z3.IntSort())  # id -> its first p
 id_at = z3.Function("id_at", z3.IntSort(), z3.IntSort())  # position -> id
 
 
-class Ids(_Unknown):
+class Ids(Unknown):
     """The id list: what Python's list does for `in`, `index`, `not`, `len` and a position."""
 
     def __init__(self, length: Term) -> None:
@@ -107,17 +111,33 @@ class Ids(_Unknown):
         return decide(self.length != 0)
 
     def __contains__(self, cid: Id) -> bool:
-        return decide(is_listed(cid.term))
+        return decide(self.holds(cid))
 
     def __getitem__(self, index: object) -> Id:
         if isinstance(index, slice):
             raise NotUnderstoodError("a slice of the ids")
-        return Id(id_at(_place(whole(index), self.length)))
+        return self.at(_place(whole(index), self.length))
 
     def index(self, cid: Id) -> Number:
-        if not decide(is_listed(cid.term)):
+        if not decide(self.holds(cid)):
             raise ValueError("not in list")
-        return Number(first_at(cid.term))
+        return Number(self.place(cid))
+
+    def holds(self, cid: Id) -> z3.BoolRef:
+        """Whether it has the id."""
+        return is_listed(cid.term)
+
+    def at(self, place: Term) -> Id:
+        """The id at a place of it."""
+        cid = id_at(place)
+        inside = z3.And(place >= 0, place < self.length)
+        found = z3.And(is_listed(cid), first_at(cid) <= place, first_at(cid) >= 0)
+        fact(z3.Implies(inside, z3.And(found, id_at(first_at(cid)) == cid)))
+        return Id(cid)
+
+    def place(self, cid: Id) -> Term:
+        """The first place of an id that it has."""
+        return first_at(cid.term)
 
 
 # Bases
@@ -170,14 +190,24 @@ def known_bases() -> dict[str, Base]:
 
 def all_queues(length: Term) -> Listing:
     """The list of queues."""
-    base = _BASES.setdefault(
-        "all", Base("all", length, lambda _: z3.BoolVal(True), lambda queue: queue)
-    )
+    base = _BASES.setdefault("all", Base("all", length, _anything, lambda queue: queue))
     return Listing([Piece(base, _ZERO, length, _ONE)])
 
 
-def _filtered(parent: Base, condition: str) -> Base:
-    name = f"{parent.name} if {condition}"
+def any_listing(name: str) -> Listing:
+    """A list of any queues, of this topic or not, each once."""
+    base = _chosen(
+        Base("there is", z3.Int("queues there are"), _anything, lambda queue: queue), name
+    )
+    return Listing([Piece(base, _ZERO, base.length, _ONE)])
+
+
+def _anything(_: Term) -> z3.BoolRef:
+    return z3.BoolVal(True)
+
+
+def _chosen(parent: Base, name: str) -> Base:
+    """Some of the queues of a base, of which nothing is known but the name."""
     if name not in _BASES:
         has = z3.Function(f"has: {name}", z3.IntSort(), z3.BoolSort())
         rank = z3.Function(f"rank: {name}", z3.IntSort(), z3.IntSort())
@@ -188,8 +218,6 @@ def _filtered(parent: Base, condition: str) -> Base:
             lambda queue: rank(queue),
             parent=parent,
         )
-        fact(_BASES[name].length >= 0)
-        fact(_BASES[name].length <= parent.length)
     return _BASES[name]
 
 
@@ -216,6 +244,11 @@ class Piece:
     step: Term
     choice: Choice | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it counts from the base's first, one by one."""
+        return bool(self.start.eq(_ZERO) and self.step.eq(_ONE))
+
     def contains(self, queue: Term) -> tuple[z3.BoolRef, list[z3.BoolRef]]:
         """Whether it holds a queue, and facts that the answer rests on."""
         rank = self.base.rank(queue)
@@ -240,7 +273,7 @@ class Piece:
         return z3.If(span > 0, steps, _ZERO)
 
 
-class Queue(_Unknown):
+class Queue(Unknown):
     """One queue: a position in a base."""
 
     def __init__(self, base: Base, rank: Term) -> None:
@@ -251,12 +284,19 @@ class Queue(_Unknown):
             return Text(name, self.rank)
         return super().__getattr__(name)
 
+    def __eq__(self, other: object) -> Any:
+        if not isinstance(other, Queue) or other.base is not self.base:
+            raise NotUnderstoodError("a queue compared with something else")
+        return Truth(self.rank == other.rank)
 
-class Listing(_Unknown):
+    __hash__ = None
+
+
+class Listing(Unknown):
     """A list of queues, as Python's list behaves."""
 
-    def __init__(self, pieces: Iterable[Piece] = ()) -> None:
-        self.pieces = list(pieces)
+    def __init__(self, pieces: Iterable[Any] = ()) -> None:
+        self.pieces: builtins.list[Any] = [*pieces]  # each a Piece, or what a loop over rooms took
         self.depth = turn()
 
     def __bool__(self) -> bool:
@@ -286,26 +326,25 @@ class Listing(_Unknown):
         return Listing([_part(piece, start, stop, step)])
 
     def _span(self, piece: Piece) -> Term:
-        plain = piece.start.eq(_ZERO) and piece.step.eq(_ONE)
-        return piece.stop if plain else piece.count()
+        return piece.stop if piece.is_plain else piece.count()
 
     def only(self) -> Piece:
         """Its one piece: positions are not counted over several."""
-        if len(self.pieces) != 1 or self.pieces[0].choice:
+        if len(self.pieces) != 1 or not isinstance(self.pieces[0], Piece) or self.pieces[0].choice:
             raise NotUnderstoodError("a position in a list that was put together")
         return self.pieces[0]
 
     def append(self, item: object) -> None:
         if not isinstance(item, Queue):
             raise NotUnderstoodError("something else than a queue in a list of queues")
-        self._add([Piece(item.base, item.rank, item.rank + 1, _ONE)])
+        self.add([Piece(item.base, item.rank, item.rank + 1, _ONE)])
 
     def extend(self, items: object) -> None:
         if isinstance(items, list) and not items:
             return
         if not isinstance(items, Listing):
             raise NotUnderstoodError("something else than queues in a list of queues")
-        self._add(items.pieces)
+        self.add(items.pieces)
 
     def copy(self) -> Listing:
         return Listing(self.pieces)
@@ -319,15 +358,16 @@ class Listing(_Unknown):
         self.extend(other)
         return self
 
-    def _add(self, pieces: Iterable[Piece]) -> None:
-        if self.depth < turn():  # a loop's turn: what any turn adds is put together at its end
+    def add(self, pieces: Iterable[Any]) -> None:
+        """At its end; in a loop's turn, what any turn adds is put together at the loop's."""
+        if self.depth < turn():
             effects().extend((self, piece) for piece in pieces)
         else:
             self.pieces += pieces
 
 
 def _part(piece: Piece, start: Term, stop: Term, step: Term) -> Piece:
-    if piece.start.eq(_ZERO) and piece.step.eq(_ONE):
+    if piece.is_plain:
         return Piece(piece.base, start, stop, step)
     first, last = (piece.start + piece.step * bound for bound in (start, stop))
     return Piece(piece.base, first, last, piece.step * step)
@@ -377,12 +417,48 @@ class Numbered:
     start: Term
 
 
+class Turns:
+    """Something else that a loop goes over, in no order that is known."""
+
+    def any_turn(self, at: Term) -> tuple[z3.BoolRef, object]:
+        """When the turn `at` is one, and what it is given."""
+        raise NotImplementedError
+
+    def over_turns(self, piece: Any, choice: Choice) -> Any:
+        """What one turn adds to a list, over all turns."""
+        raise NotImplementedError
+
+
+class Collected:
+    """What a loop fills, other than a list."""
+
+    def over_turns(self, added: Sequence[tuple[Choice, Any]], given: object, each: object) -> None:
+        """All turns are over; each added something once, in one of these ways."""
+        raise NotImplementedError
+
+    def turns(self) -> Turns | None:
+        """What a loop over it goes over; None: it is an ordinary one."""
+        raise NotImplementedError
+
+
+def _goes_over(value: Any) -> Any:
+    return value.turns() or value if isinstance(value, Collected) else value
+
+
 def is_symbolic(value: object) -> bool:
     """Whether a loop over this is tried on one element for all."""
-    return isinstance(value, Range | Listing | Numbered | Ids)
+    return isinstance(_goes_over(value), Range | Listing | Numbered | Ids | Turns)
 
 
-def _any_turn(value: Any, at: Term) -> tuple[Term, object]:
+def _any_turn(value: Any, at: Term) -> tuple[z3.BoolRef, object]:
+    """When `at` is a turn of a loop over this, and what it is given."""
+    if isinstance(value, Turns):
+        return value.any_turn(at)
+    count, each = _any_place(value, at)
+    return z3.And(at >= 0, at < count), each
+
+
+def _any_place(value: Any, at: Term) -> tuple[Term, object]:
     """How many turns a loop over this has, and what the one `at` is given."""
     match value:
         case Range():
@@ -391,22 +467,61 @@ def _any_turn(value: Any, at: Term) -> tuple[Term, object]:
             piece = value.only()
             return piece.count(), Queue(piece.base, z3.simplify(piece.start + piece.step * at))
         case Numbered():
-            count, each = _any_turn(value.of, at)
+            count, each = _any_place(value.of, at)
             return count, (Number(value.start + at), each)
         case _:
-            raise NotUnderstoodError("a loop over the ids")
+            return value.length, value.at(at)
 
 
-def loop(given: object, body: Callable[[Any], object] | None, line: int, problem: str) -> None:
+def loop(given: Any, body: Callable[[Any], object] | None, line: int, problem: str) -> None:
     """A loop, by one turn that stands for any; without one where that is a problem."""
     if problem or body is None:
         raise NotUnderstoodError(f"line {line}: {problem}")
+    given = _goes_over(given)
     at = z3.FreshInt("turn")
-    count, each = _any_turn(given, at)
-    for path in explore_one(lambda: body(each), z3.And(at >= 0, at < count), line):
+    inside, each = _any_turn(given, at)
+    before = ordinary_state(body)
+    paths = explore_one(lambda: body(each), inside, line)
+    if ordinary_state(body) != before:
+        raise NotUnderstoodError(f"line {line}: an ordinary list, dict or set is changed in a loop")
+
+    collected: dict[int, tuple[Collected, list[tuple[Choice, Any]]]] = {}
+    for path in paths:
         choice = Choice(at, path.condition, path.facts)
-        for listing, piece in path.effects:
-            listing.pieces.append(_over_turns(piece, choice, given, count, line))
+        for target, what in path.effects:
+            if isinstance(target, Collected):
+                collected.setdefault(id(target), (target, []))[1].append((choice, what))
+            elif isinstance(given, Turns):
+                target.add([given.over_turns(what, choice)])
+            else:
+                count, _ = _any_place(given, at)
+                target.add([_over_turns(what, choice, given, count, line)])
+    for target, added in collected.values():
+        if len({id(choice) for choice, _ in added}) != len(paths) or len(added) != len(paths):
+            raise NotUnderstoodError(f"line {line}: a turn that adds nothing, or more than once")
+        target.over_turns(added, given, each)
+
+
+def ordinary_state(value: object, depth: int = 4) -> object:
+    """What the ordinary lists, dicts and sets hold that a function can reach, by identity."""
+    match value:
+        case FunctionType() if depth:
+            cells = [cell.cell_contents for cell in value.__closure__ or () if _is_set(cell)]
+            return tuple(ordinary_state(each, depth - 1) for each in cells)
+        case dict() if depth and not isinstance(value, Collected):
+            held = [*value, *value.values()]
+        case builtins.list() | set() | builtins.tuple() if depth:
+            held = [*value]
+        case _:
+            return id(value)
+    return (id(value), *(ordinary_state(each, depth - 1) for each in held))
+
+
+def _is_set(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def _over_turns(piece: Piece, choice: Choice, given: object, count: Term, line: int) -> Piece:
@@ -533,7 +648,10 @@ def comprehension(
     except NotUnderstoodError:
         if not isinstance(given, Listing) or not _same_for_all(test):
             raise
-        base = _filtered(given.only().base, condition)
+        parent = given.only().base
+        base = _chosen(parent, f"{parent.name} if {condition}")
+        fact(base.length >= 0)
+        fact(base.length <= parent.length)
         whole_base = given.only().start.eq(_ZERO) and given.only().stop.eq(given.only().base.length)
         left = Queue(base, z3.FreshInt("left"))
         if not whole_base or element(left) is not left:
@@ -588,11 +706,26 @@ def _plain(parts: Iterable[tuple[bool, Any]]) -> list[Any]:
 # Python's own
 
 
+def is_(one: object, other: object) -> Any:
+    """`one is other`. Whether two equal values are one object is not known; that unequal ones are
+    not, is."""
+    if one is other or not any(isinstance(each, Unknown | Number | Truth) for each in (one, other)):
+        return one is other
+    if isinstance(one, Truth) or isinstance(other, Truth):
+        return bool(one) is bool(other) and all(isinstance(e, bool | Truth) for e in (one, other))
+    if one is None or other is None:
+        absent = getattr(one if other is None else other, "is_none", None)
+        return Truth(absent) if absent is not None else False
+    same = z3.FreshBool("the same object")
+    fact(z3.Implies(same, (one == other).term))  # type: ignore[attr-defined]
+    return Truth(same)
+
+
 def len_(value: Any) -> Any:
     match value:
         case Listing():
             piece = value.pieces[0] if len(value.pieces) == 1 else None
-            plain = piece and not piece.choice and piece.start.eq(_ZERO) and piece.step.eq(_ONE)
+            plain = isinstance(piece, Piece) and not piece.choice and piece.is_plain
             return Number(piece.stop if piece and plain else value.length())
         case Ids() | Points():
             return Number(value.length)
@@ -625,6 +758,12 @@ def enumerate_(given: Any, start: Any = 0) -> Any:
 
 
 def sorted_(given: Any, **how: Any) -> Any:
+    turns = _goes_over(given)
+    if isinstance(turns, Turns):
+        _, each = turns.any_turn(z3.FreshInt("turn"))
+        if how.get("key"):
+            how["key"](each)  # which must not raise; the order itself is not known anyway
+        return turns
     if isinstance(given, Ring) and not how:
         return Points(given)
     if is_symbolic(given) or isinstance(given, Ring):
@@ -648,7 +787,7 @@ _stands = z3.Function("stands", z3.IntSort(), z3.IntSort())  # point -> id
 RING_SIZE = z3.Int("points of the ring")
 
 
-class Ring(_Unknown):
+class Ring(Unknown):
     """Any ring: points, and whose each is. Of its making nothing is known but that all members
     make it of the same, and that whoever stands there is in the list."""
 
@@ -659,7 +798,7 @@ class Ring(_Unknown):
         return Id(_stands(whole(point)))
 
 
-class Points(_Unknown):
+class Points(Unknown):
     """The points of a ring in their order."""
 
     def __init__(self, _: Ring) -> None:
@@ -710,7 +849,7 @@ def summary(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """What stands in for a function on symbolic input; on ordinary input it runs itself."""
 
     def hash_ring(cid_all: Any, *others: Any) -> Any:
-        return Ring() if isinstance(cid_all, Ids) else original(cid_all, *others)
+        return Ring() if type(cid_all) is Ids else original(cid_all, *others)
 
     def bisect_left(points: Any, value: Any) -> Any:
         if not isinstance(points, Points):
@@ -726,7 +865,11 @@ def summary(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
             fact(each)
         return Number(at)
 
+    def string_order(text: Any) -> Any:
+        return Text("string_order") if isinstance(text, Unknown) else original(text)
+
     stand_ins: dict[str, Callable[..., Any]] = {
+        "string_order": string_order,
         "hash_ring": hash_ring,
         "bisect_left": bisect_left,
     }

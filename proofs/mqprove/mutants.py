@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from mqprove.group import CONSISTENT_HASH, MACHINE_ROOM, AnyGroup, Obligation
+from mqprove.any_group import AnyGroup, Obligation
+from mqprove.group import CONFIG, CONSISTENT_HASH, MACHINE_ROOM, NEARBY
 from mqprove.lifting import TEXT
 from mqprove.prover import DRAWN, Statement, Theorem, refute, tried, valid
 from mqprove.symbolic import NotUnderstoodError
@@ -27,6 +28,8 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     AVG: ("average_slice", "averagely"),
     CIRCLE: ("averagely_by_circle",),  # without an operator or a number: it has no mutants
     MACHINE_ROOM: ("by_machine_room", "_room"),
+    NEARBY: ("machine_room_nearby", "_by_room"),
+    CONFIG: ("by_config",),
     CONSISTENT_HASH: ("consistent_hash", "hash_ring"),
 }
 """The functions of each strategy that are mutated."""
@@ -35,7 +38,21 @@ FUNCTIONS: Mapping[str, tuple[str, ...]] = {
 _NODES = "the theorems take a ring of two points for each id: refusing other numbers is not theirs"
 _TWICE = "it concerns ids that come twice; the theorems take unique ones, whose first point is 0"
 
+_ORDER = "the order in which it goes through the rooms: which queues it takes is the same"
+_ROOMS = "for room in sorted(queues, key=lambda room: (room {} own, string_order(room))):"
 LISTED: Mapping[str, str] = {
+    **{
+        f"ReplaceComparisonOperator_NotEq_{name}: {_ROOMS.format(sign)}": _ORDER
+        for name, sign in {
+            "Eq": "==",
+            "Lt": "<",
+            "LtE": "<=",
+            "Gt": ">",
+            "GtE": ">=",
+            "Is": "is",
+            "IsNot": "is not",
+        }.items()
+    },
     "NumberReplacer: if virtual_nodes < 1:": _NODES,
     "NumberReplacer: if virtual_nodes < -1:": _NODES,
     "ReplaceComparisonOperator_Lt_Eq: if virtual_nodes == 0:": _NODES,
@@ -167,7 +184,7 @@ def judge(mutant: Mutant, original: ModuleType, theorems: Sequence[Theorem]) -> 
             return Fate(mutant, listed=LISTED.get(mutant.name, ""))
         return Fate(mutant, equivalent=equivalent(original, mutant.module, strategy))
     except NotUnderstoodError:
-        return Fate(mutant)
+        return Fate(mutant, listed=LISTED.get(mutant.name, ""))
 
 
 def equivalent(original: ModuleType, mutant: ModuleType, strategy: str) -> bool:

@@ -16,16 +16,9 @@ from typing import TypeAlias
 
 import z3
 
-from mqprove.group import (
-    CONSISTENT_HASH,
-    MACHINE_ROOM,
-    AllocateRaisedError,
-    AnyGroup,
-    GivenGroup,
-    Group,
-    NoMemberError,
-    Obligation,
-)
+from mqprove.any_group import AnyGroup, Obligation
+from mqprove.given_group import AllocateRaisedError, GivenGroup, NoMemberError
+from mqprove.group import CONFIG, CONSISTENT_HASH, MACHINE_ROOM, NEARBY, Group
 from mqprove.symbolic import NotUnderstoodError, Opaque
 
 PROOF_MS_MAX = 10_000  # for one goal
@@ -35,7 +28,7 @@ SIZES_MAX = (
     (10, 10),
 )  # queues, members: where a refutation looks, small groups first
 TRIES, TRIED_QUEUES, TRIED_MEMBERS = 400, 9, 5  # of small groups that are simply tried
-DRAWN = (MACHINE_ROOM, CONSISTENT_HASH)
+DRAWN = (MACHINE_ROOM, NEARBY, CONFIG, CONSISTENT_HASH)  # what is configured
 LESSONS_MAX = 100  # how many models a refutation takes before it gives up
 
 Claim: TypeAlias = Callable[[Group], z3.BoolRef]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import z3
 
-from mqprove.group import ANY, CONSISTENT_HASH, MACHINE_ROOM, Group
+from mqprove.group import ANY, CONFIG, CONSISTENT_HASH, MACHINE_ROOM, NEARBY, Group
 from mqprove.prover import Theorem
 from mqprove.symbolic import Term
 
@@ -166,6 +166,32 @@ def ring_covers(group: Group) -> z3.BoolRef:
     return group.member_at(group.next_owner_position(queue)).takes(queue)
 
 
+def inner_covers(group: Group) -> z3.BoolRef:
+    """Any queue is taken: by whom the inner strategy gives it."""
+    queue = group.number("k", below=group.queues)
+    return group.member_at(group.inner_owner_position(queue)).takes(queue)
+
+
+def rooms_are_kept(group: Group) -> z3.BoolRef:
+    """What a member takes is of its own room, or of a room that nobody is in."""
+    member = group.member("i")
+    queue = group.number("k", below=group.queues)
+    room = group.room(queue)
+    near_or_free = z3.Or(room == member.room, z3.Not(group.has_member(room)))
+    return z3.Implies(member.takes(queue), near_or_free)
+
+
+def takes_as_configured(group: Group) -> z3.BoolRef:
+    """A client takes what is in its list, whether it is a member or not."""
+    queue = group.number("k", below=group.queues)
+    return z3.And(
+        [
+            client.takes(queue) == client.configured(queue)
+            for client in (group.member("i"), group.stranger())
+        ]
+    )
+
+
 AVG, CIRCLE = "AVG", "AVG_BY_CIRCLE"
 
 THEOREMS = (
@@ -266,6 +292,42 @@ THEOREMS = (
         "No queue of another room is taken.",
         MACHINE_ROOM,
         only_near,
+    ),
+    Theorem(
+        "nearby-disjoint",
+        ("ALLOC-017",),
+        "No two members take the same queue, whatever inner strategy partitions.",
+        NEARBY,
+        disjoint,
+    ),
+    Theorem(
+        "nearby-covers",
+        ("ALLOC-017",),
+        "Every queue is taken, whatever inner strategy partitions.",
+        NEARBY,
+        inner_covers,
+    ),
+    Theorem(
+        "nearby-keeps-to-rooms",
+        ("ALLOC-018",),
+        "A member takes queues of its own room, and of rooms that nobody is in.",
+        NEARBY,
+        rooms_are_kept,
+    ),
+    Theorem(
+        "config-takes-what-it-is-told",
+        ("ALLOC-020",),
+        "A client takes the queues of its list, whatever the topic and the members are.",
+        CONFIG,
+        takes_as_configured,
+    ),
+    Theorem(
+        "config-disjoint",
+        ("ALLOC-022",),
+        "No two members take the same queue, whatever their lists.",
+        CONFIG,
+        disjoint,
+        holds=False,
     ),
     Theorem(
         "consistent-hash-disjoint",

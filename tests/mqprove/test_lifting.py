@@ -12,7 +12,7 @@ import z3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mqprove.group import AnyGroup
+from mqprove.any_group import AnyGroup
 from mqprove.lists import first_at, id_at, is_listed
 from mqprove.mutants import mutate
 from mqprove.prover import prove
