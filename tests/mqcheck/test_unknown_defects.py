@@ -1,6 +1,6 @@
 """Defects that the catalogue does not know: each is found by a property of its module.
 
-Four are made by hand; the others are what `mqspec check --mutants` makes.
+Some are made by hand; the others are what `mqspec check --mutants` makes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mqcheck.manifest import TLA, library, models
+from mqcheck.manifest import TLA, Tier, library, models
 from mqcheck.mutants import mutants
 from mqcheck.tlc import Exit, run_tlc, violations
 
@@ -71,7 +71,72 @@ BY_HAND = {
         "MC_Log",
         "VisibleIsInFiles",
     ),
+    "a leave tells nobody": ByHand(
+        "Group",
+        "/\\ m \\in consumerTable[b]\n    /\\ Change(b, consumerTable[b] \\ {m})",
+        "/\\ m \\in consumerTable[b]\n"
+        "    /\\ consumerTable' = [consumerTable EXCEPT ![b] = @ \\ {m}] /\\ UNCHANGED notices",
+        "MC_GroupNotices",
+        "LeavingIsTold",
+    ),
+    "a reader that is ahead begins again": ByHand(
+        "Replication",
+        "/\\ pullOffset' = End(b)\n    /\\ UNCHANGED <<consumerOffset, consumed",
+        "/\\ pullOffset' = 0\n    /\\ UNCHANGED <<consumerOffset, consumed",
+        "MC_ReplicationCorrects",
+        "GoesBackToAnEnd",
+    ),
+    "a slave that corrects sets its reader to 0": ByHand(
+        "Replication",
+        "/\\ pullOffset' = End(b)\n    /\\ UNCHANGED <<consumerOffset, consumed",
+        "/\\ pullOffset' = IF b = master THEN End(b) ELSE 0\n"
+        "    /\\ UNCHANGED <<consumerOffset, consumed",
+        "MC_ReplicationReads__SlaveCorrectsOffset",
+        "GoesBackToAnEnd",
+    ),
 }
+
+
+# What is weaker than an invariant of RaftLog, and the quick model that must break it, and does
+# not any more.
+WEAKER = (
+    (
+        "currTerm[m] = currTerm[n] => m = n",
+        "currTerm[m] = currTerm[n] => role[m] = role[n]",
+        "ElectionSafety",
+        "MC_RaftLog__ForgetsVote",
+    ),
+    (
+        "ledger[m][i] = ledger[n][i]\n",
+        "ledger[m][i] <= Min(ledger[n][i], 0) + MaxTerm\n",
+        "LogMatching",
+        "MC_RaftLogTerms__AppendsUncompared",
+    ),
+    (
+        "\\A e \\in committed, n \\in Nodes : Leads(n) /\\ currTerm[n] > e.by => HasEntry(n, e)",
+        "\\A e \\in committed, n \\in Nodes : Leads(n) /\\ currTerm[n] = e.by => HasEntry(n, e)",
+        "LeaderCompleteness",
+        "MC_RaftLogTerms__VotesForAny",
+    ),
+    (
+        "d.index = e.index => d.term = e.term",
+        "d.index = e.index => d.by <= e.by \\/ e.by <= d.by",
+        "StateMachineSafety",
+        "MC_RaftLogTerms__VotesForAny",
+    ),
+    (
+        "committedIndex[n] <= End(n)\n",
+        "committedIndex[n] <= Longest\n",
+        "CommittedIsInLedger",
+        "MC_RaftLogTerms__VotesForAny",
+    ),
+    (
+        "e.term = e.by /\\ Leads(n)",
+        "e.term > e.by /\\ Leads(n)",
+        "AcknowledgedIsKept",
+        "MC_RaftLogTerms__VotesForAny",
+    ),
+)
 
 
 # Module, action, what is taken away, and what finds it in which model.
@@ -140,3 +205,24 @@ def test_a_defect_made_by_the_tool_is_found(
         most=_MOST,
     )
     assert found == [invariant]
+
+
+@pytest.mark.parametrize(("old", "new", "invariant", "name"), WEAKER)
+def test_an_invariant_of_raftlog_that_was_weakened_is_found(
+    old: str, new: str, invariant: str, name: str, tmp_path: Path
+) -> None:
+    text, model = (TLA / "RaftLog.tla").read_text(), models()[name]
+    assert invariant in model.breaks
+    assert model.tier is Tier.QUICK
+    config = model.config.text(frozenset({invariant}))
+    exits = []
+    for number, weaker in enumerate((old, new)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / model.module.name).write_bytes(model.module.read_bytes())
+        begin, properties = text.split("TypeOK ==", 1)
+        assert properties.count(old) == 1
+        (folder / "RaftLog.tla").write_text(f"{begin}TypeOK =={properties.replace(old, weaker)}")
+        module = folder / model.module.name
+        exits.append(run_tlc(module, config, name, (folder, *library())).exit)
+    assert exits == [Exit.SAFETY, Exit.HOLDS]

@@ -87,6 +87,7 @@ UNBOUNDED = {"MC_System", "MC_SystemAsyncFlush", "MC_Recovery", "MC_RecoveryTwic
         "MC_PublishAvoids",
         "MC_System",
         "MC_SystemAsyncFlush",
+        "MC_GroupNotices",
         "MC_Lock",
         "MC_ForcedUnlock",
         "MC_BrokerRestarts",

@@ -170,6 +170,19 @@ GroupSpec == GroupInit /\ [][GroupNext]_groupVars /\ WF_groupVars(BrokersNotice)
 ListsConverge == <>[](\A b \in Brokers : consumerTable[b] = Running)
 
 (***************************************************************************)
+(* GROUP-003, GROUP-005: who is in a broker's table when a member came, or *)
+(* when one left that had not died, is told so.                            *)
+(***************************************************************************)
+IsTold(b) == consumerTable'[b] \subseteq notices'
+
+ComingIsTold ==
+    [][\A b \in Brokers : consumerTable'[b] \subseteq consumerTable[b] \/ IsTold(b)]_groupVars
+
+LeavingIsTold ==
+    [][\A b \in Brokers : \A m \in consumerTable[b] \ consumerTable'[b] :
+           status[m] = "crashed" \/ IsTold(b)]_groupVars
+
+(***************************************************************************)
 (* Broken, to show that the model is not empty: brokers do differ, and not *)
 (* only in who is dead.                                                    *)
 (***************************************************************************)

@@ -394,6 +394,15 @@ NothingSkipped ==
         \A i \in 1 .. Min(pullOffset, End(master)) : consumed[commitLog[master][i]] > 0
 
 (***************************************************************************)
+(* The group goes back to where a log ends, by who may correct it          *)
+(* (REPL-008), or to where it had committed, and no further.               *)
+(***************************************************************************)
+GoesBackToAnEnd ==
+    [][pullOffset' < pullOffset =>
+           \/ \E b \in running : (b = master \/ SlaveCorrectsOffset) /\ pullOffset' = End(b)
+           \/ \E b \in Coordinators : pullOffset' = consumerOffset[b]]_vars
+
+(***************************************************************************)
 (* Often believed of a fail-over: what the group has read is still there   *)
 (* (REPL-010), it leaves nothing out (REPL-011), a slave's table is not    *)
 (* ahead of its log (REPL-012), and the group's progress does not go back  *)
