@@ -3,4 +3,8 @@
 import sys
 from pathlib import Path
 
+from browsing import browser
+
+__all__ = ["browser"]
+
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "_ext"))

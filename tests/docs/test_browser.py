@@ -6,55 +6,26 @@ says so.
 
 from __future__ import annotations
 
-import functools
 import json
 import random
-import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import LOOKS, look, needs_browser, outside, problems, served
 
 from mqdocs.explored import EVENTS, answered, asked_of
 from mqdocs.explorer import FIELDS, FIRST
 from mqrules import UserError, incidents, log_lines
 from mqspec.commands.plan import as_json, plan
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra dev")
 ui = pytest.importorskip("selenium.webdriver.support.ui", reason="needs the extra dev")
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="needs Debian's packages chromium and chromium-driver"
-)
+pytestmark = needs_browser
 
 DOCS = Path(__file__).parents[2] / "docs"
-QUIET = (  # no display, and nothing that looks for a network
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
-# What a page has that sticks out, but for what scrolls in a box of its own.
-STICKS_OUT = """
-const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
-return wide <= 0 ? "" : `${wide} px too wide`;
-"""
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and says nothing."""
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -67,61 +38,20 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def site(book: Path) -> Iterator[str]:
-    handler = functools.partial(Quiet, directory=str(book))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    profile = tmp_path_factory.mktemp("profile")
-    for argument in (*QUIET, f"--user-data-dir={profile}"):
-        options.add_argument(argument)
-    started = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield started
-    started.quit()
+    with served(book) as site:
+        yield site
 
 
 def pages(book: Path) -> list[str]:
     return sorted(str(path.relative_to(book)) for path in book.rglob("*.html"))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 390])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_no_page_sticks_out_or_asks_elsewhere(
     browser: Any, site: str, book: Path, width: int, scheme: str
 ) -> None:
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    problems = []
-    for page in pages(book):
-        browser.get(f"{site}/{page}")
-        said = browser.execute_script(STICKS_OUT)
-        problems += [f"{page}: {said}"] if said else []
-        problems += [f"{page}: {entry['message']}" for entry in browser.get_log("browser")]
-        asked = [
-            entry["message"]
-            for entry in browser.get_log("performance")
-            if "Network.requestWillBeSent" in entry["message"]
-        ]
-        problems += [f"{page}: asks outside" for message in asked if outside(message, site)]
-    assert problems == []
-
-
-def outside(message: str, site: str) -> bool:
-    """Whether a request went anywhere but to the site, or to data within a page."""
-    _, _, rest = message.partition('"request":')
-    _, _, url = rest.partition('"url":"')
-    return bool(url) and not url.startswith((site, "data:", "chrome:"))
+    look(browser, width, scheme)
+    assert [said for page in pages(book) for said in problems(browser, site, page)] == []
 
 
 def test_a_request_outside_is_told() -> None:
