@@ -119,7 +119,9 @@ def progress(raw: DataFrame) -> DataFrame:
         .select(
             *_QUEUE, "consumer_group", "process", "client_id", "seq", "time_ns", "kind", "outcome",
             F.col("value").alias("offset"), "end",
-            F.greatest(F.col("end") - F.col("value"), F.lit(0)).alias("backlog"),
+            # What is missing counts for nothing in `greatest`.
+            F.when(F.col("end").isNotNull(), F.greatest(F.col("end") - F.col("value"), F.lit(0)))
+            .alias("backlog"),
         )
     )  # fmt: skip
 
