@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mqaudit.report import Judgement
+from mqrules import incidents
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Outcome:
     # The rule that permits it, where it is not the check's ideal; or, of what is undecidable, the
     # only rule that it leaves open: its promise was kept then, or its ideal was not.
     rule: str | None = None
+    # The incidents of the book, by page, that look like this; None: those with its rule at stake.
+    known_as: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +48,11 @@ class Check:
         told = self.outcomes[outcome]
         permits = self.ideal if told.judgement is Judgement.PERMITTED else None
         return told.rule or permits or self.promise
+
+    def incidents_of(self, outcome: str) -> tuple[str, ...]:
+        """The pages of the incidents that an anomaly is known as."""
+        known_as = self.outcomes[outcome].known_as
+        if known_as is not None:
+            return known_as
+        rule = self.rule_of(outcome)
+        return tuple(one.page for one in incidents().values() if rule in one.rules)

@@ -65,6 +65,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html", type=Path, metavar="FILE", help="a page of it: what was found, drawn"
     )
+    parser.add_argument(
+        "--book", metavar="URL", default="", help="where the book is, for the page's links to it"
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
 
@@ -91,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
             if args.html:
                 status.update(f"drawing {args.html}")
                 drawn = pictures(audited.tables, report) if audited.tables else None
-                args.html.write_text(page(report, drawn), encoding="utf-8")
+                args.html.write_text(page(report, drawn, args.book), encoding="utf-8")
         finally:
             spark.stop()
     if args.evidence:

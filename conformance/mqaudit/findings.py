@@ -80,6 +80,7 @@ def _finding(check: Check, row: Any, examples: tuple[Place, ...]) -> Finding:
         first=_place(row.first),
         last=_place(row.last),
         examples=examples,
+        incidents=check.incidents_of(row.outcome),
     )
 
 

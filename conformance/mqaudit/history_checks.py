@@ -34,9 +34,14 @@ LOST: Final = Check(
         "handled": Outcome(HELD, "handled"),
         "unwanted": Outcome(HELD, "its tag is not subscribed"),
         "before": Outcome(HELD, "before the offset at which the group began"),
-        "lost": Outcome(VIOLATED, "committed past, and never handled"),
+        "lost": Outcome(
+            VIOLATED, "committed past, and never handled", known_as=("damaged-offsets",)
+        ),
         "replaced": Outcome(
-            PERMITTED, "its broker crashed, and its offset was given away", rule="RECOV-015"
+            PERMITTED,
+            "its broker crashed, and its offset was given away",
+            rule="RECOV-015",
+            known_as=("abnormal-exit",),
         ),
         "mixed": Outcome(PERMITTED, "its tag is not subscribed by every member", rule="SUBS-016"),
         "start": Outcome(UNDECIDABLE, "below the first offset seen; where the group began is not"),
@@ -62,17 +67,39 @@ REPEATED: Final = Check(
     places=_MESSAGE,
     outcomes={
         "once": Outcome(HELD, "received for the first time"),
-        "again": Outcome(VIOLATED, "received again by a member that had kept the queue"),
-        "stale": Outcome(VIOLATED, "received again though progress past it had been answered"),
-        "below": Outcome(VIOLATED, "received again from below the offset where its owner began"),
-        "stored again": Outcome(VIOLATED, "stored twice, and sent once"),
-        "window": Outcome(PERMITTED, "received again, as progress past it was not known"),
+        "again": Outcome(
+            VIOLATED, "received again by a member that had kept the queue", known_as=()
+        ),
+        "stale": Outcome(
+            VIOLATED,
+            "received again though progress past it had been answered",
+            known_as=("damaged-offsets", "fail-over"),
+        ),
+        "below": Outcome(
+            VIOLATED,
+            "received again from below the offset where its owner began",
+            known_as=("damaged-offsets", "fail-over"),
+        ),
+        "stored again": Outcome(
+            VIOLATED, "stored twice, and sent once", known_as=("delayed-messages", "transactions")
+        ),
+        "window": Outcome(
+            PERMITTED,
+            "received again, as progress past it was not known",
+            known_as=("progress-lost", "release-spikes", "abnormal-exit"),
+        ),
         "sought": Outcome(PERMITTED, "received again, as its owner went on elsewhere"),
         "sent again": Outcome(
-            PERMITTED, "stored twice, as its producer tried again", rule="SEND-025"
+            PERMITTED,
+            "stored twice, as its producer tried again",
+            rule="SEND-025",
+            known_as=("publishing",),
         ),
         "given back again": Outcome(
-            PERMITTED, "stored twice, as it was given back to be retried", rule="RETRY-013"
+            PERMITTED,
+            "stored twice, as it was given back to be retried",
+            rule="RETRY-013",
+            known_as=("expired-messages",),
         ),
         "unordered": Outcome(UNDECIDABLE, "progress past it was answered to another recorder"),
         "put back": Outcome(UNDECIDABLE, "another recorder's commit may have put progress back"),
@@ -125,7 +152,11 @@ WENT_BACK: Final = Check(
     outcomes={
         "forward": Outcome(HELD, "at least what was committed before"),
         "back": Outcome(VIOLATED, "lower than its owner had committed before"),
-        "handed over": Outcome(PERMITTED, "lower than before it was handed over, or before a seek"),
+        "handed over": Outcome(
+            PERMITTED,
+            "lower than before it was handed over, or before a seek",
+            known_as=("progress-lost",),
+        ),
         "unordered": Outcome(
             UNDECIDABLE, "lower than another recorder's, in no known order", "OFFSET-008"
         ),
@@ -141,8 +172,16 @@ TWO_OWNERS: Final = Check(
     outcomes={
         "one": Outcome(HELD, "one owner until the next change of the group"),
         "apart": Outcome(HELD, "one owner after the other"),
-        "settled": Outcome(VIOLATED, "several owners long after the last change of the group"),
-        "passing": Outcome(PERMITTED, "several owners while the group rebalanced"),
+        "settled": Outcome(
+            VIOLATED,
+            "several owners long after the last change of the group",
+            known_as=("same-client-id", "different-inputs"),
+        ),
+        "passing": Outcome(
+            PERMITTED,
+            "several owners while the group rebalanced",
+            known_as=("when-it-rebalances", "release-spikes"),
+        ),
         "lasting": Outcome(
             UNDECIDABLE, "several owners, and two recorders: for how long is not known", "REBAL-001"
         ),
@@ -161,8 +200,16 @@ NO_OWNER: Final = Check(
     places=_HOLD,
     outcomes={
         "owned": Outcome(HELD, "owned until the next change of the group"),
-        "settled": Outcome(VIOLATED, "no owner long after the last change of the group"),
-        "passing": Outcome(PERMITTED, "no owner while the group rebalanced"),
+        "settled": Outcome(
+            VIOLATED,
+            "no owner long after the last change of the group",
+            known_as=("same-client-id", "different-inputs"),
+        ),
+        "passing": Outcome(
+            PERMITTED,
+            "no owner while the group rebalanced",
+            known_as=("when-it-rebalances", "release-spikes"),
+        ),
         "incomplete": Outcome(UNDECIDABLE, "an owner may not have been recorded, or elsewhere"),
         "unshared": Outcome(UNDECIDABLE, "no member is known to have subscribed to the topic"),
     },
@@ -186,7 +233,9 @@ UNSUBSCRIBED: Final = Check(
     places=_MESSAGE,
     outcomes={
         "wanted": Outcome(HELD, "its tag is subscribed"),
-        "unwanted": Outcome(VIOLATED, "its member never subscribed to its tag"),
+        "unwanted": Outcome(
+            VIOLATED, "its member never subscribed to its tag", known_as=("different-tags",)
+        ),
         "untagged": Outcome(UNDECIDABLE, "no tag of it was recorded"),
         "expression": Outcome(UNDECIDABLE, "subscribed by properties, which are not recorded"),
     },
@@ -202,9 +251,14 @@ LOCKED_TWICE: Final = Check(
         "renewed": Outcome(HELD, "its holder asked again"),
         "freed": Outcome(HELD, "its holder had unlocked it"),
         "expired": Outcome(HELD, "its holder had not renewed it for 60 s"),
-        "held": Outcome(VIOLATED, "another member held it, and had not unlocked it"),
+        "held": Outcome(
+            VIOLATED, "another member held it, and had not unlocked it", known_as=("orderly-locks",)
+        ),
         "forgotten": Outcome(
-            PERMITTED, "another member held it, and its broker had crashed", rule="LOCK-008"
+            PERMITTED,
+            "another member held it, and its broker had crashed",
+            rule="LOCK-008",
+            known_as=("orderly-locks",),
         ),
         "old": Outcome(UNDECIDABLE, "another member got it 30 to 60 s before: it may have expired"),
     },
@@ -219,7 +273,10 @@ GIVEN_TWICE: Final = Check(
         "one": Outcome(HELD, "the first at its offset"),
         "twice": Outcome(VIOLATED, "another message has its offset, and no crash lies between"),
         "given away": Outcome(
-            PERMITTED, "a crash had taken the other message at its offset", rule="RECOV-015"
+            PERMITTED,
+            "a crash had taken the other message at its offset",
+            rule="RECOV-015",
+            known_as=("abnormal-exit",),
         ),
         "unordered": Outcome(
             UNDECIDABLE, "another message has its offset, and a crash is in no known order"
@@ -234,7 +291,9 @@ REFUSED: Final = Check(
     places=_MESSAGE,
     outcomes={
         "sent": Outcome(HELD, "it may have been stored"),
-        "refused": Outcome(VIOLATED, "its send had been refused, and was not tried again"),
+        "refused": Outcome(
+            VIOLATED, "its send had been refused, and was not tried again", known_as=("publishing",)
+        ),
         "open": Outcome(UNDECIDABLE, "refused, and sent again: what came of that is not known"),
     },
 )

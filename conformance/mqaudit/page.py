@@ -9,10 +9,10 @@ from typing import Final
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from mqaudit import plots
-from mqaudit.pictures import Happened, Pictures, worst
+from mqaudit.pictures import STEPS, Happened, Pictures, worst
+from mqaudit.plots import plots
 from mqaudit.report import AuditReport, Judgement
-from mqrules import Incident, incidents, rules
+from mqrules import incidents, rules
 from mqrules.sequence import Diagram, Row, draw
 
 TEMPLATE: Final = "audit.html.jinja"
@@ -38,16 +38,21 @@ _DRAWN: Final = {
 _OUTCOMES: Final = {"invoked": " ...", "failed": ", refused", "unknown": ", without an answer"}
 
 
-def page(report: AuditReport, pictures: Pictures | None) -> str:
-    """The page; `pictures` are None where no history was judged. What was recorded is text."""
+def page(report: AuditReport, pictures: Pictures | None, book: str = "") -> str:
+    """The page; `pictures` are None where no history was judged. What was recorded is text.
+
+    `book` is where the design reference is served or lies, for links to its incidents.
+    """
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     source = files("mqaudit").joinpath("data", TEMPLATE).read_text(encoding="utf-8")
+    found = worst(report)
+    diagrams = _diagrams(pictures) if pictures else {}
     return environment.from_string(source).render(
         report=report,
         pictures=pictures,
-        found=worst(report),
+        found=found,
         unseen=[check.name for check in report.checks if not check.examined],
         undecided=[
             (check.name, finding)
@@ -55,34 +60,22 @@ def page(report: AuditReport, pictures: Pictures | None) -> str:
             for finding in check.findings
             if finding.judgement in (Judgement.UNDECIDABLE, Judgement.OPEN)
         ],
-        incidents_of=incidents_of,
+        incidents={one.page: one for one in incidents().values()},
+        book=book.rstrip("/"),
         rules=rules(),
-        charts=dict(_charts(pictures)) if pictures else {},
-        diagram_of=lambda check, why: _diagram(pictures, check, why),
+        charts=[*plots(pictures)] if pictures else [],
+        diagrams=diagrams,
+        steps=STEPS,
+        raw=Markup,
     )
 
 
-def incidents_of(rule: str) -> list[Incident]:
-    """The incidents of the book in which a rule is at stake."""
-    return [incident for incident in incidents().values() if rule in incident.rules]
-
-
-def _charts(pictures: Pictures) -> Iterable[tuple[str, Markup]]:
-    """Title to plot, of those for which there are data."""
-    if pictures.bands:
-        yield "Who owned each queue", Markup(plots.owners(pictures))
-    if pictures.anomalies:
-        drawn = plots.anomalies(pictures.anomalies, pictures.seconds)
-        yield "What was found, and when", Markup(drawn)
-    if any(span.backlog is not None for span in pictures.progress):
-        yield "Backlog", Markup(plots.backlog(pictures))
-    if pictures.progress:
-        yield "Progress", Markup(plots.commits(pictures))
-
-
-def _diagram(pictures: Pictures | None, check: str, why: str) -> Markup | None:
-    steps = pictures.around.get((check, why)) if pictures else None
-    return Markup(draw(diagram(f"{check}: {why}", steps))) if steps else None
+def _diagrams(pictures: Pictures) -> dict[tuple[str, str], str]:
+    """By check and why the events around a finding, as an SVG element."""
+    return {
+        (check, why): draw(diagram(f"{check}: {why}", steps))
+        for (check, why), steps in pictures.around.items()
+    }
 
 
 def diagram(title: str, steps: Iterable[Happened]) -> Diagram:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 from pyspark.sql import types as T  # noqa: N812
 from pyspark.sql.window import Window
 
+from mqaudit.history_checks import REPEATED
 from mqaudit.report import AuditReport, Finding, Judgement
 from mqaudit.tables import Tables
 from mqrules import EventKind, Outcome
@@ -29,6 +30,7 @@ NEAR: Final = 400  # events to both sides: what else happened at the queue
 _WORST: Final = (Judgement.VIOLATED, Judgement.PERMITTED)
 _QUEUE: Final = ("consumer_group", "topic", "broker", "queue_id")
 _OWNERSHIP: Final = (EventKind.ASSIGN.value, EventKind.REVOKE.value)
+_USED: Final = (*_OWNERSHIP, EventKind.COMMIT.value)
 _LIVES: Final = (EventKind.LEAVE.value, EventKind.CRASH.value, EventKind.RESTART.value)
 _AT_QUEUE: Final = (
     *_OWNERSHIP, EventKind.COMMIT.value, EventKind.QUERY_OFFSET.value, EventKind.LOCK.value,
@@ -47,8 +49,12 @@ class Queue:
 
     @property
     def name(self) -> str:
-        """Short enough for an axis."""
+        """As a plot names it where there is but one group."""
         return f"{self.topic} {self.broker}-{self.queue_id}"
+
+    @property
+    def whole_name(self) -> str:
+        return f"{self.group}: {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Anomalies:
-    """How many of one kind were found in a span of time."""
+    """How many of one kind were found in a span of time; of repeats also what is undecidable."""
 
     at: float
     check: str
@@ -163,10 +169,10 @@ def _run(tables: Tables) -> tuple[str, int]:
 
 def _queues(tables: Tables, here: Column) -> tuple[list[Queue], int]:
     """The queues to draw, those with the most anomalies; and how many there are."""
-    owned = tables.events.where(here & F.col("kind").isin(*_OWNERSHIP)).select(*_QUEUE).distinct()
+    used = tables.events.where(here & F.col("kind").isin(*_USED)).select(*_QUEUE).distinct()
     found = tables.findings.where(here).groupBy(*_QUEUE).agg(F.count("*").alias("found"))
     rows = (
-        owned.join(found, [*_QUEUE], "left")
+        used.join(found, [*_QUEUE], "left")
         .select("*", F.count("*").over(Window.partitionBy(F.lit(0))).alias("queues"))
         .orderBy(F.desc_nulls_last("found"), *_QUEUE)
         .limit(QUEUES)
@@ -238,8 +244,9 @@ def _progress(progress: DataFrame, queues: Sequence[Queue], begin: int, span: in
 def _anomalies(findings: DataFrame, events: DataFrame, begin: int, span: int) -> list[Anomalies]:
     at = events.select("process", "seq", "time_ns")
     kind = ("check", "judgement", "why")
+    is_worst = F.col("judgement").isin(*(one.value for one in _WORST))
     rows = (
-        findings.where(F.col("judgement").isin(*(one.value for one in _WORST)))
+        findings.where(is_worst | (F.col("check") == REPEATED.name))
         .join(at, ["process", "seq"])
         .groupBy(_span(begin, span).alias("span"), *kind)
         .agg(F.count("*").alias("n"))

@@ -34,6 +34,7 @@ class Finding:
     last: Place
     leaves_open: tuple[str, ...] = ()  # rules of which it does not tell
     examples: tuple[Place, ...] = ()
+    incidents: tuple[str, ...] = ()  # of the book, by page, that look like this
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from browsing import browser
 from pyspark.sql import SparkSession
 
 from mqaudit.session import session
+
+__all__ = ["browser"]
 
 
 @pytest.fixture(scope="session")

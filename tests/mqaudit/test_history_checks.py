@@ -31,7 +31,7 @@ from mqaudit.history_checks import (
     WENT_BACK,
 )
 from mqaudit.report import Judgement
-from mqrules import Event, EvidenceKind, Kind, Verdict, rules
+from mqrules import Event, EvidenceKind, Kind, Verdict, incidents, rules
 from mqrules.schema import encode
 
 Expected: TypeAlias = tuple[Check, str, Event]
@@ -1176,3 +1176,4 @@ def test_the_rules_of_the_table_exist() -> None:
         assert check.ideal is None or rules()[check.ideal].kind is Kind.IDEAL
         for outcome in check.outcomes.values():
             assert outcome.rule is None or outcome.rule in rules()
+            assert set(outcome.known_as or ()) <= {one.page for one in incidents().values()}
