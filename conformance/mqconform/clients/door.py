@@ -48,12 +48,13 @@ class Call:
 
 
 class Answer(NamedTuple):
-    """What a door answers in a broker's place."""
+    """What a door answers in a broker's place, after a while."""
 
     code: int
     remark: str | None = None
     fields: Mapping[str, str] = {}
     body: bytes = b""
+    after_s: float = 0.0
 
 
 Answers = Callable[[Call], Answer | None]  # None: the broker is asked
@@ -172,7 +173,9 @@ class Door:
             return link.to_server
         call.is_ours = True
         if not asked.is_one_way:
-            self._from_server(link, _written(told, asked.opaque))
+            written = _written(told, asked.opaque)
+            loop = asyncio.get_running_loop()
+            loop.call_later(told.after_s, self._from_server, link, written)
         return link.to_client
 
     def _from_server(self, link: _Link, raw: bytes) -> asyncio.StreamWriter:

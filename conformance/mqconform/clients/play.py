@@ -7,14 +7,14 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self
 
 from mqconform import requests
-from mqconform.clients.door import Call, Door, Doors
+from mqconform.clients.door import Call, Doors
+from mqconform.clients.member import Member, groups_of, queue_of
 from mqconform.clients.program import Command, Mode, Program
 from mqconform.cluster import Cluster
 from mqconform.connection import Connection, eventually
@@ -25,14 +25,12 @@ from mqconform.transcript import Transcript
 from mqspec.core.allocation import STRATEGIES, allocate
 from mqspec.core.types import MessageQueue, string_order
 
-T = TypeVar("T")
-
 QUEUES: Final = 4  # of a topic, on each broker
 COME_S: Final = 40.0  # for a program to start and to tell of itself: a JVM on a busy machine
 SETTLE_S: Final = 45.0  # for a group to share its queues anew: two rounds of the 20 s timer
 PROBE_S: Final = 3.0  # for an owner of a queue to pull on after a message came
+SLOW_S: Final = 15.0  # how long a listener is at work on a message whose body is "slow"
 SECOND_S: Final = 0.7  # for a second owner to do so, if there is one
-RETRY: Final = "%RETRY%"
 
 
 class Problem(NamedTuple):
@@ -42,16 +40,8 @@ class Problem(NamedTuple):
     calls: Sequence[Call] = ()
 
 
-class ViolatedError(Exception):
-    """A rule was broken, and the scenario cannot go on."""
-
-    def __init__(self, rule: str, problem: Problem) -> None:
-        super().__init__(f"{rule}: {problem.why}")
-        self.rule, self.problem = rule, problem
-
-
-class EndedError(Exception):
-    """A program ended by itself, or did not come."""
+class NotComeError(Exception):
+    """The program did not do what a scenario builds on: it ended by itself, say."""
 
 
 class Sent(NamedTuple):
@@ -60,39 +50,6 @@ class Sent(NamedTuple):
     queue: MessageQueue
     offset: int
     key: str
-
-
-@dataclass(slots=True)
-class Member:
-    """A process of the program, and its door."""
-
-    door: Door
-    program: Program
-    is_ours_to_end: bool = field(default=False)  # it was stopped or killed by the scenario
-
-    def calls(self, *codes: int) -> list[Call]:
-        """What it asked brokers and the nameserver, in order; of some codes alone."""
-        found = [call for call in list(self.door.calls) if call.by_client]
-        return [call for call in found if call.request.code in codes] if codes else found
-
-    @property
-    def client_id(self) -> str:
-        """Its id, as its heartbeats say; empty before the first."""
-        beats = self.calls(requests.HEART_BEAT)
-        return str(beats[-1].request.json().get("clientID", "")) if beats else ""
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys that its listener printed, in order."""
-        return [line for _, line in list(self.program.lines)]
-
-    def stop(self) -> bool:
-        self.is_ours_to_end = True
-        return self.program.stop()
-
-    def kill(self) -> None:
-        self.is_ours_to_end = True
-        self.program.kill()
 
 
 class Play:
@@ -197,7 +154,7 @@ class Play:
         return member
 
     def come(self, member: Member) -> None:
-        """Wait until a consumer told all brokers of itself. Raises EndedError."""
+        """Wait until a consumer told all brokers of itself. Raises NotComeError."""
 
         def has_come() -> bool:
             told = {
@@ -209,32 +166,31 @@ class Play:
 
         if not self.wait(has_come, COME_S):
             how_far = _how_far(member, self.topic, self.group)
-            raise EndedError(f"{how_far} within {COME_S:.0f} s")
+            raise NotComeError(f"{how_far} within {COME_S:.0f} s")
 
     # Waiting and judging
 
     def wait(self, condition: Callable[[], object], within_s: float) -> bool:
         """Whether a condition comes to hold; it is looked at whenever something is seen.
 
-        Raises EndedError where a program ends by itself meanwhile.
+        Raises NotComeError where a program ends by itself meanwhile.
         """
         deadline = time.monotonic() + within_s
         with self.changed:
             while not condition():
                 for member in self.members:
-                    if not member.is_ours_to_end and (how := member.program.ended):
-                        raise EndedError(f"the program ended by itself: {how}")
+                    if not member.ended_at and (how := member.program.ended):
+                        raise NotComeError(f"the program ended by itself: {how}")
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return False
                 self.changed.wait(min(left, 0.2))
         return True
 
-    def need(self, condition: Callable[[], T], within_s: float, rule: str, otherwise: str) -> T:
-        """What a condition comes to. Raises ViolatedError where it does not come in time."""
+    def expect(self, condition: Callable[[], object], within_s: float, otherwise: str) -> None:
+        """Wait for what a scenario builds on. Raises NotComeError where it does not come."""
         if not self.wait(condition, within_s):
-            raise ViolatedError(rule, Problem(f"{otherwise} within {within_s:.0f} s"))
-        return condition()
+            raise NotComeError(f"the program {otherwise} within {within_s:.0f} s")
 
     def watch(self, seconds: float) -> None:
         """Let time pass, since a rule speaks of what is not done in it."""
@@ -292,19 +248,6 @@ class Play:
             for queue in allocate(STRATEGIES["AVG"], self.group, client_id, self.queues, ids):
                 wanted[queue].append(member)
         return wanted
-
-
-def groups_of(beat: Call) -> set[str]:
-    """The groups of consumers that a heartbeat names."""
-    return {str(each.get("groupName")) for each in beat.request.json().get("consumerDataSet", [])}
-
-
-def queue_of(call: Call) -> MessageQueue | None:
-    """The queue that a call is about, if it names one."""
-    fields: Mapping[str, str] = call.request.fields
-    if "topic" not in fields or "queueId" not in fields:
-        return None
-    return MessageQueue(fields["topic"], call.broker, int(fields["queueId"]))
 
 
 def said(shares: Mapping[MessageQueue, Sequence[Member]], members: Sequence[Member]) -> str:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from mqconform import report
 from mqconform.case import Case, Result, Status
+from mqconform.clients.laws import LAWS
 from mqconform.clients.program import Command
 from mqconform.clients.running import run
 from mqconform.clients.scenarios import SCENARIOS, Scenario
@@ -43,7 +44,7 @@ def try_client(args: Namespace, console: Console) -> int:
     for file in filter(None, (args.json, args.page, args.evidence)):
         check_writable(file)
     began, time_began = time.monotonic(), datetime.now(UTC)
-    count = sum(len(one.rules) for one in chosen)
+    count = sum(len(one.rules) for one in chosen) + len(LAWS)
     run_id = f"{args.prefix}{uuid.uuid4().hex[:6]}"
     with _cluster(args) as cluster, _home() as home, progress("it", count, console) as done:
         results = run(chosen, command, cluster, home, run_id, done)
@@ -70,11 +71,15 @@ def try_client(args: Namespace, console: Console) -> int:
 
 
 def _chosen(args: Namespace) -> list[Scenario]:
+    """The scenarios that were asked for; all, for a rule that any of them may show."""
+    wanted = set(args.rule)
+    if wanted & {law.rule for law in LAWS.values()}:
+        wanted.clear()
     return [
         one
         for one in SCENARIOS.values()
         if args.keyword in one.name
-        and (not args.rule or set(args.rule) & set(one.rules))
+        and (not wanted or wanted & set(one.rules))
         and not (args.quick and one.is_slow)
     ]
 
