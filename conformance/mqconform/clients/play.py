@@ -44,6 +44,10 @@ class NotComeError(Exception):
     """The program did not do what a scenario builds on: it ended by itself, say."""
 
 
+class CutOffError(Exception):
+    """The run is over, by an interrupt."""
+
+
 class Sent(NamedTuple):
     """A message that was sent to a queue."""
 
@@ -63,6 +67,7 @@ class Play:
         self.members: list[Member] = []
         self.verdicts: dict[str, Problem | None] = {}  # by rule: what breaks it, if anything
         self.changed = threading.Condition()
+        self.is_cut_off = False  # set by another thread
         self._cluster, self._doors, self._home = cluster, doors, home
         self._undo = contextlib.ExitStack()
         self._numbers = count(1)
@@ -173,11 +178,14 @@ class Play:
     def wait(self, condition: Callable[[], object], within_s: float) -> bool:
         """Whether a condition comes to hold; it is looked at whenever something is seen.
 
-        Raises NotComeError where a program ends by itself meanwhile.
+        Raises NotComeError where a program ends by itself meanwhile, CutOffError where the run
+        is over.
         """
         deadline = time.monotonic() + within_s
         with self.changed:
             while not condition():
+                if self.is_cut_off:
+                    raise CutOffError
                 for member in self.members:
                     if not member.ended_at and (how := member.program.ended):
                         raise NotComeError(f"the program ended by itself: {how}")

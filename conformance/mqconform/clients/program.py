@@ -20,6 +20,7 @@ NEEDED: Final = ("nameserver", "topic", "group")
 OPTIONAL: Final = ("mode", "id")
 STOP_S: Final = 30.0  # for a program to end that is asked to
 LINES_MAX: Final = 100_000
+_NAME_MAX: Final = 60  # characters of a command that titles show
 _TAIL: Final = 200  # characters of what it said last
 
 
@@ -44,6 +45,11 @@ class Command:
         if missing := [name for name in NEEDED if not self.has(name)]:
             what = f"has no {' and no '.join(f'{{{name}}}' for name in missing)}"
             raise UserError(f"--client {text}", what, "say where the program takes them")
+
+    @property
+    def name(self) -> str:
+        """The command, shortened, for titles."""
+        return self.text if len(self.text) <= _NAME_MAX else f"{self.text[:_NAME_MAX]}..."
 
     def has(self, name: str) -> bool:
         """Whether it takes a name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from typing import Final
 from mqconform.case import Case, Result, Status
 from mqconform.clients.door import Call, Doors
 from mqconform.clients.laws import LAWS, Law
-from mqconform.clients.play import COME_S, NotComeError, Play, Problem
+from mqconform.clients.play import COME_S, CutOffError, NotComeError, Play, Problem
 from mqconform.clients.program import Command
 from mqconform.clients.scenario import Scenario
 from mqconform.cluster import Cluster
@@ -40,23 +40,36 @@ def run(
     home: Path,
     prefix: str,
     on_done: Callable[[Result], None],
-) -> list[Result]:
-    """A result for each rule of each scenario, and for each law. Raises UserError for a program
-    that is none."""
-    with Doors() as doors, ThreadPoolExecutor(AT_ONCE) as pool:
-        look(command, cluster, doors, home, prefix)
+) -> tuple[list[Result], UserError | None]:
+    """A result for each rule of each scenario, and for each law; and why not all were played.
 
-        def played(numbered: tuple[int, Scenario]) -> tuple[list[Result], Play]:
-            number, scenario = numbered
-            play = Play(f"{prefix}-{number}", command, cluster, doors, home)
+    Raises UserError for a program that is none.
+    """
+    trouble = None
+    with Doors() as doors:
+        look(command, cluster, doors, home, prefix)
+        plays = [
+            Play(f"{prefix}-{number}", command, cluster, doors, home)
+            for number, _ in enumerate(scenarios)
+        ]
+
+        def played(play: Play, scenario: Scenario) -> list[Result]:
             found = list(_results(scenario, play, cluster))
             for result in found:
                 on_done(result)
-            return found, play
+            return found
 
-        ended = list(pool.map(played, enumerate(scenarios)))
-    by_laws = [_by_law(law, [play for _, play in ended], cluster) for law in LAWS.values()]
-    return [result for some, _ in ended for result in some] + by_laws
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            ended = [pool.submit(played, *each) for each in zip(plays, scenarios, strict=True)]
+            try:
+                wait(ended)
+            except KeyboardInterrupt:
+                trouble = UserError("run", "it was interrupted", "what ran is reported")
+                for play in plays:
+                    play.is_cut_off = True
+        results = [result for each in ended for result in each.result()]
+    by_laws = [_by_law(law, plays, cluster) for law in LAWS.values()]
+    return results + by_laws, trouble
 
 
 def _by_law(law: Law, plays: Sequence[Play], cluster: Cluster) -> Result:
@@ -74,12 +87,16 @@ def _results(scenario: Scenario, play: Play, cluster: Cluster) -> Iterator[Resul
     began = time.monotonic()
     status, why = Status.FAILED, "was not judged"
     missing = [f"{{{name}}}" for name in scenario.needs if not play.command.has(name)]
-    if missing:
+    if play.is_cut_off:
+        status, why = Status.NOT_RUN, ""
+    elif missing:
         status, why = Status.NOT_CLAIMED, f"the command has no {' and no '.join(missing)}"
     else:
         try:
             with play:
                 scenario.play(play)
+        except CutOffError:
+            status, why = Status.NOT_RUN, ""
         except (NotComeError, UserError) as error:
             status, why = Status.BLOCKED, str(error)
         except (KeyError, ValueError, TypeError) as error:

@@ -47,14 +47,14 @@ def try_client(args: Namespace, console: Console) -> int:
     count = sum(len(one.rules) for one in chosen) + len(LAWS)
     run_id = f"{args.prefix}{uuid.uuid4().hex[:6]}"
     with _cluster(args) as cluster, _home() as home, progress("it", count, console) as done:
-        results = run(chosen, command, cluster, home, run_id, done)
+        results, trouble = run(chosen, command, cluster, home, run_id, done)
     seconds = time.monotonic() - began
 
-    report.show_table(console, args.client, results)
+    report.show_table(console, command.name, results)
     report.show_failures(console, results, args.frames)
     told = report.as_data(
         results,
-        target=args.client,
+        target=command.name,
         keeps=KEEPS,
         run=run_id,
         began=time_began.isoformat(timespec="seconds"),
@@ -64,9 +64,11 @@ def try_client(args: Namespace, console: Console) -> int:
     )
     report.write(told, args.json, args.page)
     if args.evidence:
-        records = [record for result in results for record in result.evidence(args.client)]
+        records = [record for result in results for record in result.evidence(command.name)]
         write_evidence(args.evidence, records)
     report.show_summary(console, results, [], seconds)
+    if trouble:
+        raise trouble
     return int(report.is_failure(results, []))
 
 
