@@ -5,6 +5,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
@@ -64,7 +65,7 @@ public final class Member {
             try {
                 producer.send(new Message(topic, "a", key, "takes".getBytes()));
                 System.out.println(key);
-            } catch (MQBrokerException refused) {
+            } catch (MQClientException | MQBrokerException refused) {
                 Thread.sleep(100);
             }
         }
