@@ -29,6 +29,7 @@ from mqprove.lists import (
     hash_of,
     known_bases,
     next_owner,
+    ordinary_state,
     ring_facts,
     round_the_end,
 )
@@ -239,7 +240,10 @@ class AnyGroup:
                 Ids(self.members),
             )
 
+        before = ordinary_state(vars(lifted))
         paths = explore(call, self.hypotheses)
+        if ordinary_state(vars(lifted)) != before:
+            raise NotUnderstoodError("something that is kept from one call to the next")
         self.paths += len(paths)
         for path in paths:
             self.opaque += path.opaque

@@ -38,6 +38,7 @@ def lift(module: ModuleType) -> ModuleType:
     for stand_ins in (lists, rooms):
         found = {name: getattr(stand_ins, f"{name}_") for name in stand_ins.BUILTINS}
         lifted.__dict__.update(found)
+    lifted.__dict__.update({name: lists.guarded(name) for name in lists.GUARDED})
     lifted.__dict__.update(
         {
             name: lists.summary(name, lifted.__dict__[name])
@@ -141,6 +142,21 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.ops[0], ast.IsNot):
             call = ast.UnaryOp(ast.Not(), call)
         return ast.copy_location(call, node)
+
+    def visit_Match(self, node: ast.Match) -> ast.AST:
+        self.generic_visit(node)
+        look = ast.parse(f"{_RUNTIME}.plain", mode="eval").body
+        node.subject = ast.Call(look, [node.subject], [])
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if not node.attr.startswith("__") or not self._functions:
+            return node
+        if not isinstance(node.ctx, ast.Load):
+            raise SyntaxError(f"line {node.lineno}: {node.attr} is set")
+        look = ast.parse(f"{_RUNTIME}.attribute", mode="eval").body
+        return ast.copy_location(ast.Call(look, [node.value, ast.Constant(node.attr)], []), node)
 
     def _block(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
         found: list[ast.stmt] = []

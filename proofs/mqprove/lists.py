@@ -21,6 +21,7 @@ from typing import Any, Final
 import z3
 
 from mqprove.symbolic import (
+    OPERATIONS,
     NotUnderstoodError,
     Number,
     Term,
@@ -30,6 +31,9 @@ from mqprove.symbolic import (
     effects,
     explore_one,
     fact,
+    looked_at,
+    refusals,
+    refusing,
     turn,
     whole,
 )
@@ -39,6 +43,7 @@ SUMMARIES: Final = ("hash_ring", "bisect_left", "string_order")
 _ZERO, _ONE = z3.IntVal(0), z3.IntVal(1)
 
 
+@refusing(*OPERATIONS)
 class Unknown:
     """A value of which nothing is known: whoever looks at it is refused."""
 
@@ -51,6 +56,10 @@ class Unknown:
     __hash__ = None  # type: ignore[assignment]
 
     is_none: z3.BoolRef | None = None  # when it is None, where it may be
+
+    def __init_subclass__(cls) -> None:
+        # Python takes a class that says what is equal for one that cannot be hashed.
+        cls.__hash__ = Unknown.__hash__  # type: ignore[method-assign]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -76,8 +85,6 @@ class Text(Unknown):
             raise NotUnderstoodError(f"{self.name} compared")
         return Truth(self.equals.setdefault(other, z3.Bool(f"{self.name} is {other}")))
 
-    __hash__ = None
-
 
 class Id(Unknown):
     """A client id."""
@@ -92,8 +99,6 @@ class Id(Unknown):
         if not isinstance(other, Id):
             raise NotUnderstoodError("a client id compared with something else")
         return Truth(self.term == other.term)
-
-    __hash__ = None
 
 
 is_listed = z3.Function("listed", z3.IntSort(), z3.BoolSort())  # id -> whether it is in the list
@@ -289,8 +294,6 @@ class Queue(Unknown):
             raise NotUnderstoodError("a queue compared with something else")
         return Truth(self.rank == other.rank)
 
-    __hash__ = None
-
 
 class Listing(Unknown):
     """A list of queues, as Python's list behaves."""
@@ -302,11 +305,18 @@ class Listing(Unknown):
     def __bool__(self) -> bool:
         return decide(self.length() != 0)
 
+    def look(self) -> None:
+        """Note that it is looked at: a loop whose turns add to it must not."""
+        if self.depth < turn():
+            looked_at().append(self)
+
     def length(self) -> Term:
+        self.look()
         return z3.Sum([_ZERO, *(piece.count() for piece in self.pieces)])
 
     def contains(self, queue: Term) -> tuple[z3.BoolRef, list[z3.BoolRef]]:
         """Whether it holds the queue at a position of the list of queues, with facts."""
+        self.look()
         found = [piece.contains(queue) for piece in self.pieces]
         facts = [each for _, told in found for each in told]
         return z3.Or([holds for holds, _ in found]), facts
@@ -330,6 +340,7 @@ class Listing(Unknown):
 
     def only(self) -> Piece:
         """Its one piece: positions are not counted over several."""
+        self.look()
         if len(self.pieces) != 1 or not isinstance(self.pieces[0], Piece) or self.pieces[0].choice:
             raise NotUnderstoodError("a position in a list that was put together")
         return self.pieces[0]
@@ -344,9 +355,11 @@ class Listing(Unknown):
             return
         if not isinstance(items, Listing):
             raise NotUnderstoodError("something else than queues in a list of queues")
+        items.look()
         self.add(items.pieces)
 
     def copy(self) -> Listing:
+        self.look()
         return Listing(self.pieces)
 
     def __add__(self, other: object) -> Listing:
@@ -395,7 +408,8 @@ def _bound(bound: Term, length: Term) -> Term:
 # Loops
 
 
-@dataclass(frozen=True, slots=True)
+@refusing("__eq__", "__iter__", *OPERATIONS)
+@dataclass(frozen=True, eq=False, repr=False)
 class Range:
     """A range of any length, upwards."""
 
@@ -409,7 +423,8 @@ class Range:
         return z3.If(span > 0, steps, _ZERO)
 
 
-@dataclass(frozen=True, slots=True)
+@refusing("__eq__", "__iter__", *OPERATIONS)
+@dataclass(frozen=True, eq=False, repr=False)
 class Numbered:
     """`enumerate` of a list."""
 
@@ -417,6 +432,7 @@ class Numbered:
     start: Term
 
 
+@refusing("__eq__", "__iter__", *OPERATIONS)
 class Turns:
     """Something else that a loop goes over, in no order that is known."""
 
@@ -442,7 +458,8 @@ class Collected:
 
 
 def _goes_over(value: Any) -> Any:
-    return value.turns() or value if isinstance(value, Collected) else value
+    turns = value.turns() if isinstance(value, Collected) else None
+    return value if turns is None else turns
 
 
 def is_symbolic(value: object) -> bool:
@@ -480,10 +497,13 @@ def loop(given: Any, body: Callable[[Any], object] | None, line: int, problem: s
     given = _goes_over(given)
     at = z3.FreshInt("turn")
     inside, each = _any_turn(given, at)
-    before = ordinary_state(body)
+    before, looked_before = ordinary_state(body), builtins.len(looked_at())
     paths = explore_one(lambda: body(each), inside, line)
     if ordinary_state(body) != before:
         raise NotUnderstoodError(f"line {line}: an ordinary list, dict or set is changed in a loop")
+    looked = looked_at()[looked_before:]
+    if any(target is one for path in paths for target, _ in path.effects for one in looked):
+        raise NotUnderstoodError(f"line {line}: a list that a loop fills is looked at in it")
 
     collected: dict[int, tuple[Collected, list[tuple[Choice, Any]]]] = {}
     for path in paths:
@@ -506,8 +526,8 @@ def ordinary_state(value: object, depth: int = 4) -> object:
     """What the ordinary lists, dicts and sets hold that a function can reach, by identity."""
     match value:
         case FunctionType() if depth:
-            cells = [cell.cell_contents for cell in value.__closure__ or () if _is_set(cell)]
-            return tuple(ordinary_state(each, depth - 1) for each in cells)
+            held = [cell.cell_contents for cell in value.__closure__ or () if _is_set(cell)]
+            held += [*(value.__defaults__ or ()), *value.__dict__.values()]
         case dict() if depth and not isinstance(value, Collected):
             held = [*value, *value.values()]
         case builtins.list() | set() | builtins.tuple() if depth:
@@ -643,6 +663,7 @@ def comprehension(
             made.append(element(each))
 
     made.depth = turn()
+    refused_before = builtins.len(refusals())
     try:
         loop(given, body, line, "")
     except NotUnderstoodError:
@@ -656,6 +677,7 @@ def comprehension(
         left = Queue(base, z3.FreshInt("left"))
         if not whole_base or element(left) is not left:
             raise
+        del refusals()[refused_before:]  # read in another way
         return Listing([Piece(base, _ZERO, base.length, _ONE)])
     return made
 
@@ -719,6 +741,44 @@ def is_(one: object, other: object) -> Any:
     same = z3.FreshBool("the same object")
     fact(z3.Implies(same, (one == other).term))  # type: ignore[attr-defined]
     return Truth(same)
+
+
+GUARDED: Final = (
+    *("isinstance", "issubclass", "type", "id", "callable", "vars", "dir"),
+    *("hasattr", "getattr", "setattr", "delattr"),
+)
+"""What Python answers about any object: of a symbolic one, about the stand-in."""
+
+
+def guarded(name: str) -> Callable[..., Any]:
+    """A function of Python's own that refuses symbolic values."""
+    original = getattr(builtins, name)
+
+    def call(*given: Any, **named: Any) -> Any:
+        plain(*given)
+        return original(*given, **named)
+
+    return call
+
+
+def plain(*values: Any) -> Any:
+    """The value, or values, if nothing of them is symbolic; else refused."""
+    for value in values:
+        inner = value if isinstance(value, tuple | builtins.list | set) else (value,)
+        for each in inner:
+            if isinstance(each, Unknown | Number | Truth | Range | Numbered | Turns | Collected):
+                raise NotUnderstoodError(f"what a {type(each).__name__} is")
+    return values[0] if builtins.len(values) == 1 else values
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute with a name of Python's own."""
+    return getattr(plain(value), name)
+
+
+def refuse(what: str) -> Any:
+    """In place of a statement that cannot be read."""
+    raise NotUnderstoodError(what)
 
 
 def len_(value: Any) -> Any:

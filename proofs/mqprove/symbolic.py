@@ -15,7 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import z3
 
@@ -24,10 +24,49 @@ DECISIONS_MAX = 64  # code loops on a symbolic number
 BRANCH_MS_MAX = 2_000  # for Z3 to say whether a branch is possible; no answer: it may be
 
 Term: TypeAlias = z3.ArithRef
+T = TypeVar("T")
 
 
 class NotUnderstoodError(Exception):
-    """The code does something that has no symbolic meaning here: nothing is proved."""
+    """The code does something that has no symbolic meaning here: nothing is proved.
+
+    The run remembers it, so that code which catches every exception does not hide it.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        if _Run.active:
+            _Run.active.refused.append(self)
+
+
+def refusing(*names: str) -> Callable[[type[T]], type[T]]:
+    """Operations that Python would answer for any object, or look for in vain, and that a symbolic
+    value refuses instead: what it answered would be about the stand-in."""
+
+    def add(to: type[T]) -> type[T]:
+        for name in names:
+            if to.__dict__.get(name) is None:  # None: as Python leaves __hash__ beside __eq__
+                setattr(to, name, _refusal(to.__name__, name))
+        return to
+
+    return add
+
+
+def _refusal(owner: str, name: str) -> Callable[..., Any]:
+    def refuse(*_: object, **__: object) -> Any:
+        raise NotUnderstoodError(f"{name} of a {owner}")
+
+    return refuse
+
+
+_TEXT = ("__str__", "__repr__", "__format__", "__bytes__")
+_NUMBER = ("__int__", "__float__", "__complex__", "__index__")
+_ROUNDED = ("__round__", "__floor__", "__ceil__", "__trunc__")
+_ORDERED = ("__lt__", "__le__", "__gt__", "__ge__")
+_ADDED = ("__add__", "__radd__", "__iadd__", "__mul__", "__rmul__", "__mod__", "__or__")
+_HELD = ("__len__", "__reversed__", "__contains__", "__getitem__", "__setitem__", "__delitem__")
+OF_NUMBERS = ("__hash__", *_TEXT, *_NUMBER, *_ROUNDED)
+OPERATIONS = ("__hash__", *_TEXT, *_NUMBER, *_ORDERED, *_ADDED, *_HELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +123,8 @@ class _Run:
         self.facts: list[z3.BoolRef] = []
         self.effects: list[tuple[Any, Any]] = []
         self.owed: list[tuple[str, z3.BoolRef]] = []
+        self.refused: list[NotUnderstoodError] = []
+        self.looked_at: list[Any] = []  # lists from outside of a loop's turn
         self.depth: int = 0 if _Run.active is None else _Run.active.depth + 1
 
     def follow(self, call: Callable[[], object]) -> Path:
@@ -96,6 +137,10 @@ class _Run:
             error = raised
         finally:
             _Run.active = outer
+        if self.refused:
+            value, error = None, self.refused[0]
+        if outer:
+            outer.looked_at += self.looked_at
         return Path(
             z3.And(self.conditions),
             value,
@@ -154,12 +199,23 @@ def effects() -> list[tuple[Any, Any]]:
     return _run().effects
 
 
+def looked_at() -> list[Any]:
+    """The lists from outside that a loop's turns have looked at, within this run."""
+    return _run().looked_at
+
+
+def refusals() -> list[NotUnderstoodError]:
+    """What this run could not read so far."""
+    return _run().refused
+
+
 def explore_one(call: Callable[[], object], inside: z3.BoolRef, line: int) -> list[Path]:
     """Every path of one turn of a loop, any of those `inside` it. That no turn raises is owed."""
     outer = _run()
     paths = explore(call, [*outer.solver.assertions(), inside])
     for path in paths:
         if isinstance(path.error, NotUnderstoodError):
+            outer.refused.append(path.error)
             raise path.error
         if path.opaque:
             raise NotUnderstoodError(f"line {line}: an operator that is not arithmetic, in a loop")
@@ -178,6 +234,7 @@ def certain(condition: z3.BoolRef) -> bool:
     return not _run().possible(z3.Not(condition))
 
 
+@refusing("__eq__", "__ne__", *OPERATIONS)
 class Truth:
     """The answer of a comparison."""
 
@@ -268,20 +325,20 @@ def _pow(left: Term, right: Term) -> Term:
     return _opaque(operator.pow)(left, right)
 
 
+@refusing(*OF_NUMBERS)
 class Number:
     """An int of Python's as a Z3 term; a real term stands for a float that came of a division."""
 
     __slots__ = ("term",)
-    __hash__ = None  # type: ignore[assignment]  # as object's stub wants a function here
 
     def __init__(self, value: Term) -> None:
         self.term = value
 
+    def __getattr__(self, name: str) -> Any:
+        raise NotUnderstoodError(f"{name} of a number")
+
     def __bool__(self) -> bool:
         return decide(self.term != 0)
-
-    def __index__(self) -> int:
-        raise NotUnderstoodError("the value of a symbolic number")
 
     def __neg__(self) -> Number:
         return Number(-self.term)
