@@ -271,7 +271,7 @@ def _lines(
         says = f"{queue.whole_name}: {numbers[0]}, {_at(at[0])}, to {numbers[-1]}, {_at(at[-1])}"
         chart.says(line, f"{says}; at most {max(numbers)}")
     chart.axes.set_ylabel(label)
-    chart.axes.set_ylim(bottom=0)
+    chart.axes.set_ylim(0, max(1, chart.axes.get_ylim()[1]))
     chart.axes.yaxis.get_major_locator().set_params(integer=True)
     chart.legend([*zip(_COLOURS, (_name(pictures, queue) for queue in queues), strict=False)])
     return chart
