@@ -38,6 +38,12 @@ _NEEDED: Final[Mapping[EventKind, tuple[str, ...]]] = {
 }
 
 
+# What a member does at a queue that it has.
+_WORK: Final = tuple(
+    kind.value
+    for kind in (EventKind.RECEIVE, EventKind.ACK, EventKind.COMMIT, EventKind.QUERY_OFFSET)
+)
+
 # What is counted of a history.
 COVERAGE: Final = (
     "events", "sent", "received", "commits", "runs", "recorders", "clients", "queues",
@@ -163,7 +169,7 @@ def _wrong() -> Column:
 
 
 def _seats(events: DataFrame) -> DataFrame:
-    """A row a recorder, group, client and queue: `by_group.INPUT` says what it holds."""
+    """A row a recorder, group, client and queue: `runs.INPUT` says what it holds."""
     kind, outcome = F.col("kind"), F.col("outcome")
     happened = outcome.isin(Outcome.OK.value, Outcome.UNKNOWN.value)
     stored = (kind == EventKind.SEND.value) & (outcome == Outcome.OK.value)
@@ -182,6 +188,7 @@ def _seats(events: DataFrame) -> DataFrame:
         .alias("first_assigned"),
         F.max(F.when(acked, F.col("seq"))).alias("last_acked"),
         F.max(F.when(answered, F.col("seq"))).alias("last_answered"),
+        F.max(F.when(kind.isin(*_WORK), F.col("seq"))).alias("last_worked"),
         F.min("seq").alias("least"),
         F.max("seq").alias("greatest"),
         F.sum("seq").alias("total"),

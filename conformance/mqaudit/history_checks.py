@@ -182,6 +182,12 @@ TWO_OWNERS: Final = Check(
             "several owners while the group rebalanced",
             known_as=("when-it-rebalances", "release-spikes"),
         ),
+        "one id": Outcome(
+            PERMITTED,
+            "several owners of one client id, who all take its queues",
+            rule="ALLOC-014",
+            known_as=("same-client-id",),
+        ),
         "lasting": Outcome(
             UNDECIDABLE, "several owners, and two recorders: for how long is not known", "REBAL-001"
         ),
@@ -209,6 +215,12 @@ NO_OWNER: Final = Check(
             PERMITTED,
             "no owner while the group rebalanced",
             known_as=("when-it-rebalances", "release-spikes"),
+        ),
+        "one id": Outcome(
+            PERMITTED,
+            "no owner, and two members have one client id: what is the second one's is nobody's",
+            rule="ALLOC-002",
+            known_as=("same-client-id",),
         ),
         "incomplete": Outcome(UNDECIDABLE, "an owner may not have been recorded, or elsewhere"),
         "unshared": Outcome(UNDECIDABLE, "no member is known to have subscribed to the topic"),
@@ -298,6 +310,34 @@ REFUSED: Final = Check(
     },
 )
 
+EQUAL_IDS: Final = Check(
+    name="equal client ids",
+    about="members that joined a group in which another one had their client id",
+    promise="ALLOC-001",
+    ideal="ALLOC-014",
+    places=("run", "process", "seq", "consumer_group", "client_id"),
+    outcomes={
+        "own": Outcome(HELD, "nobody else had its id"),
+        "shared": Outcome(
+            PERMITTED,
+            "another member had its id, and both worked at one queue",
+            known_as=("same-client-id",),
+        ),
+        "at once": Outcome(
+            UNDECIDABLE,
+            "another member had its id; that both worked at one queue is not seen",
+            rule="ALLOC-014",
+            known_as=("same-client-id",),
+        ),
+        "elsewhere": Outcome(
+            UNDECIDABLE,
+            "another recorder has a member of its id, in no known order",
+            rule="ALLOC-014",
+            known_as=("same-client-id",),
+        ),
+    },
+)
+
 HISTORY_CHECKS: Final = (
     LOST,
     REPEATED,
@@ -306,6 +346,7 @@ HISTORY_CHECKS: Final = (
     WENT_BACK,
     TWO_OWNERS,
     NO_OWNER,
+    EQUAL_IDS,
     TAKEN_AWAY,
     UNSUBSCRIBED,
     LOCKED_TWICE,

@@ -32,6 +32,9 @@ _QUEUE: Final = ("consumer_group", "topic", "broker", "queue_id")
 _OWNERSHIP: Final = (EventKind.ASSIGN.value, EventKind.REVOKE.value)
 _USED: Final = (*_OWNERSHIP, EventKind.COMMIT.value)
 _LIVES: Final = (EventKind.LEAVE.value, EventKind.CRASH.value, EventKind.RESTART.value)
+_OF_MEMBERS: Final = (
+    *_OWNERSHIP, *_LIVES, EventKind.JOIN.value, EventKind.SUBSCRIBE.value, EventKind.COMMIT.value,
+)  # fmt: skip
 _AT_QUEUE: Final = (
     *_OWNERSHIP, EventKind.COMMIT.value, EventKind.QUERY_OFFSET.value, EventKind.LOCK.value,
     EventKind.UNLOCK.value,
@@ -268,12 +271,13 @@ def worst(report: AuditReport) -> list[tuple[str, Finding]]:
 def _around(events: DataFrame, report: AuditReport) -> dict[tuple[str, str], tuple[Happened, ...]]:
     """The events around the first place of each kind of anomaly.
 
-    Of its message all that there is, and of its queue what happened soon before and after.
+    Of its message all that there is, and of its queue what happened soon before and after; of what
+    has no queue, of its group.
     """
     drawn = [one for one in worst(report) if "seq" in one[1].first][:DIAGRAMS]
     if not drawn:
         return {}
-    wanted = ("run", "process", "seq", "topic", "broker", "queue_id", "message")
+    wanted = ("run", "process", "seq", "consumer_group", "topic", "broker", "queue_id", "message")
     places = events.sparkSession.createDataFrame(
         [(number, *(f.first.get(name) for name in wanted)) for number, (_, f) in enumerate(drawn)],
         _PLACES,
@@ -285,12 +289,15 @@ def _around(events: DataFrame, report: AuditReport) -> dict[tuple[str, str], tup
     for name in ("topic", "broker", "queue_id"):
         at_queue &= F.col(f"event.{name}") == F.col(f"at.{name}")
     is_life = F.col("event.kind").isin(*_LIVES)
+    # What is found of a member, and not at a queue, has its group around it.
+    of_group = F.col("at.topic").isNull() & F.col("event.kind").isin(*_OF_MEMBERS)
+    of_group &= F.col("event.consumer_group") == F.col("at.consumer_group")
     near = (F.col("event.process") == F.col("at.process")) & (F.abs(at - place) <= NEAR)
     closest = Window.partitionBy("number").orderBy(is_it.desc(), same.desc(), F.abs(at - place), at)
     rows = (
         events.alias("event")
         .join(F.broadcast(places.alias("at")), F.col("event.run") == F.col("at.run"))
-        .where(is_it | same | near & (at_queue | is_life))
+        .where(is_it | same | near & (at_queue | is_life | of_group))
         .select(
             "number", "event.*", is_it.alias("is_it"), F.row_number().over(closest).alias("rank")
         )
@@ -311,6 +318,7 @@ _PLACES: Final = T.StructType(
         T.StructField("run", T.StringType()),
         T.StructField("process", T.StringType()),
         T.StructField("seq", T.LongType()),
+        T.StructField("consumer_group", T.StringType()),
         T.StructField("topic", T.StringType()),
         T.StructField("broker", T.StringType()),
         T.StructField("queue_id", T.LongType()),

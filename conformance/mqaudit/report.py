@@ -48,6 +48,7 @@ class CheckReport:
     examined: int
     held: int
     findings: tuple[Finding, ...]
+    can_violate: bool = True  # an outcome of it breaks its promise
 
     def count(self, *judgements: Judgement) -> int:
         """How many instances were judged so."""
@@ -58,12 +59,17 @@ class CheckReport:
 
         What was never examined, or not wholly decided, is undecidable: never held. What leaves
         only the ideal open is no breach of the promise, and what leaves only the promise open is
-        an anomaly all the same.
+        an anomaly all the same. Where nothing would break the promise, nothing is said of it, nor
+        is the ideal held.
         """
+        anomalies = self.count(Judgement.PERMITTED, Judgement.VIOLATED)
+        if not self.can_violate:
+            if self.ideal:
+                yield self.ideal, Verdict.REFUTED if anomalies else Verdict.UNDECIDABLE
+            return
         violated = self.count(Judgement.VIOLATED) > 0
         yield self.promise, Verdict.VIOLATED if violated else self._kept(self.promise)
         if self.ideal:
-            anomalies = self.count(Judgement.PERMITTED, Judgement.VIOLATED)
             told = any(f.leaves_open == (self.promise,) for f in self.findings)
             yield self.ideal, Verdict.REFUTED if anomalies or told else self._kept(self.ideal)
 

@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
-from mqaudit import by_group, by_message, by_queue, judged, part
+from mqaudit import by_group, by_message, by_queue, judged, part, runs
 from mqaudit.history import SEAT_KEYS, is_seek, message, named, seat
 from mqaudit.judged import Row
 from mqaudit.part import Did, Went
@@ -35,9 +35,9 @@ def tasks(events: int, parallelism: int) -> int:
 def groups(events: DataFrame, seats: DataFrame, number: int) -> DataFrame:
     """By group: who owned what, and what the next stage must know of each seat."""
     rows = _membership(events).unionByName(
-        seats.withColumn("kind", F.lit(by_group.SEAT)), allowMissingColumns=True
+        seats.withColumn("kind", F.lit(runs.SEAT)), allowMissingColumns=True
     )
-    columns = _columns(by_group.INPUT)
+    columns = _columns(runs.INPUT)
     return (
         rows.select(*columns).repartition(number, "run").mapInArrow(by_group.judge, judged.SCHEMA)
     )

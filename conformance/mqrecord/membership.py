@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mqrecord.holds import LEAVING_MS, Hold, Membership
-from mqrecord.seen import SECOND, Asked, Client, Link, Row, Rows, Seen, at_queue, row
-from mqrules import EventKind, Outcome
+from mqrecord.seen import Asked, Client, Link, Row, Rows, Seen, at_queue, row
+from mqrules import SECOND, EventKind, Outcome
 from mqspec.core.allocation import STRATEGIES, AllocationError, allocate
 from mqspec.core.group import MessageModel, SubscriptionData
 from mqspec.core.push_consumer import subscribe_queues

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from mqrecord.holds import Membership
 from mqrecord.messages import Known
-from mqrules import EventKind, Outcome
+from mqrules import SECOND, EventKind, Outcome
 from mqspec.core.route import MASTER_ID
 from mqspec.core.types import MessageQueue
 from mqspec.wire.codec import RemotingCommand
-
-SECOND: Final = " #"  # before the rank of another client of one id
 
 Row: TypeAlias = dict[str, Any]
 """An event without its run, position and time, which `journal` gives it."""

@@ -15,7 +15,7 @@ from mqrules.evidence import (
     read_evidence,
     write_evidence,
 )
-from mqrules.history import Event, EventKind, Outcome
+from mqrules.history import SECOND, Event, EventKind, Outcome
 from mqrules.incident import Incident, incidents
 from mqrules.rule import (
     Kind,
@@ -32,6 +32,7 @@ from mqrules.scenario import Scenario, Step
 from mqrules.symptom import LogLine, Symptom, find_log_lines, log_lines, symptoms
 
 __all__ = [
+    "SECOND",
     "Defect",
     "Deviation",
     "Event",

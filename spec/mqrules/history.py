@@ -2,7 +2,8 @@
 
 Order. `process` is the recorder, and `seq` the order in which it saw things: a recorder
 that drives several clients writes all of them under one process, in one sequence, and
-`client_id` says which client did it. Events of different processes are ordered only along
+`client_id` says which client did it; of several clients of one id it has the rank of all
+but the first behind it, as `ID #2`. Events of different processes are ordered only along
 `cause`; clocks of different processes are never compared, and where order decides and
 there is none, an audit says undecidable. A member is a pair (process, client_id): two
 clients of one id are told apart by their recorders.
@@ -17,6 +18,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+SECOND: Final = " #"  # in a client id, before the rank of another client of one id
 
 
 class EventKind(StrEnum):

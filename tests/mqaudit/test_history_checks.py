@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from mqaudit import AuditReport, audit, stages
 from mqaudit.check import Check
 from mqaudit.history_checks import (
+    EQUAL_IDS,
     GIVEN_TWICE,
     HISTORY_CHECKS,
     LOCKED_TWICE,
@@ -781,6 +782,50 @@ def one_of_two_queues_assigned(r: Recorder) -> list[Expected]:
     return [(NO_OWNER, "unshared", r.events[2])]
 
 
+def two_of_one_id(r: Recorder) -> list[Expected]:
+    """Incident A: both take the queue of the first position, and nobody that of the second."""
+    r.at("subscribe", "a")
+    r.at("subscribe", "a #2")
+    r.send(0, queue=1)
+    r.own("a", 0)
+    joined = r.at("assign", "a #2")
+    r.now_s += SETTLED_S
+    r.commit("a", 0)
+    return [
+        (EQUAL_IDS, "shared", joined),
+        (TWO_OWNERS, "one id", joined),
+        (NO_OWNER, "passing", r.events[4]),
+        (NO_OWNER, "one id", joined),
+    ]
+
+
+def one_id_after_a_lost_connection(r: Recorder) -> list[Expected]:
+    """Nothing comes over the first connection any more: it may be one client's."""
+    r.own("a", 0)
+    joined = r.member("join", "a #2")
+    second = r.at("assign", "a #2")
+    r.at("revoke", "a")
+    return [(EQUAL_IDS, "at once", joined), (TWO_OWNERS, "passing", second)]
+
+
+def one_id_after_the_other(r: Recorder) -> list[Expected]:
+    """Its rank does not make it a second one, nor do names that end alike."""
+    r.own("a", 0)
+    r.member("leave", "a")
+    r.own("a #2", 0)
+    r.member("join", "a #2b")
+    r.member("leave", "a #2b")
+    return []
+
+
+def one_id_at_two_queues(r: Recorder) -> list[Expected]:
+    r.own("a", 0)
+    joined = r.at("assign", "a #2", 1)
+    r.commit("a", 0)
+    r.at("query_offset", "a #2", 1, value=0)
+    return [(EQUAL_IDS, "at once", joined), (NO_OWNER, "unshared", r.events[0])]
+
+
 def nobody_there(r: Recorder) -> list[Expected]:
     r.own("a", 0)
     r.member("leave", "a")
@@ -945,6 +990,10 @@ CASES: dict[str, Case] = {
         no_owner_of_a_retry_queue,
         no_owner_for_good,
         one_of_two_queues_assigned,
+        two_of_one_id,
+        one_id_after_a_lost_connection,
+        one_id_after_the_other,
+        one_id_at_two_queues,
         nobody_there,
         nobody_there_for_the_topic,
         sought,
@@ -991,6 +1040,12 @@ def together_for_hours(a: Recorder, b: Recorder) -> list[Expected]:
         heard = a.at("query_offset", "a", value=0, cause=f"{b.process}/{last.seq}")
         last = b.at("query_offset", "b", value=0, cause=f"{a.process}/{heard.seq}")
     return [(TWO_OWNERS, "lasting", held)]
+
+
+def one_id_at_two_recorders(a: Recorder, b: Recorder) -> list[Expected]:
+    """One client that both saw, or two."""
+    a.member("join", "a")
+    return [(EQUAL_IDS, "elsewhere", b.member("join", "a"))]
 
 
 def went_back_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
@@ -1078,6 +1133,7 @@ PAIRS = {
         unordered,
         together,
         together_for_hours,
+        one_id_at_two_recorders,
         went_back_at_another_recorder,
         given_away_at_another_recorder,
         received_at_another_recorder,

@@ -133,3 +133,21 @@ def test_directions_of_a_diagram(spark: SparkSession, tmp_path: Path) -> None:
     assert (rows["gives 0-0, offset 0"].lane, rows["gives 0-0, offset 0"].to) == ("b", "c")
     assert rows["gives back 0-0"].to is None
     assert rows["gives 0-0, offset 0"].bad
+
+
+def test_around_two_members_of_one_id_is_their_group(spark: SparkSession, tmp_path: Path) -> None:
+    r = Recorder()
+    r.member("join", "a")
+    r.own("a", 0)
+    r.member("join", "a #2")
+    r.own("a #2", 0)
+    r.commit("a", 0)
+    r.member("join", "other", topic=None)
+    report, drawn = audited(spark, tmp_path, r)
+    (steps,) = (steps for (check, _), steps in drawn.around.items() if check == "equal client ids")
+    assert [(step.kind, step.who) for step in steps] == [
+        ("join", "a"), ("assign", "a"), ("join", "a #2"), ("assign", "a #2"), ("commit", "a"),
+        ("join", "other"),
+    ]  # fmt: skip
+    assert [step.who for step in steps if step.is_it] == ["a #2"]
+    assert "mqspec explain same-client-id" in page(report, drawn)
