@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mqcheck.jvm import QUICK, run_tlc_in_jvm
-from mqcheck.manifest import TLA, Model
+from mqcheck.manifest import Model, library
 from mqcheck.replay import ANY, World, at_beginning, take, take_no_other
+from mqcheck.tlc import Exit
 from mqcheck.values import parse_state
+from mqcheck.watch import LIMIT, bound_module
 from mqrules import UserError
 from mqrules.scenario import Step
 
@@ -42,14 +44,17 @@ class StateGraph(NamedTuple):
     initial: tuple[str, ...]
     states: Mapping[str, Mapping[str, object]]
     edges: tuple[Edge, ...]
+    is_whole: bool = True  # False: TLC stopped at the most states that it was to find
 
 
-def state_graph(model: Model) -> StateGraph:
-    """The state graph of a model, as TLC draws it. Raises UserError where TLC fails."""
+def state_graph(model: Model, most: int = 0) -> StateGraph:
+    """The state graph of a model, as TLC draws it; of its first `most` states where that is
+    given. Raises UserError where TLC fails."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "graph.dot")
-        _run(model, "-dump", "dot,actionlabels", str(file))
-        return parse_graph(file.read_text(encoding="utf-8"), model.name)
+        is_whole = _run(model, "-dump", "dot,actionlabels", str(file), most=most)
+        drawn = parse_graph(file.read_text(encoding="utf-8"), model.name)
+        return drawn._replace(is_whole=is_whole)
 
 
 def parse_graph(text: str, where: str) -> StateGraph:
@@ -118,8 +123,12 @@ def _behaviour(text: str) -> Iterator[Step]:
         before = state
 
 
-def _run(model: Model, *options: str) -> None:
+def _run(model: Model, *options: str, most: int = 0) -> bool:
+    """Whether TLC came to the end; else it found more states than `most`, where that is given."""
     config = model.config.text(frozenset())  # all states, whatever they break
-    code, output = run_tlc_in_jvm(model.module, "", config, (TLA,), options, QUICK)
-    if code:
+    extension = bound_module(model.module.stem, most) if most else ""
+    config += f"INVARIANT {LIMIT}\n" if most else ""
+    code, output = run_tlc_in_jvm(model.module, extension, config, library(), options, QUICK)
+    if code and not (most and code == Exit.SAFETY):
         raise UserError(model.name, f"TLC failed ({code}): {output[-300:]}", "run `mqspec check`")
+    return not code

@@ -6,6 +6,7 @@ mqspec check MC_OffsetCommit --trace NoRepeat   and its counterexample, step by 
 mqspec check MC_LostProgress --trace NoRepeat --scenario FILE   and as data
 mqspec check MC_Rebalance --simulate 100        random behaviours of it, taken by the core
 mqspec check --mutants MC_Retry       whether its properties can fail at all
+mqspec check --mutants --sample 20 --seed 7     and whether mistakes in modules are noticed
 mqspec check mine/MyModel.cfg         a model of your own, beside MyModel.tla
 mqspec check run.jsonl                whether what `mqspec serve --trace run.jsonl` wrote is allowed
 mqspec check run.jsonl --edits        and whether it would be, were it anything else
@@ -68,7 +69,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--simulate", type=int, metavar="N", help="have the core take N random behaviours"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of --simulate; default: 1")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="with --mutants: whether N random changes of the modules are noticed",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of --simulate and --sample; default: 1"
+    )
     parser.add_argument(
         "--scenario",
         type=Path,
@@ -101,6 +110,17 @@ def run(args: argparse.Namespace) -> int:
         for model in chosen:
             console.print(_listing(model))
         return 0
+    if args.sample is not None:
+        if not args.mutants:
+            raise UserError("--sample", "of what", "add --mutants")
+        if args.sample < 1:
+            raise UserError("--sample", f"{args.sample} mutants", "ask for one or more")
+        from mqcheck.sampling import try_sample  # for this alone: it reads the whole core
+
+        named = chosen if args.models else None
+        return try_sample(
+            named, args.sample, args.seed, None if args.fresh else Cache(CACHE), console
+        )
     if args.mutants:
         return _try_mutants(chosen, None if args.fresh else Cache(CACHE), console)
     if args.trace:

@@ -62,6 +62,8 @@ class Model:
     untaken: tuple[str, ...] = ()  # actions that its constants leave out; another model has them
     world: str = ""  # the module of mqcheck.worlds that replays it on the core
     not_replayed: str = ""  # or why none does
+    every_step: Mapping[str, int] | None = None  # constants with which the core takes each step of
+    # it; None: it is too large, or not replayed
 
     @property
     def defect(self) -> str | None:
@@ -173,6 +175,10 @@ def check_model(model: Model, config: Config, where: str) -> None:
         what = "names a world and why it has none" if model.world else "names no world"
         advice = "give `world`, or say in `not_replayed` why there is none"
         raise UserError(where, f"{model.name}: it {what}", advice)
+    if model.every_step is not None and not model.world:
+        raise UserError(where, f"{model.name}: `every_step` without a world", "remove it")
+    for constant in (model.every_step or {}).keys() - config.sizes.keys():
+        raise UserError(where, f"{model.name}: `every_step` names {constant}, which it has not")
     listed = model.holds.keys() | model.breaks.keys()
     if model.holds.keys() & model.breaks.keys() or listed != config.properties:
         odd = ", ".join(sorted(listed ^ config.properties)) or "a property in both"

@@ -73,7 +73,7 @@ def mutants(module: str, text: str) -> Iterator[Mutant]:
     code = blank_comments(text)
     variables = _variables(code)
     steps = list(_steps(code))
-    actions = frozenset(name for name, begin, end in steps if _changes(code[begin:end]))
+    actions = frozenset(name for name, begin, end in steps if changes(code[begin:end]))
     ghosts = ghosts_of(text)
     for name, begin, end in steps:
         conjuncts = [(f, code[f:last].rstrip()) for f, last in _conjuncts(code, begin, end)]
@@ -119,42 +119,57 @@ def _variables(code: str) -> frozenset[str]:
     return frozenset(words | set(_PRIMED.findall(code)))
 
 
-def _steps(code: str) -> Iterator[tuple[str, int, int]]:
-    """Name, begin and end of each definition that Next comes to, and that no property does."""
+def definitions(code: str) -> Iterator[tuple[str, int, int]]:
+    """Name of each definition of a module without comments, and where its body begins and ends."""
     found = list(_DEFINITION.finditer(code))
     ends = [*(match.start() for match in found), len(code)][1:]
-    places: dict[str, tuple[int, int]] = {}
     for match, end in zip(found, ends, strict=True):
         rule = _END.search(code, match.end(), end)
-        places[match["name"]] = match.end(), rule.start() if rule else end
+        yield match["name"], match.end(), rule.start() if rule else end
+
+
+def parenthesis_end(code: str, begin: int) -> int:
+    """The place after the parenthesis that closes the one at `begin`."""
+    depth = 0
+    for place in range(begin, len(code)):
+        depth += (code[place] == "(") - (code[place] == ")")
+        if not depth:
+            return place + 1
+    return len(code)
+
+
+def _steps(code: str) -> Iterator[tuple[str, int, int]]:
+    """Name, begin and end of each definition that Next comes to, and that no property does."""
+    places = {name: (begin, end) for name, begin, end in definitions(code)}
     words = {
         name: places.keys() & set(re.findall(r"\w+", code[begin:end]))
         for name, (begin, end) in places.items()
     }
     nexts = {name for name in places if name.endswith("Next")}
-    steps = _reached(words, nexts)
+    steps = reached(words, nexts)
     begins = {name for name in places if name.endswith("Init")}
-    behaviour = begins | _reached(words, {n for n in places if _reached(words, {n}) & nexts})
+    behaviour = begins | reached(words, {n for n in places if reached(words, {n}) & nexts})
     # A property may name an action, which does not make it of what the action is made of.
-    changing = {name for name, (begin, end) in places.items() if _changes(code[begin:end])}
+    changing = {name for name, (begin, end) in places.items() if changes(code[begin:end])}
     told = {name: set() if name in changing else words[name] for name in places}
-    properties = _reached(told, places.keys() - steps - behaviour) - changing
+    properties = reached(told, places.keys() - steps - behaviour) - changing
     for name, (begin, end) in places.items():
         if name in steps - nexts - properties:
             yield name, begin, end
 
 
-def _reached(words: Mapping[str, Set[str]], names: Set[str]) -> set[str]:
+def reached(words: Mapping[str, Set[str]], names: Set[str]) -> set[str]:
     """The definitions that these come to, and these."""
-    waiting, reached = list(names), set()
+    waiting, found = list(names), set()
     while waiting:
-        if (name := waiting.pop()) not in reached:
-            reached.add(name)
+        if (name := waiting.pop()) not in found:
+            found.add(name)
             waiting += words[name]
-    return reached
+    return found
 
 
-def _changes(body: str) -> bool:
+def changes(body: str) -> bool:
+    """Whether a definition says what variables become."""
     return bool(_PRIMED.search(body) or _UNCHANGED.search(body))
 
 
@@ -162,7 +177,7 @@ def _conjuncts(code: str, begin: int, end: int) -> Iterator[tuple[int, int]]:
     """Where each conjunct begins and ends: items of lists, or of a plain line."""
     body = code[begin:end]
     if "\n" not in body.strip() and not _STRUCTURED.search(body):
-        if not _INFIX.search(body) and not _changes(body):
+        if not _INFIX.search(body) and not changes(body):
             return  # a value, not a guard
         parts = [begin, *(begin + m.end() for m in _INFIX.finditer(body))]
         ends = [*(begin + m.start() for m in _INFIX.finditer(body)), end]
@@ -281,7 +296,7 @@ def mutants_by(killer: Killer, model: Model) -> Iterator[Mutant]:
         yield from (mutant for mutant in _mutants_of(model) if mutant.name == killer.mutant)
         return
     old, new = killer.edit
-    for path in _modules_of(model):
+    for path in modules_of(model):
         text = path.read_text(encoding="utf-8")
         if text.count(old) == 1:
             line = text.count("\n", 0, text.index(old)) + 1
@@ -290,11 +305,11 @@ def mutants_by(killer: Killer, model: Model) -> Iterator[Mutant]:
 
 
 def _mutants_of(model: Model) -> Iterator[Mutant]:
-    for path in _modules_of(model):
+    for path in modules_of(model):
         yield from mutants(path.stem, path.read_text(encoding="utf-8"))
 
 
-def _modules_of(model: Model) -> Iterator[Path]:
+def modules_of(model: Model) -> Iterator[Path]:
     """The model's module and those in the library that it builds on, the nearest first."""
     waiting, seen = [model.module], set()
     while waiting:
@@ -313,14 +328,28 @@ def _killed(
     model: Model, mutant: Mutant, names: Sequence[str], most: int, cache: Cache | None
 ) -> list[str]:
     """Those of the properties that fail in a mutant of the model, within so many states."""
-    title = f"{model.name}, {mutant}"
+    texts = {mutant.module: mutant.text}
+    return killed_in(model, texts, f"{model.name}, {mutant}", names, most, cache)
+
+
+def killed_in(
+    model: Model,
+    texts: Mapping[str, str],
+    title: str,
+    names: Sequence[str],
+    most: int,
+    cache: Cache | None,
+) -> list[str]:
+    """Those of the properties that fail in a model, within so many states, where these modules
+    have these texts."""
     temporal = [name for name in names if name in model.config.temporal]
     invariants = [name for name in names if name not in temporal]
     with TemporaryDirectory(prefix="mqcheck-") as folder:
         # TLC takes a module from beside the first one, before it looks elsewhere.
         module = Path(folder) / model.module.name
         module.write_bytes(model.module.read_bytes())
-        (Path(folder) / f"{mutant.module}.tla").write_text(mutant.text, encoding="utf-8")
+        for name, text in texts.items():
+            (Path(folder) / f"{name}.tla").write_text(text, encoding="utf-8")
         places = library()
 
         def is_killed(name: str) -> bool:

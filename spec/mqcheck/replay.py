@@ -53,6 +53,10 @@ class World(ABC):
     not_compared: ClassVar[Mapping[str, str]] = {}
     """Variables of the module that `state` leaves out, and why; besides budgets and ghosts."""
 
+    bounded: ClassVar[bool] = True
+    """Whether it crashes, loses and persists only as often as its model does; else it has more
+    steps."""
+
     @classmethod
     @abstractmethod
     def of(cls, constants: Mapping[str, Any]) -> World:

@@ -148,6 +148,26 @@ def is_refuted(
     return code == Exit.LIVENESS
 
 
+def first_failure(
+    module: Path,
+    config: str,
+    name: str,
+    library: Sequence[Path],
+    *,
+    most: int,
+    cache: Cache | None = None,
+) -> tuple[int, str]:
+    """The exit code of TLC, and what it says first is wrong; one of the configuration's
+    properties, or LIMIT where there are more states than `most`; empty where nothing is.
+
+    Raises UserError where TLC cannot read the module.
+    """
+    extension = bound_module(module.stem, most)
+    config += f"INVARIANT {LIMIT}\n"
+    code, output = _run_changed(module, extension, config, name, library, (), cache)
+    return code, parse_output(output, Exit.HOLDS).told if code else ""
+
+
 def _run_changed(
     module: Path,
     extension: str,

@@ -16,18 +16,7 @@ from mqrules import UserError
 from mqspec.core import group, offset_commit
 from mqspec.core.step import Step
 
-SMALL = ["MC_LostProgress", "MC_Rebalance__TwoMembersOneId", "MC_Rebalance__MixedStrategies"]
 LARGE = ["MC_OffsetCommit", "MC_Crashes", "MC_Rebalance", "MC_Notices"]
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_the_core_takes_every_step_of_a_small_graph(name: str) -> None:
-    model = models()[name]
-    drawn = graph(name)
-    assert len(drawn.states) == model.counts.distinct
-    bounded = name.startswith("MC_Rebalance")
-    taken = take_every_edge(begin(model), drawn, and_no_other=bounded)
-    assert taken == len(drawn.edges) >= len(drawn.states) - 1
 
 
 @pytest.mark.parametrize("name", LARGE)

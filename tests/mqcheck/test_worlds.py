@@ -55,65 +55,14 @@ _ack, _change = pop_order.ack, pop.change_invisible_time
 _remove = offset_commit.remove_unnecessary_message_queue
 _dispatch, _load, _redispatch = log.dispatch, recovery.load, recovery.redispatch
 
-# Models whose own graphs take longer than a test should, with less of something.
-SMALLER: Mapping[str, Mapping[str, int]] = {
-    "MC_Delay": {"MaxMessages": 1},
-    "MC_Group": {"MaxPerturbations": 2},
-    "MC_Transaction": {"MaxChecks": 0},
-    "MC_Route": {"MaxPerturbations": 2},
-    "MC_TopicRoute": {"MaxQueues": 2},
-    "MC_Log": {"MaxMessages": 2},
-    "MC_LogSyncFlush": {"MaxMessages": 2},
-    "MC_LogTransientStorePool": {"MaxMessages": 2},
-    "MC_Recovery": {"MaxMessages": 2},
-    "MC_RecoveryTwice": {"MaxMessages": 2, "SegmentSize": 2},
-    "MC_PopProgress": {"Messages": 1},
-    "MC_PopOrder": {"MaxAbandons": 0},
-    "MC_CleanExpiredCrashes": {"MaxMessages": 1, "MaxCrashes": 1},
-}
-
-# Their worlds crash, lose and persist as often as they like, so that they have more steps.
-UNBOUNDED = {"MC_System", "MC_SystemAsyncFlush", "MC_Recovery", "MC_RecoveryTwice"}
+STEPS = [(m.name, m.every_step) for m in models().values() if m.every_step is not None]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "MC_LongPolling",
-        "MC_ChangedSubscription",
-        "MC_OneByOne",
-        "MC_HoldsAtOnce",
-        "MC_PublishOrderly",
-        "MC_PublishAvoids",
-        "MC_System",
-        "MC_SystemAsyncFlush",
-        "MC_GroupNotices",
-        "MC_Lock",
-        "MC_ForcedUnlock",
-        "MC_BrokerRestarts",
-        "MC_Retry",
-        "MC_NoRetryQueues",
-        "MC_TransactionEndsFirst",
-        "MC_CleanExpired",
-        "MC_Retention",
-        "MC_PopOnce",
-        "MC_PopChange",
-        "MC_PopOrderMoved",
-    ],
-)
-def test_the_core_takes_every_step(name: str) -> None:
-    model, drawn = models()[name], graph(name)
-    assert len(drawn.states) == model.counts.distinct
-    taken = take_every_edge(begin(model), drawn, and_no_other=name not in UNBOUNDED)
-    assert taken == len(drawn.edges) >= len(drawn.states) - 1
-
-
-@pytest.mark.parametrize(("name", "less"), SMALLER.items())
-def test_the_core_takes_every_step_of_a_smaller_model(name: str, less: Mapping[str, int]) -> None:
-    drawn = graph(name, **less)
-    assert len(drawn.states) < models()[name].counts.distinct
-    world = begin(smaller(name, **less))
-    taken = take_every_edge(world, drawn, and_no_other=name not in UNBOUNDED)
+@pytest.mark.parametrize(("name", "less"), STEPS)
+def test_the_core_takes_every_step(name: str, less: Mapping[str, int]) -> None:
+    model, drawn, world = models()[name], graph(name, **less), begin(smaller(name, **less))
+    assert (len(drawn.states) < model.counts.distinct) == bool(less)
+    taken = take_every_edge(world, drawn, and_no_other=world.bounded)
     assert taken == len(drawn.edges) >= len(drawn.states) - 1
 
 
@@ -328,7 +277,7 @@ def _is_refused(
 ) -> None:
     """A core in which one function is broken does not do what a model does, and the replay of
     the model's steps says so."""
-    less = SMALLER.get(name, {})
+    less = models()[name].every_step or {}
     drawn = graph(name, **less)
     monkeypatch.setattr(module, function, broken)
     with pytest.raises(ReplayError, match=says):

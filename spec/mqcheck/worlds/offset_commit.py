@@ -31,6 +31,7 @@ class OffsetCommitWorld(World):
     """Everything of a model of OffsetCommit."""
 
     module = "OffsetCommit"
+    bounded = False
     actions: ClassVar = {
         "SendMessage": ("queue",),
         "AddMessageQueue": ("member", "queue"),

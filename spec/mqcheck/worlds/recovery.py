@@ -28,6 +28,7 @@ class RecoveryWorld(LogWorld):
     position is; how far the checkpoint is, and what a crash takes, is found by trying."""
 
     module = "Recovery"
+    bounded = False
     actions: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "Store": ("queue", "size"),
         "FlushCommitLog": (),
