@@ -23,7 +23,7 @@ from mqaudit.columns import (
     ordered,
     texts,
 )
-from mqaudit.history_checks import LOST, REFUSED, REPEATED
+from mqaudit.history_checks import LOST, REFUSED, REPEATED, ROLLED_BACK
 from mqaudit.judged import Cases, Known, Row, told
 from mqaudit.losses import SEPARATOR
 
@@ -62,6 +62,7 @@ def judge(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _repeated(mail)
         yield from _lost(mail)
         yield from _refused(mail)
+        yield from _rolled_back(mail)
 
 
 def _repeated(mail: Mail) -> Iterator[pa.RecordBatch]:
@@ -85,9 +86,11 @@ def _repeated(mail: Mail) -> Iterator[pa.RecordBatch]:
 
     invoked, refused, sent = (_counted(mail, row) for row in (Row.INVOKED, Row.REFUSED, Row.SENT))
     sends = np.maximum(invoked, refused + sent)[mail.message[rows]]
+    published = _counted(mail, Row.PUBLISHED)[mail.message[rows]]
     cases = Cases.of(
         (is_first, "once"),
         (attempt > 0, "given back again"),
+        (published > 1, "committed again"),
         (sends > 1, "sent again"),
         ((sends == 1) & (mail.number["known"][rows] & Known.RUN_CRASHED > 0), "crash"),
         (sends == 1, "stored again"),
@@ -106,6 +109,18 @@ def _refused(mail: Mail) -> Iterator[pa.RecordBatch]:
     cases = Cases.of((sent > 0, "sent"), (is_open, "open"), otherwise="refused")
     known = np.flatnonzero(refused + sent > 0)
     yield from told(REFUSED, cases[known], lambda found: mail.place(rows[known[found]]))
+
+
+def _rolled_back(mail: Mail) -> Iterator[pa.RecordBatch]:
+    """What was delivered though its transaction was rolled back, of those that were ended."""
+    rows = np.flatnonzero(mail.row == Row.DELIVERY)
+    ends = (_counted(mail, row)[mail.message[rows]] for row in (Row.ROLLED_BACK, Row.PUBLISHED))
+    rolled_back, published = ends
+    cases = Cases.of(
+        (rolled_back == 0, "committed"), (published > 0, "both"), otherwise="rolled back"
+    )
+    ended = np.flatnonzero(rolled_back + published > 0)
+    yield from told(ROLLED_BACK, cases[ended], lambda found: mail.place(rows[ended[found]]))
 
 
 def _counted(mail: Mail, row: Row) -> Whole:

@@ -35,6 +35,8 @@ _NEEDED: Final[Mapping[EventKind, tuple[str, ...]]] = {
     EventKind.COMMIT: (*_AT_A_QUEUE, "value"),
     EventKind.SUBSCRIBE: ("group", "client_id", "topic"),
     EventKind.JOIN: ("group", "client_id"),
+    EventKind.PUBLISH: ("message_key",),
+    EventKind.ROLLBACK: ("message_key",),
 }
 
 

@@ -95,6 +95,12 @@ REPEATED: Final = Check(
             rule="SEND-025",
             known_as=("publishing",),
         ),
+        "committed again": Outcome(
+            PERMITTED,
+            "stored twice, as its transaction was committed twice",
+            rule="TX-017",
+            known_as=("transactions",),
+        ),
         "given back again": Outcome(
             PERMITTED,
             "stored twice, as it was given back to be retried",
@@ -276,6 +282,18 @@ LOCKED_TWICE: Final = Check(
     },
 )
 
+LOCK_KEPT: Final = Check(
+    name="lock kept",
+    about="locks that a member did not get",
+    promise="LOCK-004",
+    places=(*_HOLD, "client_id"),
+    outcomes={
+        "held": Outcome(HELD, "another member had got it less than 60 s before"),
+        "stuck": Outcome(VIOLATED, "nobody had got it for longer than a lock lives"),
+        "unknown": Outcome(UNDECIDABLE, "who held it was not recorded"),
+    },
+)
+
 GIVEN_TWICE: Final = Check(
     name="one offset, two messages",
     about="messages stored at an offset that another one of their queue had got",
@@ -338,6 +356,25 @@ EQUAL_IDS: Final = Check(
     },
 )
 
+ROLLED_BACK: Final = Check(
+    name="rolled back, and delivered",
+    about="messages that were delivered though their transactions had been rolled back",
+    promise="TX-014",
+    places=_MESSAGE,
+    outcomes={
+        "committed": Outcome(HELD, "its transaction was committed, and never rolled back"),
+        "rolled back": Outcome(
+            VIOLATED, "rolled back, and never committed", known_as=("transactions",)
+        ),
+        "both": Outcome(
+            PERMITTED,
+            "rolled back, and committed as well",
+            rule="TX-005",
+            known_as=("transactions",),
+        ),
+    },
+)
+
 HISTORY_CHECKS: Final = (
     LOST,
     REPEATED,
@@ -350,6 +387,8 @@ HISTORY_CHECKS: Final = (
     TAKEN_AWAY,
     UNSUBSCRIBED,
     LOCKED_TWICE,
+    LOCK_KEPT,
     GIVEN_TWICE,
     REFUSED,
+    ROLLED_BACK,
 )

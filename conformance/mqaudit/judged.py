@@ -32,6 +32,8 @@ class Row(IntEnum):
     INVOKED = 8  # a try
     SEAT = 9  # what is known of a member at a queue
     STRETCH = 10  # who owned a queue: see `tables.owners`
+    PUBLISHED = 11  # the transaction of a message was committed
+    ROLLED_BACK = 12  # or rolled back
 
 
 class Known(IntFlag):

@@ -25,6 +25,8 @@ _DRAWN: Final = {
     "ack": ("at", "is done with {message}"),
     "commit": ("to", "commits {offset}"),
     "query_offset": ("from", "tells it to go on at {offset}"),
+    "publish": ("to", "commits the transaction of {message}"),
+    "rollback": ("to", "rolls back the transaction of {message}"),
     "assign": ("at", "owns queue {queue_id}"),
     "revoke": ("at", "gives up queue {queue_id}"),
     "lock": ("to", "locks queue {queue_id}"),

@@ -121,11 +121,15 @@ def _at_queues(events: DataFrame) -> DataFrame:
 
 
 def _sends(events: DataFrame) -> DataFrame:
-    """The tries to send each message, and what came of them."""
-    row = F.when(F.col("outcome") == Outcome.INVOKED.value, F.lit(int(Row.INVOKED)))
-    row = row.when(F.col("outcome") == Outcome.FAILED.value, F.lit(int(Row.REFUSED)))
+    """The tries to send each message, what came of them, and of its transaction."""
+    kind, outcome = F.col("kind"), F.col("outcome")
+    ended = kind.isin(EventKind.PUBLISH.value, EventKind.ROLLBACK.value)
+    row = F.when(kind == EventKind.PUBLISH.value, F.lit(int(Row.PUBLISHED)))
+    row = row.when(kind == EventKind.ROLLBACK.value, F.lit(int(Row.ROLLED_BACK)))
+    row = row.when(outcome == Outcome.INVOKED.value, F.lit(int(Row.INVOKED)))
+    row = row.when(outcome == Outcome.FAILED.value, F.lit(int(Row.REFUSED)))
     return (
-        events.where(F.col("kind") == EventKind.SEND.value)
+        events.where((kind == EventKind.SEND.value) | ended & (outcome != Outcome.FAILED.value))
         .where(F.col("message_key").isNotNull() | F.col("queue_offset").isNotNull())
         .select(
             row.otherwise(F.lit(int(Row.SENT))).alias("row"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from mqrecord import membership, progress, sends
+from mqrecord import membership, progress, sends, transactions
 from mqrecord.seen import Asked, Client, Link, Rows, Seen, Server, row
 from mqrules import EventKind, Outcome
 from mqspec.core.route import MASTER_ID
@@ -23,6 +23,7 @@ _REQUESTS: Final[Mapping[int, Callable[[Seen, Link, Asked, float], Rows]]] = {
     RequestCode.UNLOCK_BATCH_MQ: membership.unlock,
     RequestCode.UPDATE_CONSUMER_OFFSET: progress.commit,
     RequestCode.PULL_MESSAGE: progress.pull,
+    RequestCode.END_TRANSACTION: transactions.end,
     **dict.fromkeys(sends.CODES, sends.send),
 }
 _ANSWERS: Final[Mapping[int, Callable[[Seen, Link, Asked, RemotingCommand, float], Rows]]] = {
@@ -32,6 +33,7 @@ _ANSWERS: Final[Mapping[int, Callable[[Seen, Link, Asked, RemotingCommand, float
     RequestCode.QUERY_CONSUMER_OFFSET: progress.told_progress,
     RequestCode.UPDATE_CONSUMER_OFFSET: progress.committed,
     RequestCode.PULL_MESSAGE: progress.pulled,
+    RequestCode.END_TRANSACTION: transactions.ended,
     RequestCode.CONSUMER_SEND_MSG_BACK: progress.given_back,
     RequestCode.POP_MESSAGE: progress.popped,
     RequestCode.ACK_MESSAGE: progress.pop_finished,

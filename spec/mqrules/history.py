@@ -37,6 +37,8 @@ class EventKind(StrEnum):
     SUBSCRIBE = "subscribe"  # group, client_id, topic; tag: the expression
     JOIN = "join"
     LEAVE = "leave"
+    PUBLISH = "publish"  # a producer commits its transaction: message_key; mostly `unknown`
+    ROLLBACK = "rollback"  # or does not
     LOCK = "lock"
     UNLOCK = "unlock"
     CRASH = "crash"  # of the client `client_id`; without one, of the broker `peer`

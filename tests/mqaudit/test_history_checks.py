@@ -19,6 +19,7 @@ from mqaudit.history_checks import (
     EQUAL_IDS,
     GIVEN_TWICE,
     HISTORY_CHECKS,
+    LOCK_KEPT,
     LOCKED_TWICE,
     LOST,
     NEVER_DELIVERED,
@@ -26,6 +27,7 @@ from mqaudit.history_checks import (
     OUT_OF_ORDER,
     REFUSED,
     REPEATED,
+    ROLLED_BACK,
     TAKEN_AWAY,
     TWO_OWNERS,
     UNSUBSCRIBED,
@@ -287,6 +289,29 @@ def locked_by_two(r: Recorder) -> list[Expected]:
     return [(LOCKED_TWICE, "held", second), (LOCKED_TWICE, "old", r.at("lock", "a"))]
 
 
+def a_lock_that_is_stuck(r: Recorder) -> list[Expected]:
+    """Its holder is gone; for 60 s another one does not get it, and then it should."""
+    r.at("lock", "a")
+    r.member("crash", "a")
+    r.now_s += 40
+    r.at("lock", "b", outcome="failed")
+    r.now_s += 30
+    stuck = r.at("lock", "b", outcome="failed")
+    r.at("unlock", "a", outcome="unknown")
+    again = r.at("lock", "b", outcome="failed")
+    r.at("lock", "b")
+    return [(LOCK_KEPT, "stuck", stuck), (LOCK_KEPT, "stuck", again)]
+
+
+def a_lock_that_nobody_is_seen_to_hold(r: Recorder) -> list[Expected]:
+    first = r.at("lock", "a", outcome="failed")
+    r.at("lock", "a")
+    own = r.at("lock", "a", outcome="failed")
+    r.write("crash", peer="b")
+    after = r.at("lock", "b", outcome="failed")
+    return [(LOCK_KEPT, "unknown", event) for event in (first, own, after)]
+
+
 def delivered_though_refused(r: Recorder) -> list[Expected]:
     for outcome in ("invoked", "invoked", "failed"):
         r.write("send", outcome, topic="T", message_key="k")
@@ -304,6 +329,28 @@ def delivered_though_refused_at_first(r: Recorder) -> list[Expected]:
     refused = r.receive("a", 0, message_key="k")
     r.commit("a", 1)
     return [(REFUSED, "open", refused)]
+
+
+def transactions(r: Recorder) -> list[Expected]:
+    """A half has no place; its commit may be answered, and a refused end is none."""
+    for number, ends in enumerate((("publish",), ("rollback", "publish"), ("rollback",))):
+        r.write("send", "unknown", topic="T", message_key=f"0-{number}")
+        for kind in ends:
+            r.write(kind, "unknown", message_key=f"0-{number}")
+    r.write("rollback", "failed", message_key="0-0")
+    r.own("a", 0)
+    _, both, rolled_back = (r.receive("a", number) for number in range(3))
+    return [(ROLLED_BACK, "both", both), (ROLLED_BACK, "rolled back", rolled_back)]
+
+
+def committed_twice(r: Recorder) -> list[Expected]:
+    r.write("send", "invoked", topic="T", message_key="k")
+    r.write("send", "unknown", topic="T", message_key="k")
+    for _ in range(2):
+        r.write("publish", "unknown", message_key="k")
+    r.own("a", 0)
+    r.receive("a", 0, message_key="k")
+    return [(REPEATED, "committed again", r.receive("a", 1, message_key="k"))]
 
 
 def began_nobody_knows_where(r: Recorder) -> list[Expected]:
@@ -940,8 +987,12 @@ CASES: dict[str, Case] = {
         delivered_by_an_expression,
         locks,
         locked_by_two,
+        a_lock_that_is_stuck,
+        a_lock_that_nobody_is_seen_to_hold,
         delivered_though_refused,
         delivered_though_refused_at_first,
+        transactions,
+        committed_twice,
         began_nobody_knows_where,
         sent_before_a_later_owner_began,
         sent_below_a_beginning_and_after_it,
@@ -1048,6 +1099,14 @@ def one_id_at_two_recorders(a: Recorder, b: Recorder) -> list[Expected]:
     return [(EQUAL_IDS, "elsewhere", b.member("join", "a"))]
 
 
+def a_lock_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
+    """Who got it when it had expired may be the other one's."""
+    a.at("lock", "a")
+    a.now_s += SETTLED_S
+    b.at("lock", "b")
+    return [(LOCK_KEPT, "unknown", a.at("lock", "c", outcome="failed"))]
+
+
 def went_back_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     a.own("a", 0)
     for offset in range(5):
@@ -1134,6 +1193,7 @@ PAIRS = {
         together,
         together_for_hours,
         one_id_at_two_recorders,
+        a_lock_at_another_recorder,
         went_back_at_another_recorder,
         given_away_at_another_recorder,
         received_at_another_recorder,

@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from mqaudit import audit, plots
 from mqaudit.page import diagram, page
-from mqaudit.pictures import QUEUES, STEPS, Band, Pictures, Queue, bands, pictures
+from mqaudit.pictures import QUEUES, STEPS, Band, Happened, Pictures, Queue, bands, pictures
 from mqaudit.report import AuditReport
+from mqrules import EventKind
 from mqrules.sequence import Row
 
 Q = Queue("G", "T", "b", 0)
@@ -151,3 +152,10 @@ def test_around_two_members_of_one_id_is_their_group(spark: SparkSession, tmp_pa
     ]  # fmt: skip
     assert [step.who for step in steps if step.is_it] == ["a #2"]
     assert "mqspec explain same-client-id" in page(report, drawn)
+
+
+@pytest.mark.parametrize("kind", EventKind)
+def test_each_kind_of_event_can_be_drawn(kind: EventKind) -> None:
+    step = Happened(kind.value, "ok", "a", "b", 0, 7, "m", True)
+    (row,) = diagram("one", [step]).rows
+    assert "{" not in row.label

@@ -44,8 +44,10 @@ PLANTED: tuple[made.Case, ...] = (
     made.committed_after_it_was_taken_away,
     made.delivered_against_its_own_subscription,
     made.locked_by_two,
+    made.a_lock_that_is_stuck,
     made.one_offset_for_two,
     made.delivered_though_refused,
+    made.transactions,
 )
 
 
@@ -174,17 +176,31 @@ ORACLES = {
     """,
     "locked twice": """
         SELECT count(*) FROM (
-            SELECT *, lag(client_id) OVER w AS holder, lag(seq) OVER w AS since FROM e
+            SELECT *, lag(client_id) OVER w AS holder, lag(seq) OVER w AS since,
+                lag(time_ns) OVER w AS got_ns FROM e
             WHERE kind = 'lock' AND outcome = 'ok'
             WINDOW w AS (PARTITION BY topic, queue_id ORDER BY seq)) AS lock
-        WHERE holder != client_id AND NOT EXISTS (
+        WHERE holder != client_id AND time_ns - got_ns < 60 * 10**9 AND NOT EXISTS (
             FROM e AS free WHERE free.kind = 'unlock' AND free.topic = lock.topic
                 AND free.client_id = lock.holder AND free.seq BETWEEN since AND lock.seq)
+    """,
+    "lock kept": """
+        SELECT count(*) FROM e AS refused WHERE kind = 'lock' AND outcome = 'failed'
+            AND refused.time_ns - (SELECT max(time_ns) FROM e AS got WHERE got.kind = 'lock'
+                AND got.outcome = 'ok' AND got.topic = refused.topic AND got.seq < refused.seq)
+                > 70 * 10**9
     """,
     "one offset, two messages": """
         SELECT sum(n - 1) FROM (
             SELECT count(DISTINCT message_key) AS n FROM e
             WHERE kind = 'send' AND outcome = 'ok' GROUP BY topic, queue_id, queue_offset)
+    """,
+    "rolled back, and delivered": """
+        SELECT count(*) FROM e AS got WHERE kind = 'receive'
+            AND EXISTS (FROM e AS o WHERE o.kind = 'rollback' AND o.outcome != 'failed'
+                AND o.message_key = got.message_key)
+            AND NOT EXISTS (FROM e AS o WHERE o.kind = 'publish'
+                AND o.message_key = got.message_key)
     """,
     "refused, and delivered": """
         SELECT count(DISTINCT message_key) FROM e AS got WHERE kind = 'receive' AND EXISTS (

@@ -238,3 +238,22 @@ def test_what_cannot_be_read_is_counted() -> None:
     cluster.ask(link, RequestCode.PULL_MESSAGE, {"consumerGroup": GROUP})
     assert cluster.observer.unread == 2
     assert cluster.rows == []
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [(8, "publish"), (12, "rollback"), (0, None), ("x", None), (None, None)]
+)
+def test_ends_of_transactions(value: object, kind: str | None) -> None:
+    cluster = Cluster()
+    link = cluster.link()
+    end = {"topic": TOPIC, "msgId": "u0"} | ({} if value is None else {"commitOrRollback": value})
+    cluster.ask(link, RequestCode.END_TRANSACTION, end, one_way=True)
+    told = [(kind, "unknown", "u0", "broker-a", TOPIC)] if kind else []
+    assert cluster.told("kind", "outcome", "message_key", "broker", "topic") == told
+    opaque = cluster.ask(link, RequestCode.END_TRANSACTION, end)
+    assert cluster.told("kind") == []
+    cluster.answer(link, opaque, code=ResponseCode.SYSTEM_ERROR)
+    assert cluster.told("kind", "outcome") == ([(kind, "failed")] if kind else [])
+    opaque = cluster.ask(link, RequestCode.END_TRANSACTION, end)
+    cluster.answer(link, opaque)
+    assert cluster.told("kind", "outcome") == ([(kind, "ok")] if kind else [])

@@ -93,6 +93,29 @@ def locks_for_two(cluster: Cluster) -> None:
         member.begins(0)
 
 
+def delivers_what_was_rolled_back(cluster: Cluster) -> None:
+    link = cluster.link()
+    half = {"b": TOPIC, "e": 0, "i": "UNIQ_KEY\x01u0\x02TRAN_MSG\x01true\x02TAGS\x01a\x02"}
+    opaque = cluster.ask(link, RequestCode.SEND_MESSAGE_V2, half)
+    cluster.answer(link, opaque, {"queueId": 0, "queueOffset": 7})
+    end = {"commitOrRollback": 12, "msgId": "u0"}
+    cluster.ask(link, RequestCode.END_TRANSACTION, end, one_way=True)
+    member = Member(cluster, "one")
+    member.begins(0)
+    pulls(member, 0, 0)
+    commits(member, 1)
+
+
+def has_two_of_one_id(cluster: Cluster) -> None:
+    """Both take the first queue: it is their user's fault, and no broken promise."""
+    sends(cluster, 4)
+    members = Member(cluster, "one"), Member(cluster, "one")
+    for member in members:
+        member.begins(0)
+    for member in members:
+        pulls(member, 0, 0, 1)
+
+
 def commits_beyond(cluster: Cluster) -> None:
     sends(cluster, 4)
     member = Member(cluster, "one")
@@ -118,6 +141,7 @@ WRONG = [
     (gives_them_in_another_order, "out of order"),
     (gives_two_messages_one_offset, "one offset, two messages"),
     (delivers_what_it_refused, "refused, and delivered"),
+    (delivers_what_was_rolled_back, "rolled back, and delivered"),
     (locks_for_two, "locked twice"),
     (commits_beyond, "committed, never delivered"),
     (commits_back, "went back"),
@@ -125,14 +149,14 @@ WRONG = [
 ]
 
 
-SCENES = (right, *(scene for scene, _ in WRONG))
+SCENES = (right, has_two_of_one_id, *(scene for scene, _ in WRONG))
 
 
 @pytest.fixture(scope="module")
-def violated(
+def found(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Mapping[str, set[str]]:
-    """The checks that say no, by scene: each is a run of its own."""
+) -> Mapping[str, Mapping[str, set[str]]]:
+    """The checks that say no, by judgement and scene: each scene is a run of its own."""
     directory = tmp_path_factory.mktemp("recorded")
     for scene in SCENES:
         cluster = Cluster()
@@ -142,15 +166,25 @@ def violated(
         journal.close()
     audited = audit(spark, [str(directory)], keep=True)
     assert audited.tables is not None
-    found: dict[str, set[str]] = defaultdict(set)
-    for row in audited.tables.findings.where("judgement = 'violated'").collect():
-        found[row.run].add(row["check"])
+    found: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for row in audited.tables.findings.collect():
+        found[row.judgement][row.run].add(row["check"])
     return found
+
+
+@pytest.fixture(scope="module")
+def violated(found: Mapping[str, Mapping[str, set[str]]]) -> Mapping[str, set[str]]:
+    return found["violated"]
 
 
 def test_what_is_right_is_not_judged_wrong(violated: Mapping[str, set[str]]) -> None:
     assert violated
     assert "right" not in violated
+
+
+def test_two_of_one_id_are_told_as_that(found: Mapping[str, Mapping[str, set[str]]]) -> None:
+    assert "has_two_of_one_id" not in found["violated"]
+    assert "equal client ids" in found["permitted"]["has_two_of_one_id"]
 
 
 @pytest.mark.parametrize(("scene", "check"), WRONG, ids=[scene.__name__ for scene, _ in WRONG])
