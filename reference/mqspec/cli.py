@@ -12,6 +12,8 @@ import sys
 from importlib.metadata import EntryPoint, distribution
 from types import ModuleType
 
+import shtab
+
 from mqrules import UserError
 
 GROUP = "mqspec.commands"
@@ -27,6 +29,7 @@ def main(argv: list[str] | None = None) -> int:
         description="The executable, model-checked, proved specification of RocketMQ.",
     )
     parser.add_argument("--version", action="version", version=f"mqspec {ours.version}")
+    shtab.add_argument_to(parser, "--print-completion", help="write a script for a shell")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     # Only the command that is asked for is imported: the others may lack their extras.
     wanted = next((word for word in argv if not word.startswith("-")), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,24 @@ def test_a_file_that_cannot_be_written_is_one_line(
 def test_no_runs_at_once_check_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "MC_Retry", "--jobs", "0"]) == 2
     assert capsys.readouterr().err == "mqspec: --jobs: 0 runs at once; take 1 or more\n"
+
+
+def test_a_shell_completes_commands_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--print-completion", "bash"])
+    assert ended.value.code == 0
+    script = (
+        capsys.readouterr().out
+        + """
+for words in "mqspec conf" "mqspec allocate --virt"; do
+    COMP_WORDS=($words); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); COMP_LINE=$words
+    _shtab_mqspec
+    echo "${COMPREPLY[@]}"
+done
+"""
+    )
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["conform", "--virtual-nodes"]
 
 
 def test_a_failure_that_names_no_file_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:

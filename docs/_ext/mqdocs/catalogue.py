@@ -18,6 +18,7 @@ from mqcheck.manifest import (
     read_killers,
     read_manifest,
 )
+from mqdocs.graphs import drawn, is_drawn
 from mqdocs.markup import (
     Cell,
     anchored,
@@ -106,7 +107,8 @@ class ModelsDirective(SphinxDirective):
             ),
         )
         about = nodes.paragraph("", "", *linked(model.about.rstrip(".") + ".", self.env.docname))
-        return anchored(model.name, anchor, about, fields(pairs), properties)
+        graph = [nodes.raw("", drawn(model), format="html")] if is_drawn(model) else []
+        return anchored(model.name, anchor, about, fields(pairs), properties, *graph)
 
 
 class DefectsDirective(SphinxDirective):
