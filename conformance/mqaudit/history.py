@@ -176,6 +176,7 @@ def _seats(events: DataFrame) -> DataFrame:
     happened = outcome.isin(Outcome.OK.value, Outcome.UNKNOWN.value)
     stored = (kind == EventKind.SEND.value) & (outcome == Outcome.OK.value)
     acked = (kind == EventKind.ACK.value) & (happened | (outcome == Outcome.FAILED.value))
+    progress = kind.isin(EventKind.COMMIT.value, EventKind.QUERY_OFFSET.value)
     asks = kind.isin(EventKind.COMMIT.value, EventKind.QUERY_OFFSET.value, EventKind.LOCK.value)
     answered = asks & ~is_seek() & (outcome == Outcome.OK.value)
     membership = [EventKind.JOIN, EventKind.LEAVE, EventKind.CRASH, EventKind.RESTART]
@@ -190,6 +191,10 @@ def _seats(events: DataFrame) -> DataFrame:
         .alias("first_assigned"),
         F.max(F.when(acked, F.col("seq"))).alias("last_acked"),
         F.max(F.when(answered, F.col("seq"))).alias("last_answered"),
+        # Of the last life of its store.
+        F.max(F.when(stored, F.struct(F.coalesce("store_epoch", F.lit(0)), "queue_offset")))
+        .getField("queue_offset").alias("last_stored"),
+        F.max(F.when(progress & happened, F.col("value"))).alias("reached"),
         F.max(F.when(kind.isin(*_WORK), F.col("seq"))).alias("last_worked"),
         F.min("seq").alias("least"),
         F.max("seq").alias("greatest"),

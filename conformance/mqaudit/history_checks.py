@@ -209,7 +209,7 @@ NO_OWNER: Final = Check(
     about="queues that nobody owned though the group had members",
     promise="REBAL-001",
     ideal="REBAL-003",
-    places=_HOLD,
+    places=(*_HOLD, "value"),  # what was left of one that nobody owned until the end
     outcomes={
         "owned": Outcome(HELD, "owned until the next change of the group"),
         "settled": Outcome(

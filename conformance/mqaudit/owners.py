@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -60,13 +61,20 @@ class Owners:
             (settled, "settled"),
             otherwise="passing",
         )
-        yield from told(NO_OWNER, cases[nobody], lambda found: self._place(nobody[found]))
+        yield from told(NO_OWNER, cases[nobody], lambda found: self._left(nobody[found]))
         stretches = {"n": owners, "attempt": sharing, "value": calm, "row": Row.STRETCH}
         yield from batches(len(owners), stretches | self._place(np.arange(len(owners))))
         yield from self._across()
 
     def _place(self, rows: Whole) -> dict[str, Any]:
         return self.queues.place(self.queue[rows]) | {"seq": self.seq[rows]}
+
+    def _left(self, rows: Whole) -> dict[str, Any]:
+        """Where stretches are, and what was left of the queue if the recording ended in one."""
+        is_last = self.is_last[rows] & (self.owners[rows] == 0)
+        return self._place(rows) | {
+            "value": np.where(is_last, self.queues.left[self.queue[rows]], NIL)
+        }
 
     def _stretch(self) -> None:
         """Stretches of time, a row a queue: how many owned it from event `seq` on.
@@ -112,6 +120,7 @@ class Owners:
         self.queue, self.seq = queue[kept], seq[kept]
         self.owners, self.sharing = owners[kept], sharing[kept]
         self.ids, self.doubled = ids[kept], doubled[kept]
+        self.is_last = (groups.after(until_ns) == NIL)[kept]
         self.closing = groups.after(disturbed)[kept] > 0
         calm_ns = np.where(disturbed_ns == NIL, NIL, until_ns - disturbed_ns)
         self.calm_ns = calm_ns[kept]
@@ -224,6 +233,24 @@ class _Queues:
 
     def columns(self, names: Iterable[str]) -> list[Whole]:
         return [self[name] for name in names]
+
+    @cached_property
+    def left(self) -> Whole:
+        """How many messages were left of each queue as the recording ended; NIL where none was
+        seen stored. Of a group of which no progress was recorded these are all that were."""
+        runs = self._runs
+        place = ("run", "topic", "broker", "queue_id")
+        seats = np.flatnonzero(runs.is_seat & (runs["queue_id"] != NIL))
+        code, first = combined(*runs.columns(place, seats))
+        at = joined(self.columns(place), runs.columns(place, seats[first]))
+        end = most(code, len(first), runs["last_stored"][seats])[at] + 1
+        sent = np.bincount(code, runs["sent"][seats].clip(0), len(first)).astype(np.int64)[at]
+
+        of_group = ("consumer_group", *place)
+        code, first = combined(*runs.columns(of_group, seats))
+        at = joined(self.columns(of_group), runs.columns(of_group, seats[first]))
+        reached = np.append(most(code, len(first), runs["reached"][seats]), NIL)[at]
+        return np.where(sent == 0, NIL, np.where(reached == NIL, sent, (end - reached).clip(0)))
 
     def place(self, queues: Whole) -> dict[str, Any]:
         text = self._runs.text

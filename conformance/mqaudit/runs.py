@@ -30,15 +30,16 @@ SEAT: Final = "seat"
 
 # What is read of them, in Spark's words. Of a seat: how many events there are, how many joins,
 # those besides membership, and messages stored; the positions of the first assignment (or seek),
-# of the last acknowledgement, of the last request that its broker answered, and of the
-# last work at it; the span and the
-# sum of positions, and the last time.
+# of the last acknowledgement, of the last request that its broker answered, and of the last work
+# at it; the last offset that was stored, and the greatest that was committed or told; the span and
+# the sum of positions, and the last time.
 INPUT: Final = """
     run string, process string, seq long, time_ns long, kind string, went_ok boolean,
     consumer_group string, client_id string, topic string, broker string, queue_id long,
     tag string, peer string, source string, source_seq long,
     events long, joins long, others long, sent long, first_assigned long, last_acked long,
-    last_answered long, last_worked long, least long, greatest long, total long, last_ns long
+    last_answered long, last_worked long, last_stored long, reached long, least long,
+    greatest long, total long, last_ns long
 """
 _TEXTS: Final = (
     "run", "process", "kind", "consumer_group", "client_id", "topic", "broker", "tag", "peer",
@@ -46,8 +47,8 @@ _TEXTS: Final = (
 )  # fmt: skip
 _NUMBERS: Final = (
     "seq", "time_ns", "queue_id", "source_seq", "events", "joins", "others", "sent",
-    "first_assigned", "last_acked", "last_answered", "last_worked", "least", "greatest", "total",
-    "last_ns",
+    "first_assigned", "last_acked", "last_answered", "last_worked", "last_stored", "reached",
+    "least", "greatest", "total", "last_ns",
 )  # fmt: skip
 _RANK: Final = re.compile(rf"{SECOND}\d+$")  # of another client of one id
 GONE: Final = (EventKind.LEAVE.value, EventKind.CRASH.value)

@@ -820,6 +820,26 @@ def no_owner_for_good(r: Recorder) -> list[Expected]:
     return [(NO_OWNER, "settled", r.events[3])]
 
 
+def left_with_a_backlog(r: Recorder) -> list[Expected]:
+    """It was consumed for a while; another group has read it, which counts for nothing."""
+    r.at("subscribe", "a")
+    for offset in range(6):
+        r.send(offset, queue=1)
+    where = {"topic": "T", "broker": "b", "queue_id": 1, "client_id": "tool"}
+    r.write("commit", group="another", value=6, **where)
+    r.own("a", 0, 1)
+    for offset in range(2):
+        r.receive("a", offset, 1)
+    r.commit("a", 2, 1)
+    revoked = r.at("revoke", "a", 1)
+    r.now_s += SETTLED_S
+    r.at("query_offset", "a", value=0)
+    return [
+        (NO_OWNER, "settled", revoked),
+        *((LOST, "open", r.events[2 * n + 2]) for n in range(2, 6)),
+    ]
+
+
 def one_of_two_queues_assigned(r: Recorder) -> list[Expected]:
     """A user that gives a member one queue has not promised an owner to the other."""
     r.send(0, queue=1)
@@ -1040,6 +1060,7 @@ CASES: dict[str, Case] = {
         no_owner,
         no_owner_of_a_retry_queue,
         no_owner_for_good,
+        left_with_a_backlog,
         one_of_two_queues_assigned,
         two_of_one_id,
         one_id_after_a_lost_connection,
@@ -1259,6 +1280,22 @@ def test_counts_and_first_and_last_places(judged: tuple[AuditReport, dict[str, F
         assert check.held > 0
     total = sum(finding.count for check in report.checks for finding in check.findings)
     assert total == sum(map(len, expected.values()))
+
+
+def test_what_was_left_of_a_queue_that_nobody_owns(
+    judged: tuple[AuditReport, dict[str, Found]],
+) -> None:
+    report, _ = judged
+    left = {
+        place["run"]: place.get("value")
+        for check in report.checks
+        if check.name == NO_OWNER.name
+        for finding in check.findings
+        if finding.judgement in (Judgement.VIOLATED, Judgement.PERMITTED)
+        for place in finding.examples
+        if place["queue_id"] == 1
+    }
+    assert left == {"no_owner_for_good": 1, "two_of_one_id": 1, "left_with_a_backlog": 4}
 
 
 def test_every_outcome_was_seen(judged: tuple[AuditReport, dict[str, Found]]) -> None:
