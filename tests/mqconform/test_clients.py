@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from wrong_clients import CLIENTS
 
 from mqspec.cli import main
 
@@ -29,17 +30,34 @@ def verdicts(tmp_path: Path) -> Callable[..., tuple[int, Verdicts]]:
     return run
 
 
-def test_two_members_share_the_queues(verdicts: Callable[..., tuple[int, Verdicts]]) -> None:
-    code, found = verdicts(CLIENT, "-k", "two_members_share")
+def test_the_reference_keeps_the_rules(verdicts: Callable[..., tuple[int, Verdicts]]) -> None:
+    code, found = verdicts(CLIENT, "--quick")
     assert code == 0
-    assert {verdict for (name, _), verdict in found.items() if "share" in name} == {"passed"}
+    others = {at: verdict for at, verdict in found.items() if verdict != "passed"}
+    assert others == {("two_members_of_one_id", "REBAL-001"): "not claimed"}
 
 
-def test_an_overlap_is_caught(verdicts: Callable[..., tuple[int, Verdicts]]) -> None:
-    code, found = verdicts(f"{CLIENT} one-queue-more", "-k", "two_members_share")
+@pytest.mark.parametrize(
+    ("name", "scenario"),
+    [
+        ("one-queue-more", "two_members_share_eight_queues"),
+        ("commits-what-came", "a_message_stays_unfinished"),
+        ("goes-on-behind", "a_message_fails_in_order"),
+        ("takes-all-tags", "tags_of_one_hash"),
+        ("few-opaques", "open_requests_have_opaques_of_their_own"),
+    ],
+)
+def test_a_wrong_client_is_caught_by_the_rule_that_it_breaks(
+    name: str,
+    scenario: str,
+    verdicts: Callable[..., tuple[int, Verdicts]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mqconform.clients.play.SETTLE_S", 5.0)
+    rule = CLIENTS[name].area
+    code, found = verdicts(f"{CLIENT} {name}", "--rule", rule)
     assert code == 1
-    assert found["two_members_share_eight_queues", "ALLOC-001"] == "failed"
-    assert found["two_members_share_eight_queues", "ALLOC-002"] == "passed"
+    assert found[scenario, rule] == "failed"
 
 
 @pytest.mark.parametrize(

@@ -23,27 +23,30 @@ Judged = Iterator[Problem | None]  # one for each thing that was looked at
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A rule, and how a member's doings are judged by it."""
+    """A rule, how a member's doings are judged by it, and a scenario in which these are some."""
 
     name: str
     rule: str
+    shown_by: str
     judge: Callable[[Play, Member], Judged]
 
 
 LAWS: Final[dict[str, Law]] = {}
 
 
-def law(rule: str) -> Callable[[Callable[[Play, Member], Judged]], Callable[..., Judged]]:
+def law(
+    rule: str, shown_by: str
+) -> Callable[[Callable[[Play, Member], Judged]], Callable[..., Judged]]:
     """List a law, under the function's name."""
 
     def listed(judge: Callable[[Play, Member], Judged]) -> Callable[..., Judged]:
-        LAWS[judge.__name__] = Law(judge.__name__, rule, judge)
+        LAWS[judge.__name__] = Law(judge.__name__, rule, shown_by, judge)
         return judge
 
     return listed
 
 
-@law("WIRE-019")
+@law("WIRE-019", shown_by="two_members_share_eight_queues")
 def open_requests_have_opaques_of_their_own(play: Play, member: Member) -> Judged:
     for call in member.calls():
         is_open = call.request.opaque in call.open_opaques
@@ -51,7 +54,7 @@ def open_requests_have_opaques_of_their_own(play: Play, member: Member) -> Judge
         yield Problem(why, [call]) if is_open else None
 
 
-@law("OFFSET-003")
+@law("OFFSET-003", shown_by="queues_are_taken_while_messages_are_slow")
 def commits_do_not_go_back(play: Play, member: Member) -> Judged:
     last: dict[MessageQueue, tuple[Call, int]] = {}
     sought = {
@@ -79,7 +82,7 @@ def began_again(member: Member, queue: MessageQueue, since: float, until: float)
     )
 
 
-@law("REBAL-006")
+@law("REBAL-006", shown_by="members_come_and_go")
 def notices_are_heard(play: Play, member: Member) -> Judged:
     asked = [call.at for call in member.calls(requests.GET_CONSUMER_LIST_BY_GROUP)]
     for call in member.told(requests.NOTIFY_CONSUMER_IDS_CHANGED):
@@ -92,7 +95,7 @@ def notices_are_heard(play: Play, member: Member) -> Judged:
         yield None if is_heard else Problem(why, [call])
 
 
-@law("GROUP-063")
+@law("GROUP-063", shown_by="brokers_hold_pulls_for_long")
 def heartbeats_come_in_time(play: Play, member: Member) -> Judged:
     beats: dict[str, list[Call]] = defaultdict(list)
     for beat in member.calls(requests.HEART_BEAT):

@@ -73,15 +73,13 @@ def try_client(args: Namespace, console: Console) -> int:
 
 
 def _chosen(args: Namespace) -> list[Scenario]:
-    """The scenarios that were asked for; all, for a rule that any of them may show."""
-    wanted = set(args.rule)
-    if wanted & {law.rule for law in LAWS.values()}:
-        wanted.clear()
+    """The scenarios that were asked for, by their names and rules."""
+    shown = {law.shown_by for law in LAWS.values() if law.rule in args.rule}
     return [
         one
         for one in SCENARIOS.values()
         if args.keyword in one.name
-        and (not wanted or wanted & set(one.rules))
+        and (not args.rule or one.name in shown or not set(args.rule).isdisjoint(one.rules))
         and not (args.quick and one.is_slow)
     ]
 

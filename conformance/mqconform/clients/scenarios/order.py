@@ -21,9 +21,10 @@ def a_queue_that_is_left_is_unlocked(play: Play) -> None:
     first = play.member(Mode.ORDERLY)
     play.settled([first])
     second = play.member(Mode.ORDERLY)
-    found = play.settled([first, second])
+    play.settled([first, second])
 
-    left = {queue for queue, owners in found.items() if owners == [second]}
+    shares = play.averagely([first, second])
+    left = {queue for queue, owners in shares.items() if owners == [second]}
     unlocks = first.calls(requests.UNLOCK_BATCH_MQ)
     kept = left - {queue for call in unlocks for queue in locked_by(call, call.broker)}
     names = ", ".join(f"{queue.broker_name}/{queue.queue_id}" for queue in sorted(kept))
@@ -44,10 +45,9 @@ def a_queue_that_is_left_is_unlocked(play: Play) -> None:
 
 @scenario("LOCK-022", "LOCK-023", needs="mode")
 def a_message_fails_in_order(play: Play) -> None:
-    member, queue = play.member(Mode.ORDERLY), play.queues[0]
-    play.settled([member])
-    bodies = ("takes", "fails", "takes", "slow", "takes")
-    sent = [play.send(queue, body) for body in bodies]
+    queue, bodies = play.queues[0], ("takes", "fails", "takes", "slow", "takes")
+    sent = [play.send(queue, body) for body in bodies]  # so that they come together
+    member = play.member(Mode.ORDERLY)
     names = {
         one.key: f"{number}, which {body}"
         for number, (one, body) in enumerate(zip(sent, bodies, strict=True), 1)
