@@ -825,7 +825,7 @@ def left_with_a_backlog(r: Recorder) -> list[Expected]:
     r.at("subscribe", "a")
     for offset in range(6):
         r.send(offset, queue=1)
-    where = {"topic": "T", "broker": "b", "queue_id": 1, "client_id": "tool"}
+    where: dict[str, Any] = {"topic": "T", "broker": "b", "queue_id": 1, "client_id": "tool"}
     r.write("commit", group="another", value=6, **where)
     r.own("a", 0, 1)
     for offset in range(2):
