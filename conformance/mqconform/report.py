@@ -115,7 +115,8 @@ def show_summary(
     counts = Counter(result.status for result in results)
     words = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
     tested = {rule for r in results if r.status in _TESTED for rule in r.case.rules}
-    console.print(f"{words}; {len(tested)} rules; {seconds:.1f} s", highlight=False)
+    rules = f"{len(tested)} rule{'s' * (len(tested) != 1)}"
+    console.print(f"{words}; {rules}; {seconds:.1f} s", highlight=False)
     for deviation in stale:
         text = f"stale deviation: {deviation.case} passes; take it off the list"
         console.print(text, style="bold red", markup=False)

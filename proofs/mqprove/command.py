@@ -20,6 +20,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 
 from mqprove.contracts import CONTRACTS, Confirmation, confirm, name_of
 from mqprove.mutants import FUNCTIONS, Fate, about, judge, of_strategy
@@ -29,6 +30,7 @@ from mqprove.theorems import THEOREMS
 from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
 from mqspec.core import allocation
 
+INDENT = 7  # columns, of what stands below a name
 HELP = "prove theorems about the code that runs"
 
 
@@ -53,18 +55,23 @@ def run(args: argparse.Namespace) -> int:
     proofs, confirmations = [], []
     for theorem in theorems:
         proofs.append(prove(theorem, allocation))
-        console.print(_line(proofs[-1]), soft_wrap=True)
+        _print(console, *_told(proofs[-1]))
     for contract in chosen:
         confirmations.append(confirm(contract))
-        console.print(_contract_line(confirmations[-1]), soft_wrap=True)
+        _print(console, *_confirmed(confirmations[-1]))
     if args.evidence:
         write_evidence(args.evidence, [*evidence(proofs), *confirmed(confirmations)])
     failed = sum(not proof.as_expected for proof in proofs)
     failed += sum(not confirmation.confirmed for confirmation in confirmations)
-    console.print(f"{len(proofs)} theorems, {len(confirmations)} contracts, {failed} failed")
+    numbers = f"{_count(len(proofs), 'theorem')}, {_count(len(confirmations), 'contract')}"
+    console.print(f"{numbers}, {failed} failed")
     survivors = _try_mutants(console) if args.mutants else 0
     disagreements = _ask_again(console, theorems, args.export) if args.export else 0
     return 1 if failed or survivors or disagreements else 0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def evidence(proofs: Iterable[Proof]) -> Iterator[Evidence]:
@@ -100,18 +107,26 @@ def confirmed(confirmations: Iterable[Confirmation]) -> Iterator[Evidence]:
             )
 
 
-def _line(proof: Proof) -> str:
-    mark = "[green]ok[/]    " if proof.as_expected else "[red]FAILED[/]"
+def _told(proof: Proof) -> tuple[bool, str, float, str]:
     expected = "" if proof.theorem.holds else ", as expected"
     outcome = f"{proof.theorem.statement} -- {proof.outcome}{expected}"
-    return f"{mark} {proof.theorem.name:36} {proof.seconds:4.1f} s  {escape(outcome)}"
+    return proof.as_expected, proof.theorem.name, proof.seconds, outcome
 
 
-def _contract_line(confirmation: Confirmation) -> str:
-    mark = "[green]ok[/]    " if confirmation.confirmed else "[red]FAILED[/]"
-    name = name_of(confirmation.contract)
-    said = escape(confirmation.message)
-    return f"{mark} {name:36} {confirmation.seconds:4.1f} s  CrossHair: {said}"
+def _confirmed(confirmation: Confirmation) -> tuple[bool, str, float, str]:
+    said = f"CrossHair: {confirmation.message}"
+    return confirmation.confirmed, name_of(confirmation.contract), confirmation.seconds, said
+
+
+def _print(console: Console, is_well: bool, name: str, seconds: float, outcome: str) -> None:
+    """On a line of its own for programs; in a terminal the outcome stands below the name."""
+    mark = "[green]ok[/]    " if is_well else "[red]FAILED[/]"
+    if console.is_terminal:
+        console.print(f"{mark} [bold]{name}[/]  {seconds:.1f} s")
+        console.print(Padding(escape(outcome), (0, 0, 0, INDENT)))
+    else:
+        line = f"{mark} {name:36} {seconds:4.1f} s  {escape(outcome)}"
+        console.print(line, soft_wrap=True)
 
 
 def _try_mutants(console: Console) -> int:
