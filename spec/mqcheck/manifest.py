@@ -129,6 +129,7 @@ def protocols() -> dict[str, list[Model]]:
         for model in listed:
             check_model(model, model.config, f"{name}.toml")
         check_actions(listed, f"{name}.toml")
+        check_larger(listed, read_larger(manifests()[name]), f"{name}.toml")
     return found
 
 
@@ -148,6 +149,16 @@ def check_actions(listed: Sequence[Model], where: str) -> None:
         raise UserError(where, f"no model takes {', '.join(sorted(never))}", "add one that does")
 
 
+def check_larger(listed: Sequence[Model], larger: Mapping[str, str], where: str) -> None:
+    """Raise UserError unless of every bound it is said what a larger one could show."""
+    bounds = {name for model in listed if not model.defect for name in model.least}
+    if untold := sorted(bounds - larger.keys()):
+        what = f"nothing says what a larger {', '.join(untold)} could show"
+        raise UserError(where, what, "say it under [larger]")
+    if unknown := sorted(larger.keys() - bounds):
+        raise UserError(where, f"[larger]: no model has {', '.join(unknown)} in least")
+
+
 def read_manifest(path: Path) -> list[Model]:
     """The models of one manifest file."""
     return [
@@ -160,6 +171,11 @@ def read_killers(path: Path) -> dict[str, Killer]:
     """By property, where it fails, as one manifest file says it."""
     killers = _read(path).get("killers", {})
     return {name: decode(Killer, entry, f"{path.name}: {name}") for name, entry in killers.items()}
+
+
+def read_larger(path: Path) -> dict[str, str]:
+    """By constant, what a larger bound could show that those of the models cannot."""
+    return decode(dict[str, str], _read(path).get("larger", {}), f"{path.name}: larger")
 
 
 def _read(path: Path) -> dict[str, Any]:

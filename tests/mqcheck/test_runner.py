@@ -9,7 +9,15 @@ import pytest
 
 from mqcheck import manifest, runner
 from mqcheck.config import read_config
-from mqcheck.manifest import Break, Counts, Model, Tier, check_actions, check_model
+from mqcheck.manifest import (
+    Break,
+    Counts,
+    Model,
+    Tier,
+    check_actions,
+    check_larger,
+    check_model,
+)
 from mqcheck.runner import (
     Batch,
     Check,
@@ -263,3 +271,13 @@ def test_a_broken_model_gets_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Was expecting") as caught:
         run_check(next(plan(MODEL)))
     assert "\n" not in str(caught.value)
+
+
+def test_of_each_bound_it_is_said_what_a_larger_one_could_show() -> None:
+    counting = replace(MODEL, least={"Most": 3})
+    told = {"Most": "A counter beyond 3."}
+    check_larger([counting], told, "Counter.toml")
+    with pytest.raises(UserError, match="nothing says what a larger Most could show"):
+        check_larger([counting], {}, "Counter.toml")
+    with pytest.raises(UserError, match="no model has Queues in least"):
+        check_larger([counting], told | {"Queues": "Nothing."}, "Counter.toml")

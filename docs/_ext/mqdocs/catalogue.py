@@ -4,7 +4,7 @@ numbers that models compute: `{figure}`."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective, SphinxRole
@@ -16,6 +16,7 @@ from mqcheck.manifest import (
     manifests,
     models,
     read_killers,
+    read_larger,
     read_manifest,
 )
 from mqdocs.graphs import drawn, is_drawn
@@ -53,7 +54,9 @@ class ModelsDirective(SphinxDirective):
         if manifest is None:
             raise self.error(f"module {wanted} has no manifest")
         self.env.note_dependency(manifest)
-        sections = [self._section(model) for model in read_manifest(manifest)]
+        listed = read_manifest(manifest)
+        sections = [_larger(wanted, listed, read_larger(manifest))]
+        sections += [self._section(model) for model in listed]
         if killers := read_killers(manifest):
             sections.append(self._killers(wanted, killers))
         return sections
@@ -175,6 +178,22 @@ class FigureRole(SphinxRole):
             return [self.inliner.problematic(self.rawtext, self.rawtext, problem)], [problem]
         figure = model.config.sizes[found["constant"]] * int(found["factor"] or 1)
         return [nodes.Text(f"{figure:,}")], []
+
+
+def _larger(protocol: str, listed: Sequence[Model], larger: Mapping[str, str]) -> nodes.section:
+    """Of each bound the largest that a model has, and what a larger one could show."""
+    rows = [
+        (
+            [nodes.literal("", name)],
+            text(max(model.config.sizes.get(name) or 0 for model in listed)),
+            text(words),
+        )
+        for name, words in larger.items()
+    ]
+    about = "What TLC finds within these bounds is all there is within them, and no more than that."
+    heads = ["bound", "at most", "what a larger one could show"]
+    title = "What larger bounds could show"
+    return anchored(title, f"larger-{protocol}", paragraph(nodes.Text(about)), table(heads, rows))
 
 
 def _changed(killer: Killer) -> Cell:
