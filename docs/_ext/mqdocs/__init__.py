@@ -23,6 +23,7 @@ from mqdocs.guarantees import GuaranteesDirective
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.matrix import EvidenceMatrixDirective
 from mqdocs.modules import ModuleMapDirective, OtherModulesDirective
+from mqdocs.navigation import Navigation
 from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_page, read_rules
 from mqdocs.run import RunDirective
 from mqdocs.theorems import TheoremsDirective
@@ -66,6 +67,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("builder-inited", read_rules)
     app.connect("autodoc-process-docstring", docstrings.link)
     app.connect("autodoc-process-signature", docstrings.tidy_signature)
+    app.connect("html-page-context", Navigation().lighten, priority=Navigation.EARLY)
     app.connect("build-finished", write_runtime)
     app.connect("env-check-consistency", every_rule_has_a_page)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
