@@ -7,7 +7,7 @@
     python3 run.py bench         speed, beside Apache RocketMQ and alone, and of the models
     python3 run.py mutants       a sample of mutants of what decides, and whether anything notices
     python3 run.py nightly       all that takes too long for every change, within three hours
-    python3 run.py docs          build the design reference into build/docs
+    python3 run.py docs          build the book into build/docs, the Chinese one into its zh
     python3 run.py setup         only set up
     python3 run.py mqspec ...    the mqspec command, set up first
 
@@ -46,6 +46,8 @@ print(*sys.version_info[:2], min(seconds() for _ in range(9)), sys.executable)
 """
 SUPPORTED = {("Linux", "x86_64"), ("Darwin", "arm64")}
 
+BOOK = ["-m", "sphinx", "-W", "-q", "-j", "2", "-b", "html"]
+
 # The commands of each job. Arguments are for the last of them, and then it runs alone: who names
 # some tests does not wait for the linters.
 JOBS = {
@@ -55,7 +57,10 @@ JOBS = {
     "bench": [["tests/bench/bench.py"]],
     "mutants": [["tests/mutants/mutants.py"]],
     "nightly": [["tests/nightly/nightly.py"]],
-    "docs": [["-m", "sphinx", "-W", "-q", "-b", "html", "docs", "build/docs"]],
+    "docs": [
+        [*BOOK, "-D", "language=zh_CN", "docs", "build/docs/zh"],
+        [*BOOK, "docs", "build/docs"],
+    ],
     "test": [
         ["-m", "ruff", "format", "--check", "--quiet", "."],
         ["-m", "ruff", "check", "--quiet", "."],

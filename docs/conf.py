@@ -16,7 +16,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "mqdocs",
 ]
-exclude_patterns = ["_ext"]
+exclude_patterns = ["_ext", "_templates", "locale"]
 nitpicky = True
 # Types of other projects and of the standard library: their pages are elsewhere.
 nitpick_ignore_regex = [
@@ -43,6 +43,24 @@ python_use_unqualified_type_names = True
 
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
+
+# English, and with -D language=zh_CN Chinese: of these pages no sentence may lack its translation.
+mqspec_translated = [
+    "index",
+    "symptoms",
+    "log-lines",
+    "faq",
+    "guarantees",
+    "glossary",
+    "getting-started",
+    "tour",
+    "incidents/*",
+]
+locale_dirs = ["locale"]
+gettext_compact = False
+gettext_location = False
+gettext_uuid = False
+templates_path = ["_templates"]
 
 html_theme = "furo"
 html_title = f"mqspec {release}"

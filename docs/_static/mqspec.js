@@ -1,6 +1,29 @@
 // What the pages do beyond standing there. Without this script all of them still read whole.
 "use strict";
 
+// The words of this script in Chinese. {} is a number or a reason.
+const CHINESE = {
+  "Paste a line, or a part of one:": "粘贴一行日志，或其中一段：",
+  "{} of {} lines": "{} / {} 条",
+  "No known line has that.": "没有已知的日志包含这段文字。",
+  "First": "首步",
+  "All": "全部",
+  "First step": "第一步",
+  "One step back": "上一步",
+  "Next step": "下一步",
+  "All steps": "全部步骤",
+  "{} of {}": "{} / {}",
+  "all": "全部",
+  "{} of {} rules": "{} / {} 条规则",
+  "This browser cannot run it: {}": "这个浏览器无法运行它：{}",
+  "Loading Python ...": "正在加载 Python ……",
+};
+const inChinese = document.documentElement.lang.startsWith("zh");
+
+function say(words, ...values) {
+  return values.reduce((said, value) => said.replace("{}", value), (inChinese && CHINESE[words]) || words);
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".log-finder").forEach(findLogLines);
   document.querySelectorAll("svg.sequence").forEach(stepThrough);
@@ -15,7 +38,7 @@ function findLogLines(place) {
     pieces: JSON.parse(element.querySelector("script").textContent),
     text: element.querySelector("pre").textContent.toLowerCase(),
   }));
-  const label = make("label", "Paste a line, or a part of one:");
+  const label = make("label", say("Paste a line, or a part of one:"));
   const box = make("input");
   box.type = "search";
   box.spellcheck = false;
@@ -31,7 +54,7 @@ function findLogLines(place) {
       found = lines.filter((line) => line.text.includes(words.toLowerCase()));
     }
     lines.forEach((line) => (line.element.hidden = Boolean(words) && !found.includes(line)));
-    said.textContent = !words ? "" : found.length ? `${found.length} of ${lines.length} lines` : "No known line has that.";
+    said.textContent = !words ? "" : found.length ? say("{} of {} lines", found.length, lines.length) : say("No known line has that.");
   }
   box.addEventListener("input", show);
   const asked = new URLSearchParams(location.search).get("line");
@@ -65,10 +88,10 @@ function stepThrough(svg) {
     ["▶", "Next step", () => (shown === last ? 1 : shown + 1)],
     ["All", "All steps", () => last],
   ].map(([text, title, next]) => {
-    const button = make("button", text);
+    const button = make("button", say(text));
     button.type = "button";
-    button.title = title;
-    button.setAttribute("aria-label", title);
+    button.title = say(title);
+    button.setAttribute("aria-label", say(title));
     button.addEventListener("click", () => show(next()));
     return button;
   });
@@ -79,7 +102,7 @@ function stepThrough(svg) {
       const number = Number(group.dataset.step);
       group.style.opacity = number > step ? "0.08" : "";
     });
-    said.textContent = `${step} of ${last}`;
+    said.textContent = say("{} of {}", step, last);
   }
   bar.append(...buttons, said);
   svg.parentElement.after(bar);
@@ -92,7 +115,7 @@ function filterMatrix(place) {
   const choices = JSON.parse(place.querySelector("script").textContent).map(([name, values]) => {
     const label = make("label", `${name} `);
     const select = make("select");
-    ["all", ...values].forEach((value) => select.append(new Option(value, value)));
+    ["all", ...values].forEach((value) => select.append(new Option(value === "all" ? say(value) : value, value)));
     select.addEventListener("change", show);
     label.append(select);
     place.append(label);
@@ -113,7 +136,7 @@ function filterMatrix(place) {
       const any = [...area.querySelectorAll("tbody tr")].some((row) => !row.hidden);
       area.hidden = !any;
     });
-    said.textContent = count === rows.length ? "" : `${count} of ${rows.length} rules`;
+    said.textContent = count === rows.length ? "" : say("{} of {} rules", count, rows.length);
   }
 }
 
@@ -141,12 +164,12 @@ function explore(form) {
       shown.innerHTML = answer(JSON.stringify(fields()));
       said.textContent = "";
     } catch (error) {
-      said.textContent = `This browser cannot run it: ${error.message ?? error}`;
+      said.textContent = say("This browser cannot run it: {}", error.message ?? error);
     }
   }
 
   async function load() {
-    said.textContent = "Loading Python ...";
+    said.textContent = say("Loading Python ...");
     const base = document.querySelector("script[src*='mqspec.js']").src.replace(/mqspec\.js.*/, "");
     for (const name of ["brython.js", "brython_stdlib.js", form.dataset.sources]) {
       await new Promise((resolve, reject) => {

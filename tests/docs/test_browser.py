@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
+import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from browsing import LOOKS, look, needs_browser, outside, problems, served
+from built import DOCS, Book
 
 from mqdocs.explored import EVENTS, answered, asked_of
 from mqdocs.explorer import FIELDS, FIRST
@@ -25,33 +25,30 @@ from mqspec.commands.plan import as_json, plan
 ui = pytest.importorskip("selenium.webdriver.support.ui", reason="needs the extra dev")
 pytestmark = needs_browser
 
-DOCS = Path(__file__).parents[2] / "docs"
-
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("book")
-    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(DOCS), str(target)]
-    subprocess.run(command, check=True, timeout=600)
-    return target
-
-
-@pytest.fixture(scope="module")
-def site(book: Path) -> Iterator[str]:
-    with served(book) as site:
+def site(book: Book) -> Iterator[str]:
+    with served(book.folder) as site:
         yield site
 
 
-def pages(book: Path) -> list[str]:
-    return sorted(str(path.relative_to(book)) for path in book.rglob("*.html"))
+def worth_seeing(book: Book) -> list[str]:
+    """All pages but the Chinese ones that have no Chinese in them."""
+    catalogues = DOCS / "locale" / "zh_CN" / "LC_MESSAGES"
+    translated = {
+        f"zh/{path.relative_to(catalogues).with_suffix('')}.html"
+        for path in catalogues.rglob("*.po")
+    }
+    wanted = {"zh/search.html", "zh/genindex.html", *translated}
+    return [page for page in book.pages() if not page.startswith("zh/") or page in wanted]
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_no_page_sticks_out_or_asks_elsewhere(
-    browser: Any, site: str, book: Path, width: int, scheme: str
+    browser: Any, site: str, book: Book, width: int, scheme: str
 ) -> None:
     look(browser, width, scheme)
-    assert [said for page in pages(book) for said in problems(browser, site, page)] == []
+    assert [said for page in worth_seeing(book) for said in problems(browser, site, page)] == []
 
 
 def test_a_request_outside_is_told() -> None:
@@ -129,11 +126,45 @@ def test_the_explorer_answers_as_the_command_does(browser: Any, site: str) -> No
     assert kinds == {True, False}, "some inputs are wrong, and some are not"
 
 
+def finds(browser: Any, site: str, folder: str, words: str, page: str) -> None:
+    """Search, and wait until the page is among what is found."""
+    browser.get(f"{site}/{folder}search.html?q={quote(words)}")
+    ui.WebDriverWait(browser, 20).until(
+        lambda b: page in b.find_element("id", "search-results").get_attribute("innerHTML"),
+        f"{words} does not find {page}",
+    )
+
+
 @pytest.mark.parametrize("incident", incidents().values(), ids=lambda incident: incident.page)
 def test_search_finds_an_incident_by_its_title(browser: Any, site: str, incident: Any) -> None:
-    browser.get(f"{site}/search.html?q={incident.title.replace(' ', '+')}")
-    waiting = ui.WebDriverWait(browser, 20)
-    path = f"incidents/{incident.page}.html"
-    waiting.until(
-        lambda b: path in b.find_element("id", "search-results").get_attribute("innerHTML")
+    finds(browser, site, "", incident.title, f"incidents/{incident.page}.html")
+
+
+@pytest.mark.parametrize("incident", incidents().values(), ids=lambda incident: incident.page)
+def test_search_finds_an_incident_by_what_it_says_in_chinese(
+    browser: Any, site: str, book: Book, incident: Any
+) -> None:
+    page = f"incidents/{incident.page}.html"
+    text = book.pages()[f"zh/{page}"]
+    title = re.search(r"<h1>[A-Z]'?\. (.*?)<a", text)
+    symptom = re.search(r"</h1>\s*<p>.*?([\u3400-\u9fff]{4,})", text, re.DOTALL)
+    assert title
+    assert symptom
+    for words in (title[1], symptom[1], symptom[1][1:4]):
+        finds(browser, site, "zh/", words, page)
+
+
+def test_search_in_chinese_does_not_find_what_no_page_says(browser: Any, site: str) -> None:
+    browser.get(f"{site}/zh/search.html?q={quote('队列息消')}")
+    ui.WebDriverWait(browser, 20).until(
+        lambda b: b.find_element("css selector", "#search-results .search-summary").text
     )
+    assert browser.find_elements("css selector", "#search-results li") == []
+
+
+def test_the_script_speaks_chinese(browser: Any, site: str) -> None:
+    browser.get(f"{site}/zh/log-lines.html")
+    box = browser.find_element("css selector", ".log-finder input")
+    box.send_keys("no such words")
+    said = browser.find_element("css selector", ".log-finder p").text
+    assert said == "没有已知的日志包含这段文字。"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
-from mqdocs import docstrings
+from mqdocs import docstrings, languages
 from mqdocs.catalogue import DefectsDirective, FigureRole, IdealsDirective, ModelsDirective
 from mqdocs.diagram import SequenceDirective
 from mqdocs.entrance import (
@@ -64,10 +64,15 @@ def setup(app: Sphinx) -> ExtensionMetadata:
         app.add_directive(name, directive)
     app.add_role("figure", FigureRole())
     app.add_config_value("mqspec_report", "../.mqspec/verify/report.json", "env", str)
+    app.add_config_value("mqspec_translated", [], "env", list)
+    app.add_transform(languages.Untranslated)
+    app.add_search_language(languages.SearchByPairs)
     app.connect("builder-inited", read_rules)
+    app.connect("html-page-context", languages.link_twin)
+    app.connect("html-page-context", Navigation().lighten, priority=Navigation.EARLY)
     app.connect("autodoc-process-docstring", docstrings.link)
     app.connect("autodoc-process-signature", docstrings.tidy_signature)
-    app.connect("html-page-context", Navigation().lighten, priority=Navigation.EARLY)
     app.connect("build-finished", write_runtime)
+    app.connect("build-finished", languages.only_translated)
     app.connect("env-check-consistency", every_rule_has_a_page)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

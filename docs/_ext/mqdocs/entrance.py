@@ -6,7 +6,7 @@ All of it is made from the tables beside the rules, and from the last report of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from docutils import nodes
@@ -20,7 +20,7 @@ from mqdocs.markup import (
     paragraph,
     references,
     table,
-    text,
+    told,
 )
 from mqprove.theorems import THEOREMS
 from mqrules import Incident, Kind, LogLine, Symptom, defects, incidents, log_lines, rules, symptoms
@@ -33,7 +33,7 @@ class IncidentsDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         self.env.note_reread()  # made from data that no page depends on
-        heads = ["", "incident", "what is seen", "what it is", "rules", "shown by"]
+        heads = ["incident", "what is seen", "what it is", "rules", "shown by"]
         return [table(heads, map(self._row, incidents().values()), "incidents")]
 
     def _row(self, incident: Incident) -> list[Cell]:
@@ -42,10 +42,9 @@ class IncidentsDirective(SphinxDirective):
         if incident.models and incident.defects:
             shown.insert(0, nodes.Text(", "))
         return [
-            text(incident.id),
-            [page_of(incident, docname, incident.title)],
-            text(incident.seen),
-            text(incident.kind),
+            [page_of(incident, docname)],
+            told(incident.seen),
+            told(incident.kind),
             references("rule", incident.rules, docname),
             [*references("model", incident.models, docname), *shown],
         ]
@@ -61,18 +60,14 @@ class SymptomsDirective(SphinxDirective):
     def _section(self, symptom: Symptom) -> nodes.section:
         rows = (
             (
-                [nodes.Text(f"{case.when[0].upper()}{case.when[1:]}.")],
-                [self._link(case.incident)],
+                told(f"{case.when[0].upper()}{case.when[1:]}."),
+                [page_of(incidents()[case.incident], self.env.docname)],
             )
             for case in symptom.case
         )
-        look = paragraph(nodes.strong("", "Look first: "), *_with_code(symptom.look))
+        look = told(symptom.look, lead="Look first:")
         cases = table(["if", "then read"], rows, "cases")
         return anchored(symptom.title, f"symptom-{symptom.id}", look, cases)
-
-    def _link(self, name: str) -> nodes.Node:
-        incident = incidents()[name]
-        return page_of(incident, self.env.docname, f"{name}. {incident.title}")
 
 
 class LogLinesDirective(SphinxDirective):
@@ -93,24 +88,21 @@ class LogLinesDirective(SphinxDirective):
 
     def _line(self, number: int, line: LogLine) -> nodes.container:
         docname = self.env.docname
-        links = [
-            page_of(incidents()[i], docname, f"{i}. {incidents()[i].title}") for i in line.incidents
-        ]
+        links = [page_of(incidents()[i], docname) for i in line.incidents]
         read = _joined(links)
         read += [nodes.Text("; ")] if links and line.rules else []
         read += references("rule", line.rules, docname)
-        where = f"{line.level} of {line.source}"
         pieces = json.dumps(line.pieces, ensure_ascii=False)
         body = [
             nodes.raw(
                 "", f'<script type="application/json">{_safe(pieces)}</script>', format="html"
             ),
             nodes.literal_block(line.text, line.text, language="text"),
-            paragraph(nodes.Text(f"{line.means} "), nodes.emphasis("", f"({where})")),
-            paragraph(nodes.strong("", "Act? "), *_with_code(line.act)),
+            told(line.means, source=f"{line.level} of {line.source}"),
+            told(line.act, lead="Act?"),
         ]
         if read:
-            body.append(paragraph(nodes.strong("", "Read on: "), *read))
+            body.append(paragraph(nodes.Text("→ "), *read))
         return nodes.container("", *body, classes=["log-line"], ids=[f"log-line-{number}"])
 
 
@@ -124,7 +116,7 @@ class GlanceDirective(SphinxDirective):
             nodes.container(
                 "",
                 paragraph(nodes.strong("", number)),
-                paragraph(nodes.Text(words)),
+                told(words),
                 classes=["figure"],
             )
             for number, words in found
@@ -133,7 +125,7 @@ class GlanceDirective(SphinxDirective):
 
 
 def figures(report: Path) -> list[tuple[str, str]]:
-    """Numbers and what they count; what only a run tells is left out without a report."""
+    """Numbers and what they count; what only a run tells has a dash without a report."""
     all_rules = rules().values()
     states = sum(model.counts.distinct for model in models().values())
     counted = [
@@ -152,23 +144,28 @@ def figures(report: Path) -> list[tuple[str, str]]:
         ),
         (len(log_lines()), "lines of logs, explained"),
     ]
-    if report.is_file():
-        data = json.loads(report.read_text(encoding="utf-8"))
-        records = [r for rule in data.get("rules", ()) for r in rule["evidence"]]
-        cases = {r["subject"] for r in records if r["kind"] == "conforms"}
-        counted.insert(5, (len(cases), f"conformance cases run on {data['target']}"))
-    return [(f"{number:,}", words) for number, words in counted]
+    found = [(f"{number:,}", words) for number, words in counted]
+    cases = f"{_conforming(report):,}" if report.is_file() else "\N{EN DASH}"
+    found.insert(5, (cases, "conformance cases run on a live broker"))
+    return found
 
 
-def page_of(incident: Incident, docname: str, words: str) -> pending_xref:
-    """A link to an incident's page; one that is not there fails the build."""
+def _conforming(report: Path) -> int:
+    """How many cases a report of `mqspec verify` has evidence from."""
+    data = json.loads(report.read_text(encoding="utf-8"))
+    records = [r for rule in data.get("rules", ()) for r in rule["evidence"]]
+    return len({r["subject"] for r in records if r["kind"] == "conforms"})
+
+
+def page_of(incident: Incident, docname: str) -> pending_xref:
+    """A link to an incident's page, by its title; one that is not there fails the build."""
     return pending_xref(
         "",
-        nodes.inline("", words),
+        nodes.inline("", incident.title),
         refdomain="std",
         reftype="doc",
         reftarget=f"/incidents/{incident.page}",
-        refexplicit=True,
+        refexplicit=False,
         refwarn=True,
         refdoc=docname,
     )
@@ -179,12 +176,6 @@ def _joined(several: Iterable[nodes.Node]) -> list[nodes.Node]:
     for node in several:
         found += [nodes.Text(", "), node] if found else [node]
     return found
-
-
-def _with_code(words: str) -> Sequence[nodes.Node]:
-    """Text in which what stands between backticks is code."""
-    parts = words.split("`")
-    return [nodes.literal("", part) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)]
 
 
 def _safe(json_text: str) -> str:

@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from mqcheck.manifest import TLA, Model, manifests, read_manifest
-from mqdocs.markup import Cell, reference, references, table, text
+from mqdocs.markup import Cell, reference, references, table, told
 from mqdocs.tla import Module, Part, parse
 from mqrules import rules
 
@@ -47,9 +47,9 @@ class GuaranteesDirective(SphinxDirective):
         docname = self.env.docname
         return [
             [reference("rule", ideal.rule, docname), nodes.Text(f" {ideal.part.name}")],
-            text(prose(ideal.part)),
+            told(prose(ideal.part)),
             references("model", ideal.shown, docname),
-            text(rules()[ideal.rule].assumption),
+            told(rules()[ideal.rule].assumption or ""),
             references("model", ideal.gone, docname),
         ]
 

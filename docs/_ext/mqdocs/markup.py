@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 
-Cell = Sequence[nodes.Node]
+Cell: TypeAlias = Sequence[nodes.Node] | nodes.paragraph
 
+_Text = TypeVar("_Text", bound=nodes.TextElement)
 _RULE_ID = re.compile(r"\b[A-Z]+-\d{3}\b")
 
 
@@ -57,6 +59,25 @@ def paragraph(*children: nodes.Node) -> nodes.paragraph:
     return nodes.paragraph("", "", *children)
 
 
+def told(words: str, lead: str = "", source: str = "") -> nodes.paragraph:
+    """A paragraph of a table's words, which the page's catalogue may translate.
+
+    What stands between backticks is code. A lead comes first, strong; a source last, slanted.
+    """
+    parts = words.split("`")
+    children: list[nodes.Node] = [nodes.strong("", lead), nodes.Text(" ")] if lead else []
+    children += [nodes.literal("", p) if i % 2 else nodes.Text(p) for i, p in enumerate(parts)]
+    children += [nodes.Text(" "), nodes.emphasis("", f"({source})")] if source else []
+    markdown = (f"**{lead}** " if lead else "") + words + (f" *({source})*" if source else "")
+    return _translatable(paragraph(*children), markdown)
+
+
+def _translatable(node: _Text, words: str) -> _Text:
+    """The node, with what Sphinx looks up: its words in Markdown, and that they have a source."""
+    node.rawsource, node.source, node.line = words, "a table", 0
+    return node
+
+
 def text(words: object) -> list[nodes.Node]:
     """A cell of plain text."""
     return [nodes.Text(str(words))]
@@ -66,13 +87,14 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Cell]], *classes: str) -
     """A table in a box of its own, so that a wide one scrolls and the page does not."""
     group = nodes.tgroup(cols=len(heads))
     group += [nodes.colspec(colwidth=1) for _ in heads]
-    group += nodes.thead("", _row([[nodes.Text(head)] for head in heads]))
+    group += nodes.thead("", _row([told(head) for head in heads]))
     group += nodes.tbody("", *(_row(row) for row in rows))
     return nodes.container("", nodes.table("", group, classes=[*classes]), classes=["wide"])
 
 
 def _row(cells: Sequence[Cell]) -> nodes.row:
-    return nodes.row("", *(nodes.entry("", paragraph(*cell)) for cell in cells))
+    paragraphs = (cell if isinstance(cell, nodes.paragraph) else paragraph(*cell) for cell in cells)
+    return nodes.row("", *(nodes.entry("", made) for made in paragraphs))
 
 
 def fields(pairs: Iterable[tuple[str, Sequence[nodes.Node]]]) -> nodes.field_list:
@@ -89,4 +111,5 @@ def fields(pairs: Iterable[tuple[str, Sequence[nodes.Node]]]) -> nodes.field_lis
 
 def anchored(title: str, anchor: str, *body: nodes.Node) -> nodes.section:
     """A section that others link to."""
-    return nodes.section("", nodes.title("", title), *body, ids=[anchor], names=[anchor])
+    heading = _translatable(nodes.title("", title), title)
+    return nodes.section("", heading, *body, ids=[anchor], names=[anchor])
