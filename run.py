@@ -60,6 +60,7 @@ JOBS = {
     "docs": [
         [*BOOK, "-D", "language=zh_CN", "docs", "build/docs/zh"],
         [*BOOK, "docs", "build/docs"],
+        ["docs/_ext/mqdocs/links.py", "build/docs"],
     ],
     "test": [
         ["-m", "ruff", "format", "--check", "--quiet", "."],
