@@ -13,22 +13,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mqaudit.columns import (
+    NIL,
     Flags,
     Groups,
     Whole,
     anywhere,
     combined,
+    least,
     most,
     numbers,
     ordered,
     texts,
 )
-from mqaudit.history_checks import LOST, REFUSED, REPEATED, ROLLED_BACK
+from mqaudit.history_checks import DELAYED, LOST, REFUSED, REPEATED, ROLLED_BACK
 from mqaudit.judged import Cases, Known, Row, told
 from mqaudit.losses import SEPARATOR
 
 _TEXTS: Final = ("run", "consumer_group", "topic", "broker", "message")
-_NUMBERS: Final = ("row", "seq", "queue_id", "queue_offset", "store_epoch", "attempt", "known")
+_NUMBERS: Final = (
+    "row", "seq", "queue_id", "queue_offset", "store_epoch", "attempt", "known", "value",
+)  # fmt: skip
+
+# A clock is so exact; and how late what was delayed may come before it is told.
+EXACT_NS: Final = 100 * 10**6
+LATE_NS: Final = 60 * 10**9
 
 
 class Mail:
@@ -63,6 +71,7 @@ def judge(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from _lost(mail)
         yield from _refused(mail)
         yield from _rolled_back(mail)
+        yield from _delayed(mail)
 
 
 def _repeated(mail: Mail) -> Iterator[pa.RecordBatch]:
@@ -84,7 +93,8 @@ def _repeated(mail: Mail) -> Iterator[pa.RecordBatch]:
     ]
     is_first[order] = Groups.of(several[order]).begins
 
-    invoked, refused, sent = (_counted(mail, row) for row in (Row.INVOKED, Row.REFUSED, Row.SENT))
+    refused, sent = (_counted(mail, row) for row in (Row.REFUSED, Row.SENT))
+    invoked = _counted(mail, Row.INVOKED) + _counted(mail, Row.DELAYED)
     sends = np.maximum(invoked, refused + sent)[mail.message[rows]]
     published = _counted(mail, Row.PUBLISHED)[mail.message[rows]]
     cases = Cases.of(
@@ -103,7 +113,8 @@ def _refused(mail: Mail) -> Iterator[pa.RecordBatch]:
     """What was delivered though each send of it was answered with a refusal."""
     rows = np.flatnonzero(mail.row == Row.DELIVERY)
     refused, sent = (_counted(mail, row)[mail.message[rows]] for row in (Row.REFUSED, Row.SENT))
-    last_tried = most(mail.message, mail.messages, mail.number["seq"], mail.row == Row.INVOKED)
+    tried = (mail.row == Row.INVOKED) | (mail.row == Row.DELAYED)
+    last_tried = most(mail.message, mail.messages, mail.number["seq"], tried)
     last_refused = most(mail.message, mail.messages, mail.number["seq"], mail.row == Row.REFUSED)
     is_open = (last_tried > last_refused)[mail.message[rows]]
     cases = Cases.of((sent > 0, "sent"), (is_open, "open"), otherwise="refused")
@@ -121,6 +132,37 @@ def _rolled_back(mail: Mail) -> Iterator[pa.RecordBatch]:
     )
     ended = np.flatnonzero(rolled_back + published > 0)
     yield from told(ROLLED_BACK, cases[ended], lambda found: mail.place(rows[ended[found]]))
+
+
+def _delayed(mail: Mail) -> Iterator[pa.RecordBatch]:
+    """When what was sent with a delay came, by the clock of the recorder that saw both."""
+    rows = np.flatnonzero((mail.row == Row.DELAYED) | (mail.row == Row.CAME))
+    if not len(rows):
+        return
+    is_send = mail.row[rows] == Row.DELAYED
+    message, time_ns = mail.message[rows], mail.number["value"][rows]
+    process = texts(mail.table["process"].take(pa.array(rows))).codes
+    seen, first = combined(message, process)
+    due_ns = least(seen, len(first), time_ns, is_send)[seen]
+    cases = Cases.of(
+        (due_ns == NIL, "elsewhere"),
+        (time_ns < due_ns - EXACT_NS, "early"),
+        (time_ns > due_ns + LATE_NS, "late"),
+        otherwise="due",
+    )
+    came = np.flatnonzero(~is_send)
+    yield from told(DELAYED, cases[came], lambda found: mail.place(rows[came[found]]))
+
+    # Of the tries of a message that never came, the first stands for all.
+    seq = mail.number["seq"][rows]
+    is_first = seq == least(message, mail.messages, seq, is_send)[message]
+    came_once = anywhere(message, mail.messages, ~is_send)
+    missed = np.flatnonzero(is_first & ~(came_once | (_counted(mail, Row.SENT) == 0))[message])
+    yield from told(
+        DELAYED,
+        Cases(("never",), np.zeros(len(missed), np.int64)),
+        lambda found: mail.place(rows[missed[found]]),
+    )
 
 
 def _counted(mail: Mail, row: Row) -> Whole:

@@ -375,6 +375,30 @@ ROLLED_BACK: Final = Check(
     },
 )
 
+DELAYED: Final = Check(
+    name="delayed",
+    about="messages that were sent with a delay level, and when they came",
+    promise="DELAY-002",
+    places=_MESSAGE,
+    outcomes={
+        "due": Outcome(HELD, "after its delay"),
+        "early": Outcome(VIOLATED, "before its delay had passed", known_as=()),
+        "late": Outcome(
+            PERMITTED,
+            "more than 60 s after its delay: how soon is not promised",
+            rule="DELAY-003",
+            known_as=("delayed-messages",),
+        ),
+        "elsewhere": Outcome(UNDECIDABLE, "when it was sent was not recorded, or by another clock"),
+        "never": Outcome(
+            OPEN,
+            "it came to nobody while it was recorded; for how long somebody waits is not told",
+            rule="DELAY-003",
+            known_as=("delayed-messages",),
+        ),
+    },
+)
+
 HISTORY_CHECKS: Final = (
     LOST,
     REPEATED,
@@ -391,4 +415,5 @@ HISTORY_CHECKS: Final = (
     GIVEN_TWICE,
     REFUSED,
     ROLLED_BACK,
+    DELAYED,
 )

@@ -34,6 +34,8 @@ class Row(IntEnum):
     STRETCH = 10  # who owned a queue: see `tables.owners`
     PUBLISHED = 11  # the transaction of a message was committed
     ROLLED_BACK = 12  # or rolled back
+    DELAYED = 13  # it was sent with a delay, and is not to come before the time `value`
+    CAME = 14  # what was sent so came to a member at the time `value`
 
 
 class Known(IntFlag):

@@ -22,6 +22,7 @@ from mqrules import EventKind, Outcome
 # for the memory of a small worker.
 TASK_EVENTS: Final = 400_000
 
+_MILLISECOND_NS: Final = 1_000_000
 _OF_MEMBERS: Final = (
     EventKind.JOIN, EventKind.LEAVE, EventKind.CRASH, EventKind.RESTART, EventKind.SUBSCRIBE,
 )  # fmt: skip
@@ -121,22 +122,48 @@ def _at_queues(events: DataFrame) -> DataFrame:
 
 
 def _sends(events: DataFrame) -> DataFrame:
-    """The tries to send each message, what came of them, and of its transaction."""
+    """The tries to send each message, what came of them, of its transaction, and of its delay."""
     kind, outcome = F.col("kind"), F.col("outcome")
-    ended = kind.isin(EventKind.PUBLISH.value, EventKind.ROLLBACK.value)
-    row = F.when(kind == EventKind.PUBLISH.value, F.lit(int(Row.PUBLISHED)))
-    row = row.when(kind == EventKind.ROLLBACK.value, F.lit(int(Row.ROLLED_BACK)))
-    row = row.when(outcome == Outcome.INVOKED.value, F.lit(int(Row.INVOKED)))
-    row = row.when(outcome == Outcome.FAILED.value, F.lit(int(Row.REFUSED)))
+    is_send, is_delayed = kind == EventKind.SEND.value, F.col("value").isNotNull()
+    is_end = kind.isin(EventKind.PUBLISH.value, EventKind.ROLLBACK.value)
+    is_end &= outcome != Outcome.FAILED.value
+    came = (kind == EventKind.RECEIVE.value) & is_delayed
+    tried = is_send & (outcome == Outcome.INVOKED.value)
+    cases = {
+        Row.PUBLISHED: kind == EventKind.PUBLISH.value,
+        Row.ROLLED_BACK: kind == EventKind.ROLLBACK.value,
+        Row.CAME: came,
+        Row.DELAYED: tried & is_delayed,
+        Row.INVOKED: tried,
+        Row.REFUSED: outcome == Outcome.FAILED.value,
+    }
+    row = F.lit(int(Row.SENT))
+    for what, condition in reversed(cases.items()):
+        row = F.when(condition, F.lit(int(what))).otherwise(row)
+    due = F.col("time_ns") + F.col("value") * _MILLISECOND_NS
+    time = F.when(came, F.col("time_ns")).when(tried & is_delayed, due)
+    place = (
+        "process",
+        "consumer_group",
+        "topic",
+        "broker",
+        "queue_id",
+        "queue_offset",
+        "client_id",
+    )
     return (
-        events.where((kind == EventKind.SEND.value) | ended & (outcome != Outcome.FAILED.value))
+        named(events)
+        .where(is_send | is_end | came)
         .where(F.col("message_key").isNotNull() | F.col("queue_offset").isNotNull())
         .select(
-            row.otherwise(F.lit(int(Row.SENT))).alias("row"),
+            row.alias("row"),
             F.lit(1).cast("long").alias("n"),
             "run",
             "seq",
             message().alias("message"),
+            time.alias("value"),
+            # Only of what may be a finding.
+            *(F.when(time.isNotNull(), F.col(name)).alias(name) for name in place),
         )
     )
 

@@ -30,6 +30,7 @@ from mqrecord.names import Hashed, Patterns
 from mqrecord.observer import Observer
 from mqrecord.relay import Address, Place, Relay
 from mqrules import UserError
+from mqspec.core.log import DELAY_LEVELS, parse_delay_levels
 from mqspec.tls import client_context
 
 HELP = "record what clients do with a cluster, standing between the two"
@@ -61,6 +62,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="names of topics, groups, clients, keys and tags as hashes, salted anew each run",
     )
+    parser.add_argument(
+        "--delay-levels",
+        metavar="LEVELS",
+        default=DELAY_LEVELS,
+        help=f"messageDelayLevel of the brokers; default: {DELAY_LEVELS}",
+    )
     parser.add_argument("--tls", action="store_true", help="speak TLS to the cluster")
 
 
@@ -80,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
 async def _record(nameservers: list[Address], place: Place, args: argparse.Namespace) -> None:
     await _answers(nameservers, args.tls)
     journal = _journal(args)
-    observer = Observer()
+    observer = Observer(_delays_ms(args.delay_levels))
     to_servers = client_context() if args.tls else None
     relay = Relay(nameservers, place, observer, journal.add, to_servers)
     console = Console(stderr=True, highlight=False)
@@ -149,6 +156,13 @@ async def _answers(nameservers: list[Address], tls: bool) -> None:
             return
     said = ";".join(f"{host}:{port}" for host, port in nameservers)
     raise UserError(said, "nobody takes a connection", "is the nameserver up?")
+
+
+def _delays_ms(text: str) -> tuple[int, ...]:
+    try:
+        return parse_delay_levels(text)
+    except ValueError:
+        raise UserError(text, "no delay levels", "write them as '1s 5s 10m 2h'") from None
 
 
 def _address(text: str) -> Address:

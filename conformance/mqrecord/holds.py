@@ -33,6 +33,7 @@ class Received:
     key: str | None
     tag: str | None
     attempt: int
+    level: int  # of its delay
     physical_offset: int  # by which it is given back
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from mqspec.client.message import KEYS, TAGS, TRAN_MSG, UNIQ_KEY
-from mqspec.core.delay import LEVEL, TIMER_PROPERTIES
+from mqspec.core.delay import LEVEL, TIMER_PROPERTIES, delay_level
 from mqspec.core.record import decode_properties
 
 _ELSEWHERE: Final = (LEVEL, *TIMER_PROPERTIES)
@@ -18,6 +19,7 @@ class Known:
 
     key: str | None
     tag: str | None
+    level: int  # of its delay, from 1 on; 0: it has none
     is_elsewhere: bool  # it is kept in another topic until it is due
     is_half: bool  # it waits for the end of its transaction
 
@@ -32,6 +34,14 @@ def known(properties: str | bytes) -> Known:
     return Known(
         key=have.get(UNIQ_KEY) or have.get(KEYS),
         tag=have.get(TAGS),
+        level=_level(have),
         is_elsewhere=any(name in have for name in _ELSEWHERE),
         is_half=have.get(TRAN_MSG, "").lower() == "true",
     )
+
+
+def _level(have: Mapping[str, str]) -> int:
+    try:
+        return max(delay_level(have), 0)
+    except ValueError:  # such a message is refused
+        return 0

@@ -6,12 +6,13 @@ request or its answer shows is said by a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from mqrecord import membership, progress, sends, transactions
 from mqrecord.seen import Asked, Client, Link, Rows, Seen, Server, row
 from mqrules import EventKind, Outcome
+from mqspec.core.log import DELAY_LEVELS_MS
 from mqspec.core.route import MASTER_ID
 from mqspec.wire.bodies import BodyError
 from mqspec.wire.codec import RemotingCommand
@@ -47,8 +48,9 @@ _NOTICES: Final[Mapping[int, Callable[[Seen, Link, RemotingCommand, float], Rows
 class Observer:
     """All that was seen of a cluster. Each method gives the rows of what it is told."""
 
-    def __init__(self) -> None:
-        self._seen = Seen()
+    def __init__(self, delays_ms: Sequence[int] = DELAY_LEVELS_MS) -> None:
+        """`delays_ms`: how long the cluster's brokers delay each level."""
+        self._seen = Seen(delays_ms)
         self.unread = 0  # commands whose body or fields are not what their code says
 
     def linked(self, number: int, server: Server, address: str) -> Rows:
@@ -78,7 +80,7 @@ class Observer:
         """A connection has ended. A client that ended its last one is gone."""
         link = self._seen.links.pop(number)
         for asked in link.asked.values():
-            yield from sends.sends(link, asked, Outcome.UNKNOWN)
+            yield from sends.sends(self._seen, link, asked, Outcome.UNKNOWN)
         client = link.client
         client.links.discard(number)
         if by_client and not client.links:

@@ -91,7 +91,7 @@ def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
         message = _received(record)
         if wanted is None or is_wanted(wanted, message.tag):
             hold.received(record.queue_offset, message)
-            yield _with(EventKind.RECEIVE, Outcome.OK, at, record.queue_offset, message)
+            yield _received_row(seen, at, record.queue_offset, message)
 
 
 def told_reset(seen: Seen, link: Link, notice: RemotingCommand, now_ms: float) -> Rows:
@@ -131,7 +131,8 @@ def popped(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
     for record in decode_messages(answer.body):
         queue = MessageQueue(record.topic, link.broker or "", record.queue_id)
         at = at_queue(link.client, group, queue)
-        yield _with(EventKind.RECEIVE, Outcome.OK, at, record.queue_offset, _received(record))
+        message = _received(record)
+        yield _received_row(seen, at, record.queue_offset, message)
 
 
 def pop_finished(
@@ -171,7 +172,13 @@ def _elsewhere(link: Link, offset: int | None, at: Row) -> Row:
 
 def _received(record: Record) -> Received:
     of = known(record.properties)
-    return Received(of.key, of.tag, record.reconsume_times, record.physical_offset)
+    return Received(of.key, of.tag, record.reconsume_times, of.level, record.physical_offset)
+
+
+def _received_row(seen: Seen, at: Row, offset: int, message: Received) -> Row:
+    """What is tried again is delayed by the broker, and no more by its producer."""
+    delay_ms = None if message.attempt else seen.delay_ms(message.level)
+    return _with(EventKind.RECEIVE, Outcome.OK, at, offset, message) | {"value": delay_ms}
 
 
 def _with(kind: EventKind, went: Outcome, at: Row, offset: int, message: Received) -> Row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -76,7 +76,8 @@ class Link:
 class Seen:
     """The links, clients and queues of a cluster."""
 
-    def __init__(self) -> None:
+    def __init__(self, delays_ms: Sequence[int]) -> None:
+        self.delays_ms = delays_ms  # of the levels, from 1 on
         self.links: dict[int, Link] = {}
         self.clients: dict[str, Client] = {}  # those that said who they are
         self.queues: dict[str, list[MessageQueue]] = {}  # by topic, as last told
@@ -95,6 +96,10 @@ class Seen:
         client.links.add(link.number)
         link.client = client
         return client
+
+    def delay_ms(self, level: int) -> int | None:
+        """For how long a message of a level is delayed; None: it is not."""
+        return self.delays_ms[min(level, len(self.delays_ms)) - 1] if level else None
 
     def _leads_to(self, client: Client, server: Server) -> bool:
         return any(self.links[number].server == server for number in client.links)

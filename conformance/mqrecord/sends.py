@@ -38,20 +38,20 @@ def messages(request: RemotingCommand) -> Iterator[Known]:
 
 def send(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
     """10, 310, 320: each try; where no answer is to come, that is all."""
-    yield from sends(link, asked, Outcome.INVOKED)
+    yield from sends(seen, link, asked, Outcome.INVOKED)
     if asked.request.is_oneway:
-        yield from sends(link, asked, Outcome.UNKNOWN)
+        yield from sends(seen, link, asked, Outcome.UNKNOWN)
 
 
 def sent(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
     """Likewise, answered: where it is stored. A half waits for the end of its transaction, and
     what is delayed is kept elsewhere until it is due."""
     if answer.code not in _STORED:
-        yield from sends(link, asked, Outcome.FAILED)
+        yield from sends(seen, link, asked, Outcome.FAILED)
         return
     queue_id = int(answer.ext_fields["queueId"])
     first = int(answer.ext_fields["queueOffset"])
-    rows = sends(link, asked, Outcome.OK)
+    rows = sends(seen, link, asked, Outcome.OK)
     for at, (one, of) in enumerate(zip(rows, asked.messages, strict=True)):
         if of.is_half:
             one["outcome"] = Outcome.UNKNOWN.value
@@ -60,7 +60,7 @@ def sent(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: 
         yield one
 
 
-def sends(link: Link, asked: Asked, outcome: Outcome) -> Rows:
+def sends(seen: Seen, link: Link, asked: Asked, outcome: Outcome) -> Rows:
     """A row for each message of a send; nothing of another request."""
     for of in asked.messages:
         yield row(
@@ -71,6 +71,7 @@ def sends(link: Link, asked: Asked, outcome: Outcome) -> Rows:
             client_id=link.client.name,
             message_key=of.key,
             tag=of.tag,
+            value=seen.delay_ms(of.level),
         )
 
 

@@ -77,4 +77,5 @@ class Event:
     client_id: str | None = None
     tag: str | None = None
     attempt: int | None = None  # 0 for the first delivery
-    value: int | None = None  # of commit and query_offset: the offset
+    # Of commit and query_offset: the offset. Of a send and a receive: the delay of its level, ms.
+    value: int | None = None

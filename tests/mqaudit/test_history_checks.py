@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from mqaudit import AuditReport, audit, stages
 from mqaudit.check import Check
 from mqaudit.history_checks import (
+    DELAYED,
     EQUAL_IDS,
     GIVEN_TWICE,
     HISTORY_CHECKS,
@@ -351,6 +352,24 @@ def committed_twice(r: Recorder) -> list[Expected]:
     r.own("a", 0)
     r.receive("a", 0, message_key="k")
     return [(REPEATED, "committed again", r.receive("a", 1, message_key="k"))]
+
+
+def delayed(r: Recorder) -> list[Expected]:
+    """In time, and for a second time after a rebalance; early; late; never; refused."""
+    for key, delay_s in (("now", 1), ("early", 900), ("late", 100), ("never", 10)):
+        for outcome in ("invoked", "ok"):
+            r.write("send", outcome, topic="T", message_key=key, value=delay_s * 1000)
+    never = r.events[6]
+    for outcome in ("invoked", "failed"):
+        r.write("send", outcome, topic="T", message_key="refused", value=1000)
+    r.own("a", 0)
+    r.receive("a", 0, message_key="now", value=1000)
+    early = r.receive("a", 1, message_key="early", value=900_000)
+    r.now_s += SETTLED_S
+    late = r.receive("a", 2, message_key="late", value=100_000)
+    r.commit("a", 3)
+    r.receive("a", 3, message_key="plain")
+    return [(DELAYED, "early", early), (DELAYED, "late", late), (DELAYED, "never", never)]
 
 
 def began_nobody_knows_where(r: Recorder) -> list[Expected]:
@@ -1013,6 +1032,7 @@ CASES: dict[str, Case] = {
         delivered_though_refused_at_first,
         transactions,
         committed_twice,
+        delayed,
         began_nobody_knows_where,
         sent_before_a_later_owner_began,
         sent_below_a_beginning_and_after_it,
@@ -1120,6 +1140,13 @@ def one_id_at_two_recorders(a: Recorder, b: Recorder) -> list[Expected]:
     return [(EQUAL_IDS, "elsewhere", b.member("join", "a"))]
 
 
+def delayed_by_another_clock(a: Recorder, b: Recorder) -> list[Expected]:
+    for outcome in ("invoked", "ok"):
+        a.write("send", outcome, topic="T", message_key="k", value=900_000)
+    b.own("b", 0)
+    return [(DELAYED, "elsewhere", b.receive("b", 0, message_key="k", value=900_000))]
+
+
 def a_lock_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     """Who got it when it had expired may be the other one's."""
     a.at("lock", "a")
@@ -1214,6 +1241,7 @@ PAIRS = {
         together,
         together_for_hours,
         one_id_at_two_recorders,
+        delayed_by_another_clock,
         a_lock_at_another_recorder,
         went_back_at_another_recorder,
         given_away_at_another_recorder,

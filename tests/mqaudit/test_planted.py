@@ -48,6 +48,7 @@ PLANTED: tuple[made.Case, ...] = (
     made.one_offset_for_two,
     made.delivered_though_refused,
     made.transactions,
+    made.delayed,
 )
 
 
@@ -193,7 +194,8 @@ ORACLES = {
     "one offset, two messages": """
         SELECT sum(n - 1) FROM (
             SELECT count(DISTINCT message_key) AS n FROM e
-            WHERE kind = 'send' AND outcome = 'ok' GROUP BY topic, queue_id, queue_offset)
+            WHERE kind = 'send' AND outcome = 'ok' AND queue_offset IS NOT NULL
+            GROUP BY topic, queue_id, queue_offset)
     """,
     "rolled back, and delivered": """
         SELECT count(*) FROM e AS got WHERE kind = 'receive'
@@ -201,6 +203,11 @@ ORACLES = {
                 AND o.message_key = got.message_key)
             AND NOT EXISTS (FROM e AS o WHERE o.kind = 'publish'
                 AND o.message_key = got.message_key)
+    """,
+    "delayed": """
+        SELECT count(*) FROM e AS came JOIN e AS sent USING (message_key)
+        WHERE came.kind = 'receive' AND sent.kind = 'send' AND sent.outcome = 'invoked'
+            AND came.time_ns < sent.time_ns + sent.value * 1000000
     """,
     "refused, and delivered": """
         SELECT count(DISTINCT message_key) FROM e AS got WHERE kind = 'receive' AND EXISTS (

@@ -113,16 +113,20 @@ class Member:
             return
         self.gets(opaque, queue_id, {offset + at: tag for at, tag in enumerate(tags)})
 
-    def gets(self, opaque: int, queue_id: int, tags: Mapping[int, str]) -> None:
-        """An answer to a pull: messages at offsets, by their tags."""
+    def gets(
+        self, opaque: int, queue_id: int, tags: Mapping[int, str], times: int = 0, **more: str
+    ) -> None:
+        """An answer to a pull: messages at offsets, by their tags; given back so many times, and
+        with more properties."""
         records = [
             Record(
                 TOPIC,
                 b"body",
-                encode_properties({"UNIQ_KEY": f"u{offset}", "TAGS": tag}).encode(),
+                encode_properties({"UNIQ_KEY": f"u{offset}", "TAGS": tag} | more).encode(),
                 queue_id,
                 queue_offset=offset,
                 physical_offset=PLACE + offset,
+                reconsume_times=times,
             )
             for offset, tag in tags.items()
         ]

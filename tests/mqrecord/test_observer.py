@@ -257,3 +257,23 @@ def test_ends_of_transactions(value: object, kind: str | None) -> None:
     opaque = cluster.ask(link, RequestCode.END_TRANSACTION, end)
     cluster.answer(link, opaque)
     assert cluster.told("kind", "outcome") == ([(kind, "ok")] if kind else [])
+
+
+def test_delays_are_told_of_sends_and_of_what_came() -> None:
+    cluster = Cluster()
+    link = cluster.link()
+    for level in ("3", "99", "0", "-1", "x"):
+        fields = {"b": TOPIC, "e": 0, "i": f"UNIQ_KEY\x01u{level}\x02DELAY\x01{level}\x02"}
+        cluster.ask(link, RequestCode.SEND_MESSAGE_V2, fields, one_way=True)
+    hours_ms = 3_600_000
+    told = [(10_000,), (2 * hours_ms,), (None,), (None,), (None,)]
+    assert cluster.told("value") == [one for one in told for _ in ("invoked", "unknown")]
+    assert cluster.observer.unread == 0
+    member = Member(cluster, "one")
+    member.begins(0)
+    where = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": 0, "queueOffset": 0, "sysFlag": 2}
+    for times in (0, 1):  # what is tried again was delayed by its broker
+        opaque = member.ask(RequestCode.PULL_MESSAGE, where | {"commitOffset": 0})
+        member.gets(opaque, 0, {0: "a"}, times, DELAY="3")
+    received = [value for kind, value in cluster.told("kind", "value") if kind == "receive"]
+    assert received == [10_000, None]
