@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from wrong_clients import CLIENTS
 
+from mqconform.connection import eventually
 from mqspec.cli import main
 
 PROGRAM = Path(__file__).parent / "wrong" / "client.py"
@@ -87,3 +89,34 @@ def test_a_program_that_never_comes_is_told_in_one_line(
     assert main(["conform", "--client", client]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "connects to nobody within 1 s" in line
+
+
+def test_a_target_is_not_for_clients(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conform", "127.0.0.1:9876", "--client", CLIENT]) == 2
+    assert "target: is not for --client" in capsys.readouterr().err
+
+
+def test_what_is_interrupted_leaves_no_process_and_reports_what_ran(tmp_path: Path) -> None:
+    client = CLIENT.replace(sys.executable, f"{sys.executable} -X {tmp_path}")
+    words = ["conform", "--client", client, "-k", "two_members_share"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mqspec.cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert eventually(lambda: len(running(str(tmp_path))) == 2, 60)  # two members, not the look
+    process.terminate()
+    said, wrong = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "not run" in said
+    assert "run: it was interrupted" in wrong
+    assert running(str(tmp_path)) == []
+
+
+def running(word: str) -> list[int]:
+    """The members that run with a word among theirs."""
+    found = subprocess.run(
+        ["pgrep", "-f", f"{word}.*client.py 127"], capture_output=True, text=True, check=False
+    )
+    return [int(line) for line in found.stdout.split()]

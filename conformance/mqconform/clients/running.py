@@ -16,6 +16,7 @@ from mqconform.clients.play import COME_S, CutOffError, NotComeError, Play, Prob
 from mqconform.clients.program import Command
 from mqconform.clients.scenario import Scenario
 from mqconform.cluster import Cluster
+from mqconform.scene import NotClaimedError
 from mqconform.transcript import Exchange, render
 from mqrules import UserError, rules
 
@@ -95,6 +96,8 @@ def _results(scenario: Scenario, play: Play, cluster: Cluster) -> Iterator[Resul
         try:
             with play:
                 scenario.play(play)
+        except NotClaimedError as error:
+            status, why = Status.NOT_CLAIMED, str(error)
         except CutOffError:
             status, why = Status.NOT_RUN, ""
         except (NotComeError, UserError) as error:

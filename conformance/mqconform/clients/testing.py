@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import tempfile
 import time
 import uuid
@@ -26,11 +27,16 @@ from mqconform.reference import Reference
 from mqconform.started import BROKERS
 from mqrules import UserError, check_writable, rules, write_evidence
 
+_OF_BROKERS: Final = (
+    *("target", "target_file", "explore", "probe", "junit", "history"),
+    *("identical", "exclusive", "map"),
+)
 KEEPS: Final = "5.3.3"  # the version whose rules clients are held to
 
 
 def try_client(args: Namespace, console: Console) -> int:
     """Play the scenarios that were chosen with a program; the exit code. Raises UserError."""
+    _check(args)
     command = Command(args.client)
     chosen = _chosen(args)
     if not chosen:
@@ -46,7 +52,12 @@ def try_client(args: Namespace, console: Console) -> int:
     began, time_began = time.monotonic(), datetime.now(UTC)
     count = sum(len(one.rules) for one in chosen) + len(LAWS)
     run_id = f"{args.prefix}{uuid.uuid4().hex[:6]}"
-    with _cluster(args) as cluster, _home() as home, progress("it", count, console) as done:
+    with (
+        _interrupted_by_sigterm(),
+        _cluster() as cluster,
+        _home() as home,
+        progress(command.name, count, console) as done,
+    ):
         results, trouble = run(chosen, command, cluster, home, run_id, done)
     seconds = time.monotonic() - began
 
@@ -72,6 +83,15 @@ def try_client(args: Namespace, console: Console) -> int:
     return int(report.is_failure(results, []))
 
 
+def _check(args: Namespace) -> None:
+    """Raises UserError for an argument that is of tests of brokers."""
+    for name in _OF_BROKERS:
+        if getattr(args, name):
+            option = name if name == "target" else f"--{name.removesuffix('_file')}"
+            remedy = "leave it out: clients are tested with brokers of the reference"
+            raise UserError(option, "is not for --client", remedy)
+
+
 def _chosen(args: Namespace) -> list[Scenario]:
     """The scenarios that were asked for, by their names and rules."""
     shown = {law.shown_by for law in LAWS.values() if law.rule in args.rule}
@@ -90,9 +110,22 @@ def _not_run(scenario: Scenario) -> Result:
 
 
 @contextlib.contextmanager
-def _cluster(args: Namespace) -> Iterator[Cluster]:
-    """Two brokers of the reference, with their clocks as they are delivered; or those of the
-    nameserver that was given."""
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Members are sessions of their own, which end with the run however that ends."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _cluster() -> Iterator[Cluster]:
+    """Two brokers of the reference, with their clocks as they are delivered."""
     with _home() as home, Reference(home, ()) as reference:
         cluster = Cluster(reference.nameserver)
         cluster.wait(BROKERS)

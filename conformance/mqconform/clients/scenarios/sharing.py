@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mqconform.clients.member import Member
-from mqconform.clients.play import NotComeError, Play, Problem, said
+from mqconform.clients.play import Play, Problem, said
 from mqconform.clients.scenario import scenario
+from mqconform.scene import NotClaimedError
 from mqspec.core.types import MessageQueue
 
 Shares = Mapping[MessageQueue, Sequence[Member]]
@@ -37,7 +38,7 @@ def members_come_and_go(play: Play) -> None:
 def two_members_of_one_id(play: Play) -> None:
     first, second = play.member(client_id="same"), play.member(client_id="same")
     if first.client_id != second.client_id:
-        raise NotComeError(f"{{id}} makes {first.client_id} and {second.client_id}")
+        raise NotClaimedError(f"{{id}} makes {first.client_id} and {second.client_id}")
     play.watch(3)  # each takes what it takes: nobody promises anything (ALLOC-014)
     second.kill()
     _judge_owners(play, [first], "the other of its id was killed")
