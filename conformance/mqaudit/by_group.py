@@ -21,6 +21,7 @@ from mqaudit.judged import Row, batches
 from mqaudit.owners import Owners
 from mqaudit.part import Facts
 from mqaudit.runs import BROKERS, GONE, Runs
+from mqaudit.views import views
 from mqrules import EventKind
 
 
@@ -37,6 +38,7 @@ def judge(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     owners = Owners(runs)
     yield from owners.told()
     yield from equal_ids(runs, owners)
+    yield from views(runs)
 
 
 def _seats(runs: Runs) -> Iterator[pa.RecordBatch]:

@@ -35,6 +35,7 @@ _NEEDED: Final[Mapping[EventKind, tuple[str, ...]]] = {
     EventKind.COMMIT: (*_AT_A_QUEUE, "value"),
     EventKind.SUBSCRIBE: ("group", "client_id", "topic"),
     EventKind.JOIN: ("group", "client_id"),
+    EventKind.VIEW: ("group", "client_id", "tag"),
     EventKind.PUBLISH: ("message_key",),
     EventKind.ROLLBACK: ("message_key",),
 }

@@ -399,6 +399,23 @@ DELAYED: Final = Check(
     },
 )
 
+VIEWS: Final = Check(
+    name="unequal views",
+    about="lists of its members that a group's members were told, while several had one",
+    promise="ALLOC-001",
+    places=("run", "process", "seq", "consumer_group"),
+    outcomes={
+        "equal": Outcome(HELD, "all were told the same"),
+        "passing": Outcome(HELD, "some had not been told yet, as the group had changed"),
+        "settled": Outcome(
+            PERMITTED,
+            "different lists long after the last change of the group: nothing is promised then",
+            rule="ALLOC-001",
+            known_as=("different-inputs",),
+        ),
+    },
+)
+
 HISTORY_CHECKS: Final = (
     LOST,
     REPEATED,
@@ -408,6 +425,7 @@ HISTORY_CHECKS: Final = (
     TWO_OWNERS,
     NO_OWNER,
     EQUAL_IDS,
+    VIEWS,
     TAKEN_AWAY,
     UNSUBSCRIBED,
     LOCKED_TWICE,

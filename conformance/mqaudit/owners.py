@@ -290,7 +290,7 @@ class Holds:
         queue = joined(self._key, queues.columns(queues.names))
         self._spans(queue)
         seq, time_ns = self._runs["seq"][self._row], self._runs["time_ns"][self._row]
-        ids = _of_ids(
+        ids = distinct(
             queue[self._hold], self._runs.id_of[self._client[self._hold]], seq, self._delta
         )
         return _changes(queue[self._hold], seq, time_ns, owners=self._delta, ids=ids)
@@ -304,10 +304,11 @@ class Holds:
         self.since, self.until = seq[begins], until[begins]
 
 
-def _of_ids(place: Whole, client: Whole, seq: Whole, delta: Whole) -> Whole:
-    """Of changes by clients at places, the changes by ids: the first of an id, and the last."""
-    order = ordered(place, client, seq)
-    groups = Groups.of(place[order], client[order])
+def distinct(place: Whole, kind: Whole, seq: Whole, delta: Whole) -> Whole:
+    """Of changes of how many there are at places, the changes of how many kinds of them there
+    are: the first of a kind, and the last."""
+    order = ordered(place, kind, seq)
+    groups = Groups.of(place[order], kind[order])
     there = (groups.sum(delta[order]) > 0).astype(np.int64)
     found = np.empty(len(order), np.int64)
     found[order] = there - groups.before(there, 0)
@@ -334,7 +335,7 @@ def _member_changes(runs: Runs, queues: _Queues) -> Iterator[_Changes]:
     to_share = to_topic | has_any & is_retry[queues["topic"][queue]]
     client = runs["client_id"][of_member][member[change]]
     delta = delta[change]
-    ids = _of_ids(queue, runs.id_of[client], runs["seq"][row[change]], delta)
+    ids = distinct(queue, runs.id_of[client], runs["seq"][row[change]], delta)
     yield _changes(
         queue,
         runs["seq"][row[change]],

@@ -32,6 +32,7 @@ _DRAWN: Final = {
     "lock": ("to", "locks queue {queue_id}"),
     "unlock": ("to", "unlocks queue {queue_id}"),
     "subscribe": ("at", "subscribes"),
+    "view": ("from", "names {value} members to it"),
     "join": ("at", "joins"),
     "leave": ("at", "leaves"),
     "crash": ("at", "dies"),
@@ -98,6 +99,7 @@ def _row(step: Happened, number: int) -> Row:
         message=step.message or f"queue {step.queue_id}, offset {step.offset}",
         offset="nothing" if step.offset is None else step.offset,
         queue_id=step.queue_id,
+        value=step.offset,
     )
     if step.kind == "ack" and step.outcome == "failed":
         said = said.replace("is done with", "gives back")

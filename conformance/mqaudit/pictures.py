@@ -34,6 +34,7 @@ _USED: Final = (*_OWNERSHIP, EventKind.COMMIT.value)
 _LIVES: Final = (EventKind.LEAVE.value, EventKind.CRASH.value, EventKind.RESTART.value)
 _OF_MEMBERS: Final = (
     *_OWNERSHIP, *_LIVES, EventKind.JOIN.value, EventKind.SUBSCRIBE.value, EventKind.COMMIT.value,
+    EventKind.VIEW.value,
 )  # fmt: skip
 _AT_QUEUE: Final = (
     *_OWNERSHIP, EventKind.COMMIT.value, EventKind.QUERY_OFFSET.value, EventKind.LOCK.value,
@@ -100,7 +101,7 @@ class Happened:
     who: str  # a client, or who recorded it
     broker: str | None
     queue_id: int | None
-    offset: int | None  # of the message, or the one committed or asked for
+    offset: int | None  # of the message, or the one committed or asked for; of a view, how many
     message: str | None
     is_it: bool
 
@@ -328,7 +329,7 @@ _PLACES: Final = T.StructType(
 
 
 def _happened(row: Any) -> Happened:
-    is_progress = row.kind in (EventKind.COMMIT, EventKind.QUERY_OFFSET)
+    is_progress = row.kind in (EventKind.COMMIT, EventKind.QUERY_OFFSET, EventKind.VIEW)
     return Happened(
         kind=row.kind,
         outcome=row.outcome,

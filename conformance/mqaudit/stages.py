@@ -25,6 +25,7 @@ TASK_EVENTS: Final = 400_000
 _MILLISECOND_NS: Final = 1_000_000
 _OF_MEMBERS: Final = (
     EventKind.JOIN, EventKind.LEAVE, EventKind.CRASH, EventKind.RESTART, EventKind.SUBSCRIBE,
+    EventKind.VIEW,
 )  # fmt: skip
 
 

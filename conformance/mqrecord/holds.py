@@ -91,5 +91,6 @@ class Membership:
     holds: dict[MessageQueue, Hold] = field(default_factory=dict)
     left: dict[MessageQueue, float] = field(default_factory=dict)  # when it left which queue
     unregistered_ms: float | None = None  # when it said that it leaves the group
+    view: str = ""  # the list of members that it was told last
     is_averaging: bool = True  # it took its average share so far
     is_locking: bool = False  # it consumes in order: it keeps a queue until it unlocks it

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from typing import Final
+
 from mqrecord.holds import LEAVING_MS, Hold, Membership
 from mqrecord.seen import Asked, Client, Link, Row, Rows, Seen, at_queue, row
 from mqrules import SECOND, EventKind, Outcome
@@ -20,6 +23,8 @@ from mqspec.wire.bodies import (
 )
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import ResponseCode
+
+_VIEW_DIGITS: Final = 12
 
 
 def heartbeat(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
@@ -84,15 +89,22 @@ def told_members(
 ) -> Rows:
     """38: of all that it holds it leaves what the list leaves to others."""
     member = link.member(asked)
-    if answer.code == ResponseCode.SUCCESS and member and member.is_averaging:
-        ids = sorted(from_body(ConsumerList, answer.body).ids, key=string_order)
+    if answer.code != ResponseCode.SUCCESS or member is None:
+        return
+    ids = sorted(from_body(ConsumerList, answer.body).ids, key=string_order)
+    view = _named(ids)
+    if view != member.view:
+        member.view = view
+        who: Row = {"group": member.group, "client_id": link.client.name, "broker": link.broker}
+        yield row(EventKind.VIEW, value=len(ids), tag=view, **who)
+
+    if member.is_averaging:
         share = _share(seen, link.client, member, ids)
         for queue, hold in member.holds.items():
             if queue in share or member.is_locking:
                 hold.stays()
             else:
                 hold.leaves(now_ms)
-    yield from ()
 
 
 def locked(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
@@ -149,6 +161,11 @@ def revoked(client: Client, member: Membership, queue: MessageQueue, now_ms: flo
     del member.holds[queue]
     member.left[queue] = now_ms
     return row(EventKind.REVOKE, **at_queue(client, member.group, queue))
+
+
+def _named(ids: list[str]) -> str:
+    """A name for a list, as others do not have it."""
+    return sha256("\n".join(ids).encode()).hexdigest()[:_VIEW_DIGITS]
 
 
 def _share(seen: Seen, client: Client, member: Membership, ids: list[str]) -> set[MessageQueue]:

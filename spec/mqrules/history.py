@@ -39,6 +39,7 @@ class EventKind(StrEnum):
     LEAVE = "leave"
     PUBLISH = "publish"  # a producer commits its transaction: message_key; mostly `unknown`
     ROLLBACK = "rollback"  # or does not
+    VIEW = "view"  # the member was told another list of its group: value ids, and in `tag` which
     LOCK = "lock"
     UNLOCK = "unlock"
     CRASH = "crash"  # of the client `client_id`; without one, of the broker `peer`

@@ -32,6 +32,7 @@ from mqaudit.history_checks import (
     TAKEN_AWAY,
     TWO_OWNERS,
     UNSUBSCRIBED,
+    VIEWS,
     WENT_BACK,
 )
 from mqaudit.report import Judgement
@@ -912,6 +913,35 @@ def one_id_at_two_queues(r: Recorder) -> list[Expected]:
     return [(EQUAL_IDS, "at once", joined), (NO_OWNER, "unshared", r.events[0])]
 
 
+def equal_views(r: Recorder) -> list[Expected]:
+    """One after the other; who is gone has none, and who comes late has none yet."""
+    for client in "ab":
+        r.member("join", client)
+        r.member("view", client, tag=client, value=1)
+    r.now_s += SETTLED_S // 2
+    r.member("view", "a", tag="b", value=2)
+    r.now_s += SETTLED_S
+    r.member("join", "c")
+    r.member("view", "c", tag="c", value=3)
+    r.member("leave", "c")
+    r.now_s += SETTLED_S
+    r.member("view", "b", tag="b", value=2)
+    return []
+
+
+def unequal_views(r: Recorder) -> list[Expected]:
+    """The broker that one of them asks does not know of the other."""
+    for client in "ab":
+        r.member("join", client)
+    r.member("view", "a", tag="both", value=2)
+    told = r.member("view", "b", tag="b alone", value=1)
+    r.member("subscribe", "b", topic="T")
+    r.now_s += SETTLED_S
+    r.member("view", "b", tag="both", value=2)
+    r.write("restart", peer="b")
+    return [(VIEWS, "settled", told)]
+
+
 def nobody_there(r: Recorder) -> list[Expected]:
     r.own("a", 0)
     r.member("leave", "a")
@@ -1086,6 +1116,8 @@ CASES: dict[str, Case] = {
         one_id_after_a_lost_connection,
         one_id_after_the_other,
         one_id_at_two_queues,
+        equal_views,
+        unequal_views,
         nobody_there,
         nobody_there_for_the_topic,
         sought,

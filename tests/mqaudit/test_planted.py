@@ -41,6 +41,7 @@ PLANTED: tuple[made.Case, ...] = (
     made.two_owners_for_good,
     made.no_owner_for_good,
     made.two_of_one_id,
+    made.unequal_views,
     made.committed_after_it_was_taken_away,
     made.delivered_against_its_own_subscription,
     made.locked_by_two,
@@ -163,6 +164,11 @@ ORACLES = {
             SELECT kind, last_value(CASE WHEN kind IN ('assign', 'revoke') THEN kind END
                 IGNORE NULLS) OVER (PARTITION BY client_id, topic, queue_id ORDER BY seq) AS state
             FROM e) WHERE kind = 'commit' AND state = 'revoke'
+    """,
+    "unequal views": """
+        SELECT count(*) FROM e AS one JOIN e AS other USING ("group")
+        WHERE one.kind = 'view' AND other.kind = 'view' AND other.seq > one.seq
+            AND one.client_id != other.client_id AND one.tag != other.tag
     """,
     "equal client ids": """
         SELECT count(*) FROM e AS second WHERE kind = 'assign' AND client_id LIKE '% #2'

@@ -46,7 +46,7 @@ def test_a_queue_is_left_with_the_commit_after_a_list_gives_it_to_another() -> N
         member.begins(queue_id)
     cluster.told()
     member.told_members("one", "two")  # averagely, the first two are its own
-    assert cluster.told("kind") == []
+    assert cluster.told("kind") == [("view",)]
     for queue_id in range(QUEUES):
         member.commits(queue_id, 5)
     assert cluster.told("kind", "queue_id") == [
@@ -277,3 +277,20 @@ def test_delays_are_told_of_sends_and_of_what_came() -> None:
         member.gets(opaque, 0, {0: "a"}, times, DELAY="3")
     received = [value for kind, value in cluster.told("kind", "value") if kind == "receive"]
     assert received == [10_000, None]
+
+
+def test_a_list_of_members_is_told_when_it_is_another_one() -> None:
+    cluster = Cluster()
+    one, two = Member(cluster, "one"), Member(cluster, "two")
+    cluster.told()
+    for member, ids in ((one, "ab"), (one, "ba"), (two, "ab"), (one, "abc"), (one, "ab")):
+        member.told_members(*ids)
+    told = cluster.told("kind", "client_id", "broker", "value", "tag")
+    tags = [tag for *_, tag in told]
+    assert [row[:4] for row in told] == [
+        ("view", "one", "broker-a", 2),
+        ("view", "two", "broker-a", 2),
+        ("view", "one", "broker-a", 3),
+        ("view", "one", "broker-a", 2),
+    ]
+    assert tags[0] == tags[1] == tags[3] != tags[2]
