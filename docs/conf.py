@@ -55,6 +55,18 @@ mqspec_translated = [
     "getting-started",
     "tour",
     "incidents/*",
+    "explorer",
+    "how-to/add-a-rule",
+    "how-to/allocate",
+    "how-to/check",
+    "how-to/client",
+    "how-to/explain",
+    "how-to/prove",
+    "how-to/read-a-model",
+    "how-to/serve",
+    "how-to/store",
+    "how-to/trace",
+    "how-to/verify",
 ]
 locale_dirs = ["locale"]
 gettext_compact = False
