@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import kinds
 import pytest
 from msgspec import structs
 from peer import SMALL, Peer, broker_peer, send_fields
@@ -21,10 +23,11 @@ from mqspec.broker.controller import FAST_PORT_BELOW
 from mqspec.broker.fast import usual_sends
 from mqspec.broker.fast.usual_sends import UsualSends
 from mqspec.broker.processor import sending
+from mqspec.core import flow_control
 from mqspec.core.log import Stored
 from mqspec.core.metadata import BrokerConfig, MetadataState
 from mqspec.core.publish import Send, is_usual
-from mqspec.core.record import BatchMessage, SysFlag
+from mqspec.core.record import BatchMessage, SysFlag, decode_properties
 from mqspec.fast.run import AppendedRun
 from mqspec.nameserver import NamesrvController
 from mqspec.store.message_store import MessageStore
@@ -35,10 +38,11 @@ from mqspec.wire.codes import RequestCode, ResponseCode
 
 STORE = replace(SMALL, segment_size=1 << 16)
 AT_MS = 1_700_000_000_000
-READS = 100
+READS = 200
 SEEDS = range(6)
 PLAIN = "KEYS\x01k%d\x02UNIQ_KEY\x01%030X\x02WAIT\x01true\x02TAGS\x01t%d\x02"
-TOPICS = ("T", "U", "Compacted", "%RETRY%G", "A" * 200)
+TOPICS = ("T", "U", *kinds.topics(), "%RETRY%G", "%DLQ%G", "A" * 200)
+USED = 2  # of them, by most sends
 
 Answers = dict[int, RemotingCommand]
 
@@ -64,9 +68,36 @@ class Wire(asyncio.Transport):
     def close(self) -> None: ...
 
 
-def a_send(rng: random.Random, number: int, odd_ones: float) -> RemotingCommand:
-    odd = rng.random() < odd_ones
-    topic = rng.choice(TOPICS) if odd else rng.choice(TOPICS[:2])
+class Oddity(NamedTuple):
+    """What a send has that is not as usual: its topic, a field, or both."""
+
+    topic: str
+    fields: Mapping[str, object]
+
+
+def an_oddity(rng: random.Random, properties: Iterator[str]) -> Oddity:
+    topic = rng.choice(TOPICS if rng.random() < 0.5 else TOPICS[:USED])
+    if rng.random() < 0.2:
+        return Oddity(topic, {})
+    if rng.random() < 0.4:
+        name, value = rng.choice(FIELDS)
+        return Oddity(topic, {name: value})
+    asked = f"{next(properties)}\x01{rng.choice(('true', '1', 'x'))}\x02"
+    return Oddity(topic, {"i": f"UNIQ_KEY\x01k\x02{asked}"})
+
+
+def a_send(
+    rng: random.Random,
+    number: int,
+    odd_ones: float,
+    often: Oddity,
+    properties: Iterator[str],
+) -> RemotingCommand:
+    """A producer's; of those that are odd most are so in the way that comes `often` now."""
+    odd = None
+    if rng.random() < odd_ones:
+        odd = often if rng.random() < 0.5 else an_oddity(rng, properties)
+    topic = odd.topic if odd else rng.choice(TOPICS[:USED])
     fields: dict[str, object] = send_fields(topic) | {"e": rng.randrange(4), "g": AT_MS + number}
     fields["i"] = PLAIN % (number % 7, number, number % 3)
     body = b"%d." % number + b"x" * rng.randrange(200)
@@ -75,15 +106,14 @@ def a_send(rng: random.Random, number: int, odd_ones: float) -> RemotingCommand:
         messages = [BatchMessage(body + b"%d" % n, each, n) for n, each in enumerate(own)]
         fields["m"], body = rng.choice(("true", "TRUE")), encode_batch(messages)
     if odd:
-        name, value = rng.choice(ODD)
-        fields |= {name: value}
-        body = rng.choice((body, body, b"", body[:-1], b"y" * 2_000, b"z" * 9_000))
+        fields |= odd.fields
+        body = rng.choice((body, body, body, b"", body[:-1], b"y" * 2_000, b"z" * 9_000))
     texts = {name: str(value) for name, value in fields.items() if value is not None}
     code = rng.choice((RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE))
     return RemotingCommand(code, texts, body, flag=2 * (rng.random() < 0.05), opaque=number)
 
 
-ODD: Sequence[tuple[str, object]] = (
+FIELDS: Sequence[tuple[str, object]] = (
     ("e", -1),
     ("e", "00"),
     ("e", 9),
@@ -102,8 +132,6 @@ ODD: Sequence[tuple[str, object]] = (
     ("i", 'UNIQ_KEY\x01"%s\x02'),
     ("i", "UNIQ_KEY\x01k\x02A\x01\ud800\x02"),
     ("i", "UNIQ_KEY\x01k\x02UNIQ_KEY\x01j\x02"),
-    ("i", "UNIQ_KEY\x01k\x02DELAY\x011\x02"),
-    ("i", "UNIQ_KEY\x01k\x02TRAN_MSG\x01true\x02"),
     ("i", "UNIQ_KEY\x01k\x02p\x01" + "p" * 32_700 + "\x02"),
     ("j", 3),
     ("k", "true"),
@@ -114,26 +142,23 @@ ODD: Sequence[tuple[str, object]] = (
 )
 
 
-USUAL: Sequence[str] = (
-    "maxMessageSize=4194304",
-    "brokerPermission=6",
-    "regionId=DefaultRegion",
-    "startAcceptSendRequestTimeStamp=0",
-)
-UNUSUAL: Sequence[str] = (
-    "maxMessageSize=1500",
-    "brokerPermission=4",
-    "regionId=a%b",
-    "traceOn=false",
-    f"startAcceptSendRequestTimeStamp={AT_MS + 1}",
-    f"startAcceptSendRequestTimeStamp={AT_MS - 1}",
+PROPERTIES: Sequence[str] = kinds.property_names()
+UNUSUAL: Sequence[tuple[str, str]] = (
+    *kinds.unusual_options(),
+    ("maxMessageSize", "1500"),
+    ("brokerPermission", "4"),
+    ("regionId", "a%b"),
+    ("startAcceptSendRequestTimeStamp", str(AT_MS + 1)),
+    ("startAcceptSendRequestTimeStamp", str(AT_MS - 1)),
 )
 
 
-def a_change(rng: random.Random, number: int) -> RemotingCommand:
-    """What usual sends have to be forgotten for."""
-    if rng.random() < 0.5:
-        topic = rng.choice(TOPICS[:2])
+def a_change(
+    rng: random.Random, number: int, unusual: Iterator[tuple[str, str]], others: set[str]
+) -> RemotingCommand:
+    """What usual sends have to be forgotten for; `others`: the options that are unusual now."""
+    if rng.random() < 0.4:
+        topic = rng.choice(TOPICS[:USED])
         fields: dict[str, object] = {
             "topic": topic,
             "defaultTopic": "TBW102",
@@ -146,13 +171,17 @@ def a_change(rng: random.Random, number: int) -> RemotingCommand:
         }
         queues = rng.choice((1, 4, 4, 4))
         fields |= {"readQueueNums": queues, "writeQueueNums": queues}
-        if rng.random() < 0.2:
-            fields["topic"] = "Compacted"
-            fields["attributes"] = "+cleanup.policy=COMPACTION"
+        if rng.random() < 0.4:
+            fields["topic"], fields["attributes"] = rng.choice([*kinds.topics().items()])
         texts = {name: str(value) for name, value in fields.items()}
         return RemotingCommand(RequestCode.UPDATE_AND_CREATE_TOPIC, texts, opaque=number)
-    # What is changed is most often changed back soon.
-    option = rng.choice((rng.choice(UNUSUAL), *USUAL))
+    if others and rng.random() < 0.6:  # what is changed is most often changed back soon
+        name = others.pop()
+        value = kinds.options()[name]
+    else:
+        name, value = next(unusual)
+        others.add(name)
+    option = f"{name}={value}"
     return RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, body=option.encode(), opaque=number)
 
 
@@ -160,15 +189,42 @@ def reads_of(seed: int) -> Iterator[tuple[int, bytes]]:
     """What comes over which connection. A change comes alone: what is sent around it is checked
     before or after it."""
     rng, number = random.Random(seed), 0
+    unusual, others = cycle(UNUSUAL[seed :: len(SEEDS)]), set[str]()
+    first = seed * len(PROPERTIES) // len(SEEDS)
+    properties = cycle([*PROPERTIES[first:], *PROPERTIES[:first]])
     for _ in range(READS):
         count = 1 if (is_change := rng.random() < 0.4) else rng.choice((1, 2, 20, 70))
         numbers = range(number + 1, number + 1 + count)
         number += count
-        odd_ones = rng.choice((0, 0.3))
+        odd_ones, often = rng.choice((0, 0.3)), an_oddity(rng, properties)
         requests = (
-            a_change(rng, each) if is_change else a_send(rng, each, odd_ones) for each in numbers
+            a_change(rng, each, unusual, others)
+            if is_change
+            else a_send(rng, each, odd_ones, often, properties)
+            for each in numbers
         )
         yield rng.randrange(2), b"".join(map(encode, requests))
+
+
+def asked(seeds: Sequence[int]) -> Iterator[RemotingCommand]:
+    """All that is asked, over both connections."""
+    for seed in seeds:
+        for _, data in reads_of(seed):
+            yield from Decoder().feed(data)
+
+
+def test_every_kind_of_property_option_and_topic_is_drawn() -> None:
+    drawn, topics, options = set(), set(), set()
+    for request in asked(SEEDS):
+        fields = request.ext_fields
+        drawn |= set(decode_properties(fields.get("i", "")))
+        topics |= {fields["b"]} if "b" in fields else set()
+        if request.code == RequestCode.UPDATE_BROKER_CONFIG:
+            options.add(request.body.decode().partition("=")[0])
+    assert set(kinds.property_names()) <= drawn
+    assert set(TOPICS) <= topics
+    assert set(kinds.options()) == options
+    assert {"DELAY", "TRAN_MSG", "POP_CK", "INNER_NUM", "TIMER_DELIVER_MS"} <= drawn
 
 
 def is_busy(broker: BrokerController) -> bool:
@@ -219,7 +275,9 @@ async def play(
 
 @pytest.fixture
 def port(monkeypatch: pytest.MonkeyPatch) -> int:
-    """One that both brokers have; and for both it is always the same time."""
+    """One that both brokers have; and for both it is always the same time, and nothing waits too
+    long on a machine that is busy."""
+    monkeypatch.setattr(flow_control, "clean_expired_request", lambda *_: None)
     for name, module in sys.modules.items():
         if name.startswith("mqspec.") and hasattr(module, "clock_ms"):
             monkeypatch.setattr(module, "clock_ms", lambda: AT_MS)
@@ -251,14 +309,17 @@ def differ(
     return runs, wrong
 
 
-@pytest.mark.parametrize("seed", SEEDS)
 def test_answers_and_files_are_the_same(
-    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch, seed: int
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs, wrong = differ(tmp_path, port, monkeypatch, seed)
-    assert not wrong
+    runs: list[AppendedRun | None] = []
+    for seed in SEEDS:
+        put, wrong = differ(tmp_path / str(seed), port, monkeypatch, seed)
+        assert not wrong, f"seed {seed}"
+        runs += put
     lengths = [len(run.stored.sizes) for run in runs if run]
     assert max(lengths) > 10
+    assert sum(lengths) > 2_000
     assert None in runs  # as at the end of a segment
     assert any(run and isinstance(run.stored, Stored) for run in runs)
 
