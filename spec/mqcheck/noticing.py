@@ -14,7 +14,7 @@ import re
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,22 +60,26 @@ class Fate:
     noticed_by: str
     tried: int  # checks and replays
     seconds: float
+    other: tuple[str, ...] = ()  # models with another number of states, which counts for nothing
 
 
 def judge(mutant: Mutation, cache: Cache | None) -> Fate:
     """What notices a mutant. Raises NoModuleError where it is no module."""
     began, tried = time.monotonic(), 0
+    other: list[str] = []
     with TemporaryDirectory(prefix="mqcheck-") as name:
-        folder = Path(name)
-        for answer in _answers(mutant, folder, cache):
+        for answer in _answers(mutant, Path(name), cache, other):
             tried += 1
             if answer:
                 return Fate(mutant, answer, tried, time.monotonic() - began)
-    return Fate(mutant, "", tried, time.monotonic() - began)
+    return Fate(mutant, "", tried, time.monotonic() - began, tuple(other))
 
 
-def _answers(mutant: Mutation, folder: Path, cache: Cache | None) -> Iterator[str]:
-    """Of each that may notice a mutant: what it says, empty where it says nothing."""
+def _answers(
+    mutant: Mutation, folder: Path, cache: Cache | None, other: list[str]
+) -> Iterator[str]:
+    """Of each that may notice a mutant: what it says, empty where it says nothing. The models in
+    which the number of states is another are added to `other`."""
     users = _users(mutant.module)
     for model in users:
         # TLC takes a module from beside the first one, before it looks elsewhere.
@@ -84,7 +88,7 @@ def _answers(mutant: Mutation, folder: Path, cache: Cache | None) -> Iterator[st
 
     for model in users:
         if model.tier is Tier.QUICK:
-            yield from _of_properties(model, folder, cache)
+            yield from _of_properties(model, folder, cache, other)
     for model in users:
         if model.every_step is not None:
             yield _of_every_step(model, folder)
@@ -94,18 +98,22 @@ def _answers(mutant: Mutation, folder: Path, cache: Cache | None) -> Iterator[st
     yield from _of_killers(mutant, cache)
 
 
-def _of_properties(model: Model, folder: Path, cache: Cache | None) -> Iterator[str]:
+def _of_properties(
+    model: Model, folder: Path, cache: Cache | None, other: list[str]
+) -> Iterator[str]:
     module, config, places = folder / model.module.name, model.config, library()
     most = _TIMES * model.counts.distinct + _MORE
 
     holding = config.text(frozenset(model.holds))
     try:
-        code, told = first_failure(module, holding, model.name, places, most=most, cache=cache)
+        code, run = first_failure(module, holding, model.name, places, most=most, cache=cache)
     except UserError as error:
         raise NoModuleError(str(error)) from None
     if code not in list(Exit):
-        raise NoModuleError(told)
-    yield f"{model.name}: {told}" if code and LIMIT not in told else ""
+        raise NoModuleError(run.told)
+    yield f"{model.name}: {run.told}" if code and LIMIT not in run.told else ""
+    if (run.distinct, run.generated) != (model.counts.distinct, model.counts.states):
+        other.append(model.name)
 
     broken = [name for name in config.invariants if name in model.breaks]
     if broken:
@@ -162,7 +170,12 @@ def _of_killers(mutant: Mutation, cache: Cache | None) -> Iterator[str]:
             model = named[killer.model]
             if model in _users(mutant.module) and _is_made_of(name, mutant, model):
                 killed = _is_killed(name, killer, model, mutant, cache)
-                yield "" if killed else f"{killer.model}: {name} fails no more where it must"
+                # One that never did shows nothing.
+                original = replace(mutant, text=mutant.source)
+                if killed or not _is_killed(name, killer, model, original, cache):
+                    yield ""
+                else:
+                    yield f"{killer.model}: {name} fails no more where it must"
 
 
 def _is_made_of(name: str, mutant: Mutation, model: Model) -> bool:

@@ -62,7 +62,8 @@ def told(fate: Fate, known: Mapping[Edit, str]) -> str:
     if why := known.get((module, gone, come)):
         return f"equivalent {where}: {why}"
     change = "\n".join([indent(gone, "- "), indent(come, "+ ")])
-    return f"SURVIVED {where}, {fate.tried} checks and replays, {took}\n{change}\n"
+    counts = f"other states in {', '.join(fate.other)}" if fate.other else "the same states"
+    return f"SURVIVED {where}, {fate.tried} checks and replays, {counts}, {took}\n{change}\n"
 
 
 def summary(fates: Sequence[Fate], known: Mapping[Edit, str]) -> str:

@@ -156,16 +156,16 @@ def first_failure(
     *,
     most: int,
     cache: Cache | None = None,
-) -> tuple[int, str]:
-    """The exit code of TLC, and what it says first is wrong; one of the configuration's
-    properties, or LIMIT where there are more states than `most`; empty where nothing is.
+) -> tuple[int, TlcRun]:
+    """The exit code of TLC, and what it tells: what is wrong first, be it LIMIT where there are
+    more states than `most`, and how many states there were.
 
     Raises UserError where TLC cannot read the module.
     """
     extension = bound_module(module.stem, most)
     config += f"INVARIANT {LIMIT}\n"
     code, output = _run_changed(module, extension, config, name, library, (), cache)
-    return code, parse_output(output, Exit.HOLDS).told if code else ""
+    return code, parse_output(output, Exit.HOLDS)
 
 
 def _run_changed(

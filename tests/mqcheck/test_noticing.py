@@ -114,10 +114,12 @@ def test_a_mistake_is_noticed_by_the_core() -> None:
 
 
 def test_a_property_that_says_nothing_is_noticed_where_it_must_fail() -> None:
-    old = "written # None => \\/ IsWhole(file) /\\ file >= written"
-    new = old.replace("# None", "> 9999")  # as wide: a list follows
-    fate = judge(changed("ConfigFile", old, new, "NothingWrittenIsLost"), None)
-    assert fate.noticed_by == "MC_ConfigFile: NothingWrittenIsLost fails no more where it must"
+    fate = judge(
+        changed("Retry", "[][Total' >= Total]_vars", "[][Total' >= 0]_vars", "Total"), None
+    )
+    assert not fate.noticed_by  # as told: what was changed is no part of the property
+    made = changed("Retry", "[][Total' >= Total]_vars", "[][Total' >= 0]_vars", "NoCopyVanishes")
+    assert judge(made, None).noticed_by.endswith(": NoCopyVanishes fails no more where it must")
 
 
 @pytest.mark.parametrize(

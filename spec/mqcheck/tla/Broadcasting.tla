@@ -190,7 +190,10 @@ EachComesToTheEnd ==
     \A p \in Processes : <>[](Runs(p) /\ nextOffset[p] = maxOffset)
 
 (***************************************************************************)
-(* Witness, to be violated: nothing is consumed again.                     *)
+(* Witnesses, to be violated: nothing is in a file before a process stops; *)
+(* nothing is consumed again.                                              *)
 (***************************************************************************)
+NeverWrittenBeforeStop == stops = 0 => \A p \in Processes : file[p] = None
+
 NoRepeat == \A p \in Processes : Runs(p) => nextOffset[p] \notin consumed[p]
 ===============================================================================

@@ -194,6 +194,17 @@ NothingWrittenIsLost ==
                       \/ ~IsWhole(file) /\ IsWhole(bak) /\ bak >= written
 
 (***************************************************************************)
+(* What a start finds is on the disk.  The reference, once it has started, *)
+(* has no file that is torn, of which it would make the .bak; 5.3.3 writes *)
+(* no third file.                                                          *)
+(***************************************************************************)
+FoundIsOnDisk == step = "down" => unsynced = {}
+
+NoThirdFile == InPlace => new = None
+
+TornIsRemoved == InPlace \/ step = "down" \/ file # Torn
+
+(***************************************************************************)
 (* Witness, to be violated: a start needs the .bak.                        *)
 (***************************************************************************)
 NeverNeedsBak == step = "down" /\ written # None => IsWhole(file)

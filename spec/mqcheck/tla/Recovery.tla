@@ -401,6 +401,11 @@ OffsetsGoOnAtTheEnd ==
 OneIndexEntryARecord ==
     \A i, j \in DOMAIN index : index[i].message = index[j].message => i = j
 
+\* After a crash recovery begins with the full files of the index.
+IndexBeginsWhole ==
+    [][phase = "stopped" /\ phase' = "recovering" /\ abort =>
+           (Len(index') % IndexFileSize) = 0]_vars
+
 ReadSurvives == phase = "running" => read \subseteq Messages(commitLog)
 
 (***************************************************************************)

@@ -368,6 +368,11 @@ FailOverKeepsAcknowledged ==
     failOvers > 0 /\ master \notin damaged => acknowledged \subseteq Range(commitLog[master])
 
 (***************************************************************************)
+(* A master that was replaced stays out where it does not come back.       *)
+(***************************************************************************)
+ReplacedStaysOut == failOvers > 0 /\ ~OldMasterReturns => running # Brokers
+
+(***************************************************************************)
 (* Often believed: a slave's log is the beginning of its master's          *)
 (* (REPL-004), and is as long as that in the end (REPL-005); what was      *)
 (* acknowledged outlives a loss of power at both brokers (REPL-006), and   *)
@@ -418,13 +423,16 @@ ProgressIsKept == master \in running => consumerOffset[master] >= reached
 (***************************************************************************)
 (* Witnesses, to be violated: a put's time is up, and its message is on    *)
 (* two brokers; a slave is connected twice; a slave with its log whole     *)
-(* takes over what was acknowledged.                                       *)
+(* takes over what was acknowledged; all slaves are connected at once, and *)
+(* acknowledge.                                                            *)
 (***************************************************************************)
 NeverStoredAfterTimeout ==
     \A m \in Range(commitLog[master]) :
         m \notin waiting \cup acknowledged => \A s \in Slaves : m \notin Range(commitLog[s])
 
 NeverConnectedTwice == \A c, d \in connectionList : c.slave = d.slave => c = d
+
+NeverAcknowledged == crashes = 0 => acknowledged = {}
 
 NeverTakesOver == failOvers = 0 \/ master \in damaged \/ acknowledged = {}
 =============================================================================

@@ -21,6 +21,7 @@ _STRATEGIES: Mapping[str, Callable[[int], Strategy]] = {
 }
 _ROUTES: Mapping[str, Callable[[int], range]] = {
     "AllQueues": lambda _: range(3),
+    "TwoQueues": lambda _: range(2),
     "MixedRoutes": lambda place: range(3 if place == 1 else 2),
 }
 
