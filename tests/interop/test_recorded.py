@@ -13,11 +13,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mqaudit import audit
 from mqaudit.session import session
-from mqspec.client.message import Message
+from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer
+from mqspec.client.transaction_producer import LocalTransactionState, TransactionProducer
 
 DEADLINE_S = 60
 MESSAGES = 100
@@ -75,20 +77,24 @@ class Play:
     """What the scenes have in common."""
 
     def __init__(self, command: Sequence[str], nameserver: str, producer: Producer) -> None:
-        self._command, self._nameserver, self._producer = command, nameserver, producer
+        self._command, self.nameserver, self._producer = command, nameserver, producer
         self._sent: Counter[str] = Counter()
 
     async def joins(self, group: str, *more: str) -> Java:
-        member = await Java.start(self._command, self._nameserver, group, *more)
+        member = await Java.start(self._command, self.nameserver, group, *more)
         await asyncio.wait_for(member.started.wait(), DEADLINE_S)
         return member
 
-    async def sends(self, group: str, number: int = MESSAGES) -> None:
+    async def sends(
+        self, group: str, number: int = MESSAGES, delay_level: int | None = None
+    ) -> None:
         for _ in range(number):
             n = self._sent[group]
             self._sent[group] += 1
             await self._producer.send(
-                Message(f"Of{group}", b"body", tags=TAGS[n % 2], keys=f"K{n}")
+                Message(
+                    f"Of{group}", b"body", tags=TAGS[n % 2], keys=f"K{n}", delay_level=delay_level
+                )
             )
 
     async def until(self, number: int, *members: Java) -> None:
@@ -178,7 +184,40 @@ async def twins(play: Play) -> None:
     await two.leave()
 
 
-SCENES = (in_turn, killed, given_back, in_order, to_all, of_two_minds, twins)
+async def later(play: Play) -> None:
+    """Each message is delayed for a second."""
+    await play.sends("Later", delay_level=1)
+    one = await play.joins("Later")
+    await play.until(MESSAGES, one)
+    await one.leave()
+
+
+class EverySecond:
+    """Transactions, every second of which is committed, and the others rolled back."""
+
+    async def execute_local_transaction(self, message: Message, arg: Any) -> LocalTransactionState:
+        return (
+            LocalTransactionState.COMMIT_MESSAGE if arg else LocalTransactionState.ROLLBACK_MESSAGE
+        )
+
+    async def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        return LocalTransactionState.UNKNOW
+
+
+async def in_transactions(play: Play) -> None:
+    """Half of them come."""
+    await play.sends("Halves", ON_ALL)
+    one = await play.joins("Halves")
+    async with TransactionProducer(play.nameserver, "PG", EverySecond()) as producer:
+        for n in range(MESSAGES):
+            await producer.send_in_transaction(Message("OfHalves", b"body", keys=f"T{n}"), n % 2)
+        await play.until(MESSAGES // 2 + ON_ALL, one)
+    await one.leave()
+
+
+SCENES = (
+    in_turn, killed, given_back, in_order, to_all, of_two_minds, twins, later, in_transactions,
+)  # fmt: skip
 
 
 @contextmanager
@@ -204,7 +243,7 @@ async def play_all(command: Sequence[str], nameserver: str) -> None:
 
 # What is permitted depends on the moment at which members came and went; this is sure to be found,
 # and nothing may be found that is neither permitted nor in `PERHAPS`.
-SURELY = {"Tags": {("lost", "permitted")}}
+SURELY = {"Tags": {("lost", "permitted")}, "Twins": {("equal client ids", "permitted")}}
 PERHAPS = {
     "Killed": {("lost", "open")},  # what the dead one had got and the other one not yet again
     "Tags": {("committed, never delivered", "undecidable"), ("lost", "open")},
@@ -223,9 +262,15 @@ def test_what_real_members_do_is_judged_as_what_it_is(
     found: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for row in audited.tables.findings.collect():
         found[row.consumer_group.partition(" ")[0]].add((row["check"], row.judgement))
-    for group in ("Turn", "Killed", "Failing", "Orderly", "Broad", "Tags", "Twins"):
+    for group in (
+        "Turn", "Killed", "Failing", "Orderly", "Broad", "Tags", "Twins", "Later", "Halves",
+    ):  # fmt: skip
         assert SURELY.get(group, set()) <= found[group], group
         judged = {one for one in found[group] if one[1] != "permitted"}
         assert judged <= PERHAPS.get(group, set()), group
     assert not audited.report.violated
     assert audited.report.coverage["received"] > MESSAGES * 9
+    held = {check.name: check.held for check in audited.report.checks}
+    assert held["delayed"] == MESSAGES
+    assert held["rolled back, and delivered"] == MESSAGES // 2
+    assert held["unequal views"] > 0
