@@ -24,6 +24,8 @@ PAGE = """# A queue
 It has *one* owner.
 
 ```{toctree}
+:caption: Read
+
 told
 untold
 ```
@@ -31,6 +33,9 @@ untold
 CATALOGUE = """
 msgid "A queue"
 msgstr "一个队列"
+
+msgid "Read"
+msgstr "阅读"
 
 msgid "It has *one* owner."
 msgstr "它只有*一个*消费者。"
@@ -81,6 +86,18 @@ def test_what_is_marked_as_fuzzy_or_empty_is_missing(source: Path) -> None:
         "index.po lacks a translation of: A queue",
         "index.po lacks a translation of: It has *one* owner.",
     ]
+
+
+def test_a_translation_that_cannot_be_put_in_place_is_told(source: Path) -> None:
+    (source / "index.md").write_text(PAGE.replace("# A queue", "# 1. A queue"))
+    path = source / "locale" / "zh_CN" / "LC_MESSAGES" / "index.po"
+    numbered = CATALOGUE.replace("A queue", "1. A queue").replace("一个队列", "1. 一个队列")
+    path.write_text(numbered)
+    assert said_of(source) == [
+        "index.po has a translation that is no plain sentence, of: 1. A queue"
+    ]
+    path.write_text(numbered.replace('"1. 一', '"1\\\\. 一'))
+    assert said_of(source) == []
 
 
 def test_a_declared_page_without_a_catalogue_is_told(source: Path) -> None:

@@ -66,6 +66,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_config_value("mqspec_report", "../.mqspec/verify/report.json", "env", str)
     app.add_config_value("mqspec_translated", [], "env", list)
     app.add_transform(languages.Untranslated)
+    app.add_transform(languages.Unplaced)
     app.add_search_language(languages.SearchByPairs)
     app.connect("builder-inited", read_rules)
     app.connect("html-page-context", languages.link_twin)

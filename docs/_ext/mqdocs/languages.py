@@ -7,12 +7,13 @@ docs/locale, and every sentence of theirs is in it; others stay English in both 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from babel.messages.pofile import read_po
+from sphinx.addnodes import translatable
 from sphinx.application import Sphinx
 from sphinx.search.zh import SearchChinese
 from sphinx.transforms import SphinxTransform
@@ -58,29 +59,48 @@ def only_translated(app: Sphinx, error: Exception | None) -> None:
             path.unlink()
 
 
-class Untranslated(SphinxTransform):
-    """Warns of each sentence of a translated page that its catalogue lacks, or has without need.
+class _Checked(SphinxTransform):
+    """A look at a translated page, and at its catalogue, while the book is built in Chinese."""
+
+    def apply(self, **_: object) -> None:
+        page = self.env.docname
+        if self.config.language != CHINESE:
+            return
+        if is_translated(self.config.mqspec_translated, page):
+            path = Path(self.env.srcdir, "locale", CHINESE, "LC_MESSAGES", f"{page}.po")
+            for wrong in self.find(translations(path)):
+                _log.warning("%s %s", path.name, wrong, location=page)
+
+    def find(self, done: Mapping[str, str]) -> Iterator[str]:
+        """What is wrong with what the catalogue has."""
+        raise NotImplementedError
+
+
+class Untranslated(_Checked):
+    """Warns of each sentence that the catalogue lacks, or has without need.
 
     A sentence that was changed is both: the new one is missing, and the old one is stale.
     """
 
     default_priority = 19  # Sphinx translates at 20
 
-    def apply(self, **_: object) -> None:
-        page = self.env.docname
-        if self.config.language != CHINESE:
-            return
-        if not is_translated(self.config.mqspec_translated, page):
-            return
-        path = Path(self.env.srcdir, "locale", CHINESE, "LC_MESSAGES", f"{page}.po")
-        done = translations(path)
+    def find(self, done: Mapping[str, str]) -> Iterator[str]:
         said = dict.fromkeys(message for _, message in extract_messages(self.document))
-        for sentence in said:
-            if sentence not in done:
-                _log.warning("%s lacks a translation of: %s", path.name, sentence, location=page)
-        for sentence in done:
-            if sentence not in said:
-                _log.warning("%s has what no page says: %s", path.name, sentence, location=page)
+        yield from (f"lacks a translation of: {each}" for each in said if each not in done)
+        yield from (f"has what no page says: {each}" for each in done if each not in said)
+
+
+class Unplaced(_Checked):
+    """Warns of each translation that Sphinx leaves out, as one that begins with `1.`, a list."""
+
+    default_priority = 21
+
+    def find(self, done: Mapping[str, str]) -> Iterator[str]:
+        for node, message in extract_messages(self.document):
+            if isinstance(node, translatable):  # a caption, which takes any words
+                continue
+            if node.get("translated") is False and message in done:
+                yield f"has a translation that is no plain sentence, of: {message}"
 
 
 def translations(path: Path) -> dict[str, str]:
