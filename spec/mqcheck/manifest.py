@@ -104,6 +104,15 @@ class Killer:
     # and what to put there; with neither, the model breaks it as it stands
 
 
+@dataclass(frozen=True, slots=True)
+class OneStep:
+    """What makes an action one step in RocketMQ 5.3.3."""
+
+    code: str  # class and method; or whose act it is, where it is no code of 5.3.3
+    held: str  # the lock, the thread or the map that makes it one
+    several: str = ""  # where it takes several steps after all: which, and what becomes of it
+
+
 def manifests() -> dict[str, Path]:
     """The manifest of each protocol, by the name of its module."""
     return {path.stem: path for path in sorted(MODELS.glob("*/*.toml"))}
@@ -176,6 +185,12 @@ def read_killers(path: Path) -> dict[str, Killer]:
 def read_larger(path: Path) -> dict[str, str]:
     """By constant, what a larger bound could show that those of the models cannot."""
     return decode(dict[str, str], _read(path).get("larger", {}), f"{path.name}: larger")
+
+
+def read_steps(path: Path) -> dict[str, OneStep]:
+    """By action, what makes it one step in 5.3.3; empty where nobody has looked yet."""
+    steps = _read(path).get("steps", {})
+    return {name: decode(OneStep, entry, f"{path.name}: {name}") for name, entry in steps.items()}
 
 
 def _read(path: Path) -> dict[str, Any]:

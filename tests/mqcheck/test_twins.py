@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from importlib.util import find_spec
 
 import pytest
 
-from mqcheck.manifest import TLA
+from mqcheck.manifest import TLA, manifests, models, read_steps
 from mqcheck.source import snake_case
 from mqcheck.twins import Twin, cores, read_twin, twins
 
@@ -75,3 +76,19 @@ def test_a_module_that_says_nothing_is_refused(text: str) -> None:
 def test_a_comment_of_several_lines_ends_no_variables() -> None:
     system = next(twin for twin in twins() if twin.name == "System")
     assert system.variables[-5:] == ("epoch", "begun", "consumed", "lost", "gap")
+
+
+STEPS = {name: read_steps(path) for name, path in manifests().items()}
+
+
+def test_what_makes_an_action_one_step_is_told_of_every_action_of_a_module() -> None:
+    actions = {twin.name: set(twin.actions) for twin in twins()}
+    told = {name: steps.keys() for name, steps in STEPS.items() if steps}
+    assert {"Group", "Lock", "OffsetCommit", "TopicRoute"} <= told.keys()
+    for name, steps in told.items():
+        assert steps == actions[name], name
+
+
+def test_models_that_have_an_action_in_several_steps_are_there() -> None:
+    words = " ".join(step.several for steps in STEPS.values() for step in steps.values())
+    assert set(re.findall(r"\bMC_\w+", words)) <= models().keys()

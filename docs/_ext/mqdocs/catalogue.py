@@ -13,11 +13,13 @@ from mqcheck.manifest import (
     Break,
     Killer,
     Model,
+    OneStep,
     manifests,
     models,
     read_killers,
     read_larger,
     read_manifest,
+    read_steps,
 )
 from mqdocs.graphs import drawn, is_drawn
 from mqdocs.markup import (
@@ -56,6 +58,8 @@ class ModelsDirective(SphinxDirective):
         self.env.note_dependency(manifest)
         listed = read_manifest(manifest)
         sections = [_larger(wanted, listed, read_larger(manifest))]
+        if steps := read_steps(manifest):
+            sections.append(_steps(wanted, steps))
         sections += [self._section(model) for model in listed]
         if killers := read_killers(manifest):
             sections.append(self._killers(wanted, killers))
@@ -194,6 +198,18 @@ def _larger(protocol: str, listed: Sequence[Model], larger: Mapping[str, str]) -
     heads = ["bound", "at most", "what a larger one could show"]
     title = "What larger bounds could show"
     return anchored(title, f"larger-{protocol}", paragraph(nodes.Text(about)), table(heads, rows))
+
+
+def _steps(protocol: str, steps: Mapping[str, OneStep]) -> nodes.section:
+    """Of each action what makes it one step in 5.3.3, or why it may be one here."""
+    rows = [
+        ([nodes.literal("", name)], text(step.code), text(step.held), text(step.several))
+        for name, step in steps.items()
+    ]
+    about = "What of 5.3.3 is one step here, and what holds others off meanwhile."
+    heads = ["action", "in 5.3.3", "one step by", "but"]
+    title = "One step in the real one"
+    return anchored(title, f"steps-{protocol}", paragraph(nodes.Text(about)), table(heads, rows))
 
 
 def _changed(killer: Killer) -> Cell:
