@@ -7,9 +7,10 @@ anomalies, in so many spans of time. What was left out is said.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Final
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 from pyspark.sql import types as T  # noqa: N812
@@ -125,6 +126,13 @@ class Pictures:
 
 def pictures(tables: Tables, report: AuditReport) -> Pictures:
     """Of the run with the most anomalies. The driver sees some thousands of rows at most."""
+    findings = tables.findings.persist(StorageLevel.DISK_ONLY)
+    drawn = _pictures(replace(tables, findings=findings), report)
+    findings.unpersist()
+    return drawn
+
+
+def _pictures(tables: Tables, report: AuditReport) -> Pictures:
     run, runs = _run(tables)
     here = F.col("run") == run
     events = tables.events.where(here)
