@@ -43,6 +43,11 @@ class Check:
     ideal: str | None = None
     query: str = ""
 
+    @property
+    def can_violate(self) -> bool:
+        """Whether an outcome breaks the promise: without one, the check is no evidence for it."""
+        return any(one.judgement is Judgement.VIOLATED for one in self.outcomes.values())
+
     def rule_of(self, outcome: str) -> str:
         """The rule that an outcome breaks, that permits it, or that it leaves open."""
         told = self.outcomes[outcome]

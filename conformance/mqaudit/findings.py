@@ -64,7 +64,7 @@ def _report(
         examined=sum(finding.count for finding in findings),
         held=sum(f.count for f in findings if f.judgement == Judgement.HELD),
         findings=tuple(f for f in findings if f.judgement != Judgement.HELD),
-        can_violate=any(o.judgement is Judgement.VIOLATED for o in check.outcomes.values()),
+        can_violate=check.can_violate,
     )
 
 
