@@ -30,7 +30,7 @@ from mqdocs.theorems import TheoremsDirective
 from mqdocs.twin import ModuleDirective
 from mqdocs.ways import WayDirective
 
-_OBJECTS = ("rule", "defect", "model", "tla")
+_OBJECTS = ("rule", "defect", "model", "tla", "theorem")
 _DIRECTIVES = {
     "rules": RulesDirective,
     "rule-areas": RuleAreasDirective,

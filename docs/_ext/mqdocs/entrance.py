@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -106,6 +107,20 @@ class LogLinesDirective(SphinxDirective):
         return nodes.container("", *body, classes=["log-line"], ids=[f"log-line-{number}"])
 
 
+COUNTED_ON: Final = {
+    "rules": "rules/index",
+    "ideals": "ideals",
+    "models": "specs/index",
+    "states": "specs/index",
+    "theorems": "theorems",
+    "cases": "evidence",
+    "incidents": "incidents/index",
+    "defects": "defects",
+    "lines": "log-lines",
+}
+"""By a word of a figure, the page that has what it counts."""
+
+
 class GlanceDirective(SphinxDirective):
     """The figures of the front page, each from what it counts."""
 
@@ -115,13 +130,18 @@ class GlanceDirective(SphinxDirective):
         items = [
             nodes.container(
                 "",
-                paragraph(nodes.strong("", number)),
+                paragraph(self._linked(number, words)),
                 told(words),
                 classes=["figure"],
             )
             for number, words in found
         ]
         return [nodes.container("", *items, classes=["glance"])]
+
+    def _linked(self, number: str, words: str) -> nodes.Node:
+        """The number, as a link to the page that has what it counts."""
+        page = next(page for word, page in COUNTED_ON.items() if word in words)
+        return nodes.strong("", "", _page_link(page, self.env.docname, number))
 
 
 def figures(report: Path) -> list[tuple[str, str]]:
@@ -159,13 +179,18 @@ def _conforming(report: Path) -> int:
 
 def page_of(incident: Incident, docname: str) -> pending_xref:
     """A link to an incident's page, by its title; one that is not there fails the build."""
+    return _page_link(f"incidents/{incident.page}", docname, incident.title, is_explicit=False)
+
+
+def _page_link(page: str, docname: str, words: str, *, is_explicit: bool = True) -> pending_xref:
+    """A link to a page; where the words are not explicit, by its title."""
     return pending_xref(
         "",
-        nodes.inline("", incident.title),
+        nodes.inline("", words),
         refdomain="std",
         reftype="doc",
-        reftarget=f"/incidents/{incident.page}",
-        refexplicit=False,
+        reftarget=f"/{page}",
+        refexplicit=is_explicit,
         refwarn=True,
         refdoc=docname,
     )

@@ -74,7 +74,9 @@ class RulesDirective(SphinxDirective):
         for giver in several:
             found += [nodes.Text("; ")] if found else []
             model, colon, name = giver.subject.partition(": ")
-            if giver.kind is EvidenceKind.CHECKED:
+            if giver.kind is EvidenceKind.PROVED:
+                found.append(reference("theorem", giver.subject, self.env.docname))
+            elif giver.kind is EvidenceKind.CHECKED:
                 found.append(reference("model", model, self.env.docname))
                 found.append(nodes.Text(f"{colon}{name}"))
             else:

@@ -21,6 +21,9 @@ class TheoremsDirective(SphinxDirective):
 
     def _section(self, theorem: Theorem) -> nodes.section:
         source = inspect.getsource(theorem.claim)
+        anchor = f"theorem-{theorem.name}"
+        standard = self.env.domains.standard_domain
+        standard.note_object("theorem", theorem.name, anchor, self.state_machine)
         outcome = "is proved" if theorem.holds else "fails, as it should, with a counterexample"
         pairs = [
             ("Evidence for", references("rule", theorem.rules, self.env.docname)),
@@ -32,7 +35,7 @@ class TheoremsDirective(SphinxDirective):
         ]
         return anchored(
             theorem.name,
-            f"theorem-{theorem.name}",
+            anchor,
             paragraph(nodes.Text(theorem.statement)),
             fields(pairs),
             nodes.literal_block(source, source, language="python"),
