@@ -205,7 +205,9 @@ NoThirdFile == InPlace => new = None
 TornIsRemoved == InPlace \/ step = "down" \/ file # Torn
 
 (***************************************************************************)
-(* Witness, to be violated: a start needs the .bak.                        *)
+(* Witnesses, to be violated: a start needs the .bak; the .bak is torn.    *)
 (***************************************************************************)
+NeverTornBak == bak # Torn
+
 NeverNeedsBak == step = "down" /\ written # None => IsWhole(file)
 ===============================================================================

@@ -336,6 +336,9 @@ AcknowledgedIsKept ==
     \A e \in committed, n \in Nodes :
         e.term = e.by /\ Leads(n) /\ currTerm[n] > e.by => HasEntry(n, e)
 
+\* That, as long as no crash took the end of a ledger (RAFT-008).
+KeptWithoutLoss == losses = 0 => AcknowledgedIsKept
+
 (***************************************************************************)
 (* Often believed: what a producer was not told to be stored is not there  *)
 (* (RAFT-007).                                                             *)

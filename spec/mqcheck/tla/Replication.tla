@@ -368,6 +368,13 @@ FailOverKeepsAcknowledged ==
     failOvers > 0 /\ master \notin damaged => acknowledged \subseteq Range(commitLog[master])
 
 (***************************************************************************)
+(* Over a connection whose slave is gone nothing is heard any more.        *)
+(***************************************************************************)
+GoneIsSilent ==
+    [][{c \in connectionList' : ~c.open} \subseteq
+           {[c EXCEPT !.open = FALSE] : c \in connectionList}]_vars
+
+(***************************************************************************)
 (* A master that was replaced stays out where it does not come back.       *)
 (***************************************************************************)
 ReplacedStaysOut == failOvers > 0 /\ ~OldMasterReturns => running # Brokers

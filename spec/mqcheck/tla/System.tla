@@ -572,6 +572,19 @@ Repeats == {work \in InWork : work.id \in consumed[work.queue]}
 EveryRepeatIsNamed == \A repeat \in Repeats : repeat.why # None
 
 (***************************************************************************)
+(* A name says what happened, where no log loses its end: what is not      *)
+(* reported was consumed, and is not below what is stored; and a commit    *)
+(* that is late is on its way.                                             *)
+(***************************************************************************)
+NamedIsUnreported ==
+    \A q \in Queues, id \in Ids :
+        lost[q][id] # None =>
+            /\ id \in consumed[q]
+            /\ Position(q, id) >= Level(offsetTable[q])
+            /\ lost[q][id] = "LateCommit" =>
+                   \E commit \in network : commit.queue = q /\ commit.offset > Position(q, id)
+
+(***************************************************************************)
 (* A second member is told to consume a queue before the first lets go.    *)
 (***************************************************************************)
 NoRepeatByTwoOwners == \A repeat \in Repeats : repeat.why # "TwoOwners"
@@ -634,6 +647,10 @@ GapsBy(cause) == {missed \in Gaps : gap[missed.queue][missed.id] = cause}
 (* SYSTEM-003.  A gap has one of the named causes.                         *)
 (***************************************************************************)
 EveryGapIsNamed == GapsBy(None) = {}
+
+\* What is named as lost with a tail is not in the log.
+LostTailIsGone ==
+    \A q \in Queues, id \in Ids : gap[q][id] = "LostTail" => Position(q, id) = MaxMessages
 
 (***************************************************************************)
 (* OFFSET-002.  All below an offset that was committed is consumed.        *)
