@@ -1,8 +1,12 @@
 """Sphinx configuration of the design reference. It builds without a network, warnings as errors."""
 
+import os
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
@@ -16,6 +20,12 @@ extensions = [
     "sphinx.ext.autodoc",
     "mqdocs",
 ]
+# Where it is published, with a slash at the end: then it has a map for search engines.
+if "MQSPEC_BOOK_URL" in os.environ:
+    extensions.append("sphinx_sitemap")
+    html_baseurl = os.environ["MQSPEC_BOOK_URL"]
+    sitemap_url_scheme = "{link}"
+    sitemap_locales = [None]  # each language has a map of its own
 exclude_patterns = ["_ext", "_templates", "locale"]
 nitpicky = True
 # Types of other projects and of the standard library: their pages are elsewhere.
@@ -84,3 +94,13 @@ html_copy_source = False
 html_show_sourcelink = False
 pygments_style = "friendly"
 pygments_dark_style = "native"
+
+
+def setup(app: Sphinx) -> None:
+    """The Chinese book is published in a folder of the English one."""
+    app.connect("config-inited", _publish_in_folder)
+
+
+def _publish_in_folder(_: Sphinx, config: Config) -> None:
+    if config.language == "zh_CN" and config.html_baseurl:
+        config.html_baseurl += "zh/"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from posixpath import dirname, join, normpath
 
-from built import DOCS, Book, build, twins
+from built import DOCS, URL, Book, build, twins
 
 from mqcheck.manifest import manifests
 from mqdocs.links import broken
@@ -55,6 +56,18 @@ def test_the_book_builds_without_a_warning(book: Book) -> None:
     assert from_elsewhere == []
 
 
+def test_each_page_says_how_to_cite_a_rule_and_stands_in_the_map(book: Book) -> None:
+    pages = book.pages()
+    texts = {name for name in pages if Path(name).name not in ("genindex.html", "search.html")}
+    uncited = [name for name in texts if pages[name].count('<p class="cite">') != 1]
+    assert [name for name in uncited if not name.endswith("py-modindex.html")] == []
+    for folder in ("", "zh/"):
+        written = (book.folder / folder / "sitemap.xml").read_text(encoding="utf-8")
+        listed = set(re.findall("<loc>(.*?)</loc>", written))
+        own = {name for name in texts if name.startswith("zh/") == bool(folder)}
+        assert {f"{URL}{name}" for name in own if "modindex" not in name} <= listed
+
+
 def test_every_link_and_anchor_is_there(book: Book) -> None:
     assert list(broken(book.folder)) == []
 
@@ -72,6 +85,7 @@ WRONG = {
     "{defect}`NoSuchDefect`": "'defect' reference target not found: NoSuchDefect",
     "{figure}`MC_Release.Nothing`": "no figure MC_Release.Nothing",
     "{model}`MC_None`": "'model' reference target not found: MC_None",
+    "{theorem}`no-such-theorem`": "'theorem' reference target not found: no-such-theorem",
     "{tla}`Log!NoSuchAction`": "'tla' reference target not found: Log!NoSuchAction",
     "```{rules} NONE\n```": "no rules of the area NONE",
     "```{tla-module} None\n```": "no module None",
@@ -99,7 +113,8 @@ def test_the_same_page_without_what_is_wrong_builds(tmp_path: Path) -> None:
     source.mkdir()
     areas = " ".join(dict.fromkeys(rule.partition("-")[0] for rule in rules()))
     names = "\n".join(f"```{{models}} {name}\n```" for name in manifests())
-    right = f"{{rule}}`ALLOC-001`\n\n```{{rules}} {areas}\n```\n\n{names}\n\n```{{defects}}\n```\n"
+    others = "\n\n".join(f"```{{{name}}}\n```" for name in ("defects", "theorems"))
+    right = f"{{rule}}`ALLOC-001`\n\n```{{rules}} {areas}\n```\n\n{names}\n\n{others}\n"
     (source / "conf.py").write_text(CONF)
     (source / "index.md").write_text(f"# Page\n\n## Part\n\n{right}")
     assert build(source, tmp_path / "target", "en") == ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
-from mqdocs import docstrings, languages
+from mqdocs import cite, docstrings, languages
 from mqdocs.catalogue import DefectsDirective, FigureRole, IdealsDirective, ModelsDirective
 from mqdocs.diagram import SequenceDirective
 from mqdocs.entrance import (
@@ -70,6 +70,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_search_language(languages.SearchByPairs)
     app.connect("builder-inited", read_rules)
     app.connect("html-page-context", languages.link_twin)
+    app.connect("html-page-context", cite.add)
     app.connect("html-page-context", Navigation().lighten, priority=Navigation.EARLY)
     app.connect("autodoc-process-docstring", docstrings.link)
     app.connect("autodoc-process-signature", docstrings.tidy_signature)
