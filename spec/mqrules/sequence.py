@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import atan2, degrees
+from unicodedata import east_asian_width
 
 _LANE, _MARGIN, _HEAD, _LINE = 220, 44, 46, 16  # widths and heights, in px
 _GAP = 22  # between the rows' texts
@@ -110,7 +111,9 @@ def _tops(rows: Sequence[Row]) -> tuple[list[int], int]:
 
 
 def _wrapped(row: Row) -> list[str]:
-    return textwrap.wrap(row.label, _WRAP) or [""]
+    # A Chinese character is as wide as two letters.
+    wide = any(east_asian_width(character) == "W" for character in row.label)
+    return textwrap.wrap(row.label, _WRAP // 2 if wide else _WRAP) or [""]
 
 
 def _lanes(lanes: dict[str, str], middles: dict[str, int], height: int) -> Iterator[str]:

@@ -144,3 +144,27 @@ def found_by_tlc(model: Model, name: str) -> Scenario:
     found = run_check(check).counterexample
     assert found is not None
     return scenario_of(model, name, found)
+
+
+def test_a_picture_in_other_words_has_the_same_steps() -> None:
+    steps = scenario(
+        Step("Init", {}, {"network": []}),
+        Step("Send", {"what": "m"}, {"network": [1]}),
+        Step("Lose", {}, {"network": []}),
+    )
+    words = {"Two messages": "两条消息", "Sender": "发送者", "sends {what}": "发送 {what}"}
+    assert set(words) < set(PICTURE.words())
+    plainly, other = diagram_of(PICTURE, steps), diagram_of(PICTURE.translated(words), steps)
+    assert other.title == "两条消息"
+    assert other.lanes == {"a": "发送者", "b": "Receiver"}
+    assert [row.label for row in other.rows] == ["发送 m", "hears nothing"]
+    assert [replace(row, label="") for row in other.rows] == [
+        replace(row, label="") for row in plainly.rows
+    ]
+
+
+def test_chinese_words_are_wrapped_to_the_width_of_a_lane() -> None:
+    svg = draw(Diagram("T", {"a": "A"}, (Row("a", "消息" * 20, None, None),)))
+    lines = [e.text or "" for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("tspan")]
+    assert "".join(lines) == "消息" * 20
+    assert max(map(len, lines)) == 16

@@ -11,7 +11,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 from mqdocs import cite, docstrings, languages
 from mqdocs.catalogue import DefectsDirective, FigureRole, IdealsDirective, ModelsDirective
-from mqdocs.diagram import SequenceDirective
+from mqdocs.diagram import Draw, SequenceDirective
 from mqdocs.entrance import (
     GlanceDirective,
     IncidentsDirective,
@@ -67,6 +67,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_config_value("mqspec_translated", [], "env", list)
     app.add_transform(languages.Untranslated)
     app.add_transform(languages.Unplaced)
+    app.add_post_transform(Draw)
     app.add_search_language(languages.SearchByPairs)
     app.connect("builder-inited", read_rules)
     app.connect("html-page-context", languages.link_twin)

@@ -16,8 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx.addnodes import translatable
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
+from mqdocs.languages import translations_of
 from mqrules import Scenario, UserError
 from mqrules.scenario import Step
 from mqrules.schema import decode
@@ -58,6 +61,23 @@ class Picture:
     channel: str = ""  # the variable that holds what is on its way
     bad: tuple[int, ...] = ()  # the steps that the diagram is drawn for, from 1
 
+    def words(self) -> list[str]:
+        """What a reader reads in it; braces are where parameters go."""
+        says = (action.says for action in self.actions.values())
+        return list(dict.fromkeys([self.title, *self.lanes.values(), *says]))
+
+    def translated(self, words: Mapping[str, str]) -> Picture:
+        """The picture in other words, where there are any."""
+        return replace(
+            self,
+            title=words.get(self.title, self.title),
+            lanes={lane: words.get(title, title) for lane, title in self.lanes.items()},
+            actions={
+                name: replace(drawn, says=words.get(drawn.says, drawn.says))
+                for name, drawn in self.actions.items()
+            },
+        )
+
 
 class SequenceDirective(SphinxDirective):
     """The diagram, and its steps in words."""
@@ -74,9 +94,37 @@ class SequenceDirective(SphinxDirective):
             diagram = diagram_of(picture, scenario)
         except (OSError, ValueError, UserError) as error:
             raise self.error(f"{path.name}: {error}") from None
-        drawing = nodes.raw("", draw(diagram), format="html")
         title = nodes.paragraph("", "", nodes.emphasis("", diagram.title), classes=["caption"])
+        drawing = Drawing("", path=name, words=picture.words())
         return [nodes.container("", drawing, classes=["wide"]), title]
+
+
+class Drawing(nodes.General, nodes.Element, translatable):  # type: ignore[misc]  # no types
+    """A diagram to draw once a page is written, and what a catalogue may translate of it."""
+
+    def preserve_original_messages(self) -> None:
+        """The attribute has them."""
+
+    def apply_translated_message(self, original_message: str, translated_message: str) -> None:
+        """What is drawn is looked up when it is."""
+
+    def extract_original_messages(self) -> list[str]:
+        words: list[str] = self["words"]
+        return words
+
+
+class Draw(SphinxPostTransform):
+    """Draws the diagrams of a page, in the language of the book."""
+
+    default_priority = 5
+    formats = ("html",)  # a build of message catalogues wants the words
+
+    def run(self, **_: object) -> None:
+        for drawing in [*self.document.findall(Drawing)]:
+            picture, scenario = read(Path(drawing["path"]))
+            picture = picture.translated(translations_of(self.env, self.env.docname))
+            svg = draw(diagram_of(picture, scenario))
+            drawing.replace_self(nodes.raw("", svg, format="html"))
 
 
 def read(path: Path) -> tuple[Picture, Scenario]:

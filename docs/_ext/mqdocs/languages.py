@@ -15,6 +15,7 @@ from typing import Any
 from babel.messages.pofile import read_po
 from sphinx.addnodes import translatable
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.search.zh import SearchChinese
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
@@ -67,9 +68,9 @@ class _Checked(SphinxTransform):
         if self.config.language != CHINESE:
             return
         if is_translated(self.config.mqspec_translated, page):
-            path = Path(self.env.srcdir, "locale", CHINESE, "LC_MESSAGES", f"{page}.po")
-            for wrong in self.find(translations(path)):
-                _log.warning("%s %s", path.name, wrong, location=page)
+            name = page.rpartition("/")[2]
+            for wrong in self.find(translations_of(self.env, page)):
+                _log.warning("%s.po %s", name, wrong, location=page)
 
     def find(self, done: Mapping[str, str]) -> Iterator[str]:
         """What is wrong with what the catalogue has."""
@@ -103,8 +104,10 @@ class Unplaced(_Checked):
                 yield f"has a translation that is no plain sentence, of: {message}"
 
 
-def translations(path: Path) -> dict[str, str]:
-    """What a catalogue has for each sentence; what is marked as fuzzy is not had."""
+def translations_of(env: BuildEnvironment, page: str) -> dict[str, str]:
+    """What a page's catalogue has for each sentence, but what is marked as fuzzy; of an English
+    book nothing."""
+    path = Path(env.srcdir, "locale", env.config.language, "LC_MESSAGES", f"{page}.po")
     if not path.exists():
         return {}
     with path.open("rb") as file:
