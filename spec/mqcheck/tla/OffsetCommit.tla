@@ -310,6 +310,13 @@ Done(q) ==
     {o \in Offsets : consumed[q][o] > 0} \cup (IF begun[q] = None THEN {} ELSE Below(begun[q]))
 
 (***************************************************************************)
+(* What is held was begun somewhere, and nobody works who has crashed.     *)
+(***************************************************************************)
+HeldIsBegun == \A m \in Members, q \in Queues : Holds(m, q) => begun[q] # None
+
+CrashedDoNothing == \A task \in orphans : task.member \in Running
+
+(***************************************************************************)
 (* OFFSET-002.  Whatever was committed, and is on its way, in memory or in *)
 (* the file, all below it has been consumed.                               *)
 (***************************************************************************)
