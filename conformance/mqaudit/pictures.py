@@ -142,15 +142,17 @@ def _pictures(tables: Tables, report: AuditReport) -> Pictures:
     begin, span = time.begin, max(1, -(-(time.end - time.begin) // SPANS))
 
     changes = _changes(events, queues, begin)
+    is_cut = len(changes) == CHANGES
     seconds = (time.end - begin) / 1e9
+    known_until = changes[-1].at if is_cut else seconds
     return Pictures(
         run=run,
         runs=runs,
         seconds=seconds,
         queues=tuple(queues),
         queues_in_all=in_all,
-        bands=tuple(bands(changes, queues, seconds)),
-        is_cut=len(changes) == CHANGES,
+        bands=tuple(bands(changes, queues, known_until)),
+        is_cut=is_cut,
         crashes=tuple(
             (row.at, row.client_id or row.peer or "")
             for row in changes

@@ -71,6 +71,21 @@ def test_of_many_queues_some_are_drawn_and_it_is_said(spark: SparkSession, tmp_p
     assert f"Drawn are {QUEUES} of {QUEUES + 16} queues" in page(report, drawn)
 
 
+def test_of_many_changes_the_first_are_drawn_and_no_more_is_claimed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqaudit.pictures.CHANGES", 3)
+    r = Recorder()
+    for _ in range(3):
+        r.at("assign", "a")
+        r.at("revoke", "a")
+    report, drawn = audited(spark, tmp_path, r)
+    assert drawn.is_cut
+    assert drawn.seconds == 5
+    assert drawn.bands == (Band(Q, "a", 0, 1), Band(Q, "a", 2, 2))
+    assert "only the first ones are drawn" in page(report, drawn)
+
+
 def test_a_clean_history_says_so(spark: SparkSession, tmp_path: Path) -> None:
     r = Recorder()
     r.send(0)
