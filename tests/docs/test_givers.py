@@ -12,6 +12,8 @@ import pytest
 from mqaudit.history_checks import HISTORY_CHECKS
 from mqcheck.manifest import models
 from mqdocs.givers import conformance_cases, givers
+from mqdocs.rules import again
+from mqprove.contracts import CONTRACTS, name_of
 from mqprove.theorems import THEOREMS
 from mqrules import EvidenceKind, rules
 
@@ -52,3 +54,26 @@ def test_every_case_of_the_suite_is_found() -> None:
     mqspec = [sys.executable, "-m", "mqspec.cli", "conform", "--list"]
     done = subprocess.run(mqspec, capture_output=True, text=True, check=True, timeout=60, env=WIDE)
     assert {name for name, _ in conformance_cases()} == set(re.findall(r"\btest_\w+", done.stdout))
+
+
+def test_each_rule_names_commands_that_there_are() -> None:
+    theorems = {theorem.name for theorem in THEOREMS} | {name_of(each) for each in CONTRACTS}
+    for rule in rules().values():
+        of_rule = givers().get(rule.id, ())
+        commands = [command.split() for command in again(rule, of_rule)]
+        repeated = {EvidenceKind.CHECKED, EvidenceKind.PROVED, EvidenceKind.CONFORMS}
+        assert bool(commands) >= bool(repeated & {giver.kind for giver in of_rule}), rule.id
+        for _, job, *words in commands:
+            match job:
+                case "check":
+                    assert set(words) <= models().keys()
+                    assert words
+                case "prove":
+                    assert words[0] == "--theorem"
+                    assert words[1] in theorems
+                case _:
+                    assert [job, *words] == ["conform", "reference", "--rule", rule.id]
+
+
+def test_a_rule_with_nothing_has_no_command() -> None:
+    assert list(again(rules()["ALLOC-001"], ())) == []

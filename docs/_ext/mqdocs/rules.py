@@ -4,6 +4,7 @@ and the role `{rule}` links to one."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from docutils import nodes
@@ -67,6 +68,9 @@ class RulesDirective(SphinxDirective):
                 pairs.append((kind.value.capitalize(), self._givers(of_kind)))
             elif kind in rule.needs:
                 pairs.append((kind.value.capitalize(), [nodes.strong("", "by nothing yet")]))
+        if commands := list(again(rule, of_rule)):
+            said = [[nodes.literal("", command), nodes.Text("; ")] for command in commands]
+            pairs.append(("Again", [node for each in said for node in each][:-1]))
         return fields(pairs)
 
     def _givers(self, several: list[Giver]) -> list[nodes.Node]:
@@ -83,6 +87,21 @@ class RulesDirective(SphinxDirective):
                 found.append(nodes.literal("", giver.subject))
             found += [nodes.Text(f" ({giver.note})")] if giver.note else []
         return found
+
+
+def again(rule: Rule, of_rule: Sequence[Giver]) -> Iterator[str]:
+    """The commands that repeat the evidence for a rule, one for each kind that has one."""
+    subjects: dict[EvidenceKind, list[str]] = {}
+    for giver in of_rule:
+        subjects.setdefault(giver.kind, []).append(giver.subject)
+    if checked := subjects.get(EvidenceKind.CHECKED):
+        models = dict.fromkeys(subject.partition(":")[0] for subject in checked)
+        yield f"mqspec check {' '.join(models)}"
+    for kind in (EvidenceKind.PROVED, EvidenceKind.CONFIRMED):
+        for name in subjects.get(kind, ()):
+            yield f"mqspec prove --theorem {name}"
+    if EvidenceKind.CONFORMS in subjects:
+        yield f"mqspec conform reference --rule {rule.id}"
 
 
 class RuleAreasDirective(SphinxDirective):
