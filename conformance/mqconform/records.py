@@ -9,6 +9,8 @@ from dataclasses import dataclass
 MAGIC = 0xDAA320A7  # of the format for topics of at most 127 bytes
 _FIXED = struct.Struct(">iIiiiqqiq4siq4siiq")  # IPv4 hosts, up to preparedTransactionOffset
 
+_STORE_PORT = struct.calcsize(">iIiiiqqiq4siq4s")  # its place in a record
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -42,6 +44,17 @@ class Record:
 def parse_records(data: bytes) -> list[Record]:
     """The records of a pull's body. Raises ValueError where they are none."""
     return list(_records(data))
+
+
+def with_store_ports(data: bytes, ports: Mapping[int, int]) -> bytes:
+    """The same records, as if they were stored at other ports of the same hosts."""
+    changed, at = bytearray(data), 0
+    while len(data) - at >= _FIXED.size:
+        size: int = _FIXED.unpack_from(data, at)[0]
+        port: int = struct.unpack_from(">i", data, at + _STORE_PORT)[0]
+        struct.pack_into(">i", changed, at + _STORE_PORT, ports.get(port, port))
+        at += max(size, _FIXED.size)
+    return bytes(changed)
 
 
 def _records(data: bytes) -> Iterator[Record]:

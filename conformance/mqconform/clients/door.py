@@ -21,6 +21,8 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from mqconform.frame import FRAME_MAX, RESPONSE, Frame, FrameError, frame, parse_frame
+from mqconform.records import with_store_ports
+from mqconform.requests import PULL_MESSAGE
 from mqconform.target import Address
 
 CALLS_MAX: Final = 50_000  # of a door, which is closed then: no client asks for so much
@@ -80,7 +82,7 @@ class Door:
     ) -> None:
         self._nameserver, self._brokers, self._changed = nameserver, brokers, changed
         self._listeners: list[asyncio.Server] = []
-        self._texts: list[tuple[bytes, bytes]] = []  # addresses of brokers, and ours for them
+        self._ports: dict[Address, int] = {}  # ours, by the addresses of brokers
         self._numbers = count()
         self._links: set[_Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,8 +93,7 @@ class Door:
 
     async def open(self) -> None:
         for name, address in self._brokers.items():
-            port = await self._listen(name, address)
-            self._texts.append((f'"{address}"'.encode(), f'"127.0.0.1:{port}"'.encode()))
+            self._ports[address] = await self._listen(name, address)
         self.address = Address("127.0.0.1", await self._listen("", self._nameserver))
 
     async def close(self) -> None:
@@ -180,17 +181,18 @@ class Door:
 
     def _from_server(self, link: _Link, raw: bytes) -> asyncio.StreamWriter:
         found = self._parsed(raw)
-        if found and found.is_response:
-            if call := link.waiting.pop(found.opaque, None):
-                self._answered(call, found)
-        elif found:
+        call = link.waiting.pop(found.opaque, None) if found and found.is_response else None
+        if found and call:
+            self._answered(call, found)
+            raw = self._led_here(call, found)
+        elif found and not found.is_response:
             call = Call(time.monotonic(), link.broker, link.number, found, by_client=False)
             if not found.is_one_way:
                 link.asked[found.opaque] = call
             with self._changed:
                 self.calls.append(call)
                 self._changed.notify_all()
-        link.to_client.write(raw if link.broker or not found else self._led_here(found))
+        link.to_client.write(raw)
         return link.to_client
 
     def _answered(self, call: Call, answer: Frame) -> None:
@@ -205,11 +207,16 @@ class Door:
             self.unread += 1
             return None
 
-    def _led_here(self, answer: Frame) -> bytes:
-        """A nameserver's answer, with our addresses in place of the brokers'."""
+    def _led_here(self, call: Call, answer: Frame) -> bytes:
+        """An answer, with our addresses in place of the brokers': in routes, and in messages, as
+        some clients send them back to the broker that a message says to be stored at."""
         body = answer.body
-        for theirs, ours in self._texts:
-            body = body.replace(theirs, ours)
+        if not call.broker:
+            for address, port in self._ports.items():
+                body = body.replace(f'"{address}"'.encode(), f'"127.0.0.1:{port}"'.encode())
+        elif call.request.code == PULL_MESSAGE:
+            ports = {address.port: port for address, port in self._ports.items()}
+            body = with_store_ports(body, ports)
         head = answer.raw[4 : len(answer.raw) - len(answer.body)]
         return _LENGTH.pack(len(head) + len(body)) + head + body
 

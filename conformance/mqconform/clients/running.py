@@ -27,7 +27,9 @@ def look(command: Command, cluster: Cluster, doors: Doors, home: Path, prefix: s
     """Whether the program starts, finds its brokers and consumes. Raises UserError."""
     with Play(f"{prefix}-look", command, cluster, doors, home) as play:
         try:
-            member, sent = play.member(), play.send(play.queues[0])
+            member = play.member()
+            play.shares()  # so that it is there before the message is
+            sent = play.send(play.queues[0])
             play.expect(lambda: sent.key in member.keys, COME_S, "prints no key of a message")
         except NotComeError as error:
             remedy = "run it by hand against mqspec serve"

@@ -1,3 +1,5 @@
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
@@ -13,6 +15,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /** The Java client under test: Member NAMESERVER TOPIC GROUP MODE ID. */
 public final class Member {
+    private static final Set<String> FAILED = ConcurrentHashMap.newKeySet();
+
     public static void main(String[] args) throws Exception {
         if (args[3].equals("produce")) {
             produce(args[0], args[1], args[2]);
@@ -48,7 +52,7 @@ public final class Member {
             switch (new String(message.getBody())) {
                 case "stays": new CountDownLatch(1).await();
                 case "slow": Thread.sleep(15_000); return true;
-                case "fails": return message.getReconsumeTimes() > 0;
+                case "fails": return !FAILED.add(message.getKeys());
                 default: return true;
             }
         } catch (InterruptedException e) {

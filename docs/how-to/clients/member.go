@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/producer"
 	"github.com/apache/rocketmq-client-go/v2/rlog"
 )
+
+var failed sync.Map // keys
 
 func main() {
 	rlog.SetLogLevel("error")
@@ -54,10 +57,10 @@ func result(message *primitive.MessageExt, orderly bool) consumer.ConsumeResult 
 	case "slow":
 		time.Sleep(15 * time.Second)
 	case "fails":
-		if message.ReconsumeTimes == 0 && orderly {
-			return consumer.SuspendCurrentQueueAMoment
-		}
-		if message.ReconsumeTimes == 0 {
+		if _, again := failed.LoadOrStore(message.GetKeys(), true); !again {
+			if orderly {
+				return consumer.SuspendCurrentQueueAMoment
+			}
 			return consumer.ConsumeRetryLater
 		}
 	}

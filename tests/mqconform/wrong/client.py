@@ -23,6 +23,7 @@ from mqspec.client.message import MessageExt
 from mqspec.core.group import ConsumeFromWhere
 
 SLOW_S = 15
+failed: set[str | None] = set()  # keys
 
 
 async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
@@ -34,7 +35,8 @@ async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
             await asyncio.Event().wait()
         case b"slow":
             await asyncio.sleep(SLOW_S)
-        case b"fails" if message.reconsume_times == 0:
+        case b"fails" if message.keys not in failed:
+            failed.add(message.keys)
             return ConsumeStatus.RECONSUME_LATER
     return ConsumeStatus.CONSUME_SUCCESS
 

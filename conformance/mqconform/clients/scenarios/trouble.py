@@ -9,7 +9,7 @@ from typing import Final
 from mqconform import requests
 from mqconform.clients.door import Answer, Call
 from mqconform.clients.member import queue_of
-from mqconform.clients.play import Play, Problem
+from mqconform.clients.play import NotComeError, Play, Problem
 from mqconform.clients.scenario import scenario
 from mqspec.core.types import MessageQueue
 
@@ -51,9 +51,10 @@ def pulls_are_refused_with_each_code(play: Play) -> None:
             play.judge("OFFSET-001", Problem(why, [one, two]) if skips else None)
 
 
-@scenario("OFFSET-001")
+@scenario("OFFSET-001", "SYSTEM-001")
 def offsets_are_not_told(play: Play) -> None:
     first, queue = play.member(), play.queues[0]
+    play.settled([first])
     sent = [play.send(queue) for _ in range(5)]
     behind = sent[-1].offset + 1
     play.expect(
@@ -74,7 +75,11 @@ def offsets_are_not_told(play: Play) -> None:
     second.door.answers.append(refused)
     play.come(second)
     more = play.send(queue)
-    play.expect(lambda: more.key in second.keys, 90, "does not go on")
+    came = play.wait(lambda: more.key in second.keys, 90)
+    never = Problem("a message is not consumed within 90 s after offsets were not told")
+    play.judge("SYSTEM-001", None if came else never)
+    if not came:
+        raise NotComeError("the program does not go on")
     told = min(
         call.answered_at
         for call in second.calls(requests.QUERY_CONSUMER_OFFSET)
