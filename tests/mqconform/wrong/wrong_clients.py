@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from itertools import count
 from typing import Any, Final
 
 from msgspec import structs
@@ -16,6 +17,7 @@ from mqspec.client import pull
 from mqspec.client.consume_orderly import ConsumeMessageOrderlyService
 from mqspec.client.instance import BrokerError
 from mqspec.client.member import GroupMember
+from mqspec.client.offset_store import RemoteBrokerOffsetStore
 from mqspec.client.producer import Producer
 from mqspec.client.send_back import SendBack
 from mqspec.core import allocation, consume_orderly, offset_commit, producer, push_consumer
@@ -170,3 +172,61 @@ async def tells_all_sent(right: Any, sender: Any, *about: Any, **known: Any) -> 
         return await right(sender, *about, **known)
     except BrokerError:
         return None
+
+
+_heartbeats = count()
+_routes = count()
+
+
+@wrong("GROUP-063", GroupMember.heartbeat)
+async def every_other_heartbeat(right: Any, member: Any) -> None:
+    """It leaves out every other heartbeat."""
+    if next(_heartbeats) % 2 == 0:
+        await right(member)
+
+
+@wrong("REBAL-007", GroupMember.update_routes)
+async def old_routes(right: Any, member: Any) -> None:
+    """It never asks again where a topic is."""
+    if next(_routes) == 0:
+        await right(member)
+
+
+@wrong("PULL-018", offset_commit.must_wait)
+def no_flow_control(right: Any, queue: Any, limits: Any) -> bool:
+    """However much is unfinished, it pulls on."""
+    return False
+
+
+@wrong("OFFSET-060", push_consumer.pull_status)
+def stays_where_it_is(right: Any, code: int) -> Any:
+    """An answer that sends it elsewhere is taken for one that asks it to wait."""
+    return push_consumer.PullStatus.FLOW_CONTROL if code == 21 else right(code)
+
+
+@wrong("OFFSET-001", RemoteBrokerOffsetStore.read_offset)
+async def nothing_is_stored(right: Any, store: Any, queue: Any) -> int:
+    """A query of an offset that was refused is taken for one that finds none."""
+    try:
+        return int(await right(store, queue))
+    except BrokerError:
+        return offset_commit.NOT_FOUND
+
+
+@wrong("SYSTEM-001", pull.pull)
+async def passes_over(right: Any, instance: Any, request: Any, *rest: Any) -> Any:
+    """A pull that was refused is followed by one behind the next message."""
+    try:
+        return await right(instance, request, *rest)
+    except BrokerError:
+        behind = request.queue_offset + 1
+        return pull.PullResult(push_consumer.PullStatus.NO_MATCHED_MSG, behind)
+
+
+@wrong("SEND-031", Producer.send)
+async def tries_on(right: Any, sender: Any, *about: Any, **known: Any) -> Any:
+    """A send that was refused three times is tried three times more."""
+    try:
+        return await right(sender, *about, **known)
+    except BrokerError:
+        return await right(sender, *about, **known)
