@@ -15,7 +15,8 @@ from mqconform.connection import eventually
 from mqspec.cli import main
 
 PROGRAM = Path(__file__).parent / "wrong" / "client.py"
-CLIENT = f"{sys.executable} {PROGRAM} {{nameserver}} {{topic}} {{group}} {{mode}}"
+PLACES = "{nameserver} {topic} {group} {mode}"
+CLIENT = f"{sys.executable} {PROGRAM} {PLACES}"
 Verdicts = dict[tuple[str, str], str]  # by scenario and rule
 
 
@@ -33,10 +34,10 @@ def verdicts(tmp_path: Path) -> Callable[..., tuple[int, Verdicts]]:
 
 
 def test_the_reference_keeps_the_rules(verdicts: Callable[..., tuple[int, Verdicts]]) -> None:
-    code, found = verdicts(CLIENT, "--quick")
+    code, found = verdicts("reference", "--quick")
     assert code == 0
-    others = {at: verdict for at, verdict in found.items() if verdict != "passed"}
-    assert others == {("two_members_of_one_id", "REBAL-001"): "not claimed"}
+    assert set(found.values()) == {"passed"}
+    assert ("two_members_of_one_id", "REBAL-001") in found
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_a_target_is_not_for_clients(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_what_is_interrupted_leaves_no_process_and_reports_what_ran(tmp_path: Path) -> None:
-    client = CLIENT.replace(sys.executable, f"{sys.executable} -X {tmp_path}")
+    client = f"{sys.executable} -X {tmp_path} -m mqspec.client.program {PLACES}"
     words = ["conform", "--client", client, "-k", "two_members_share"]
     process = subprocess.Popen(
         [sys.executable, "-m", "mqspec.cli", *words],
@@ -117,6 +118,6 @@ def test_what_is_interrupted_leaves_no_process_and_reports_what_ran(tmp_path: Pa
 def running(word: str) -> list[int]:
     """The members that run with a word among theirs."""
     found = subprocess.run(
-        ["pgrep", "-f", f"{word}.*client.py 127"], capture_output=True, text=True, check=False
+        ["pgrep", "-f", f"{word}.*program 127"], capture_output=True, text=True, check=False
     )
     return [int(line) for line in found.stdout.split()]

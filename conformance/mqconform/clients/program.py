@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -24,6 +25,13 @@ _NAME_MAX: Final = 60  # characters of a command that titles show
 _TAIL: Final = 200  # characters of what it said last
 
 
+OWN: Final = "reference"  # the name of the reference's own client
+_OWN_WORDS: Final = (
+    *(sys.executable, "-m", "mqspec.client.program"),
+    *("{nameserver}", "{topic}", "{group}", "{mode}", "{id}"),
+)
+
+
 class Mode(StrEnum):
     """What a program is to do, as `{mode}` says."""
 
@@ -34,12 +42,12 @@ class Mode(StrEnum):
 
 class Command:
     """A command line with places for names: `{nameserver}`, `{topic}`, `{group}`, and perhaps
-    `{mode}` and `{id}`. Raises UserError for one that cannot be used."""
+    `{mode}` and `{id}`; or the word `reference`. Raises UserError for one that cannot be used."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         try:
-            self._words = shlex.split(text)
+            self._words = list(_OWN_WORDS) if text == OWN else shlex.split(text)
         except ValueError as error:
             raise UserError(f"--client {text}", f"is no command: {error}") from None
         if missing := [name for name in NEEDED if not self.has(name)]:
