@@ -308,6 +308,9 @@ HasEntry(n, e) == End(n) >= e.index /\ ledger[n][e.index] = e.term
 ElectionSafety ==
     \A m, n \in Nodes : Leads(m) /\ Leads(n) /\ currTerm[m] = currTerm[n] => m = n
 
+\* Only a candidate counts votes.
+OnlyCandidatesCount == \A n \in Nodes : votes[n] # {} => role[n] = "candidate"
+
 (***************************************************************************)
 (* Two ledgers with the same entry have the same before it (RAFT-002).     *)
 (***************************************************************************)
