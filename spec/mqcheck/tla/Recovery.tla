@@ -401,8 +401,8 @@ OffsetsGoOnAtTheEnd ==
 OneIndexEntryARecord ==
     \A i, j \in DOMAIN index : index[i].message = index[j].message => i = j
 
-\* Witness, to be violated: the checkpoint stays where it is.
-NeverCheckpointed == checkpoint = 0
+\* Witness, to be violated: before any stop the checkpoint stays where it is.
+NeverCheckpointed == phase = "running" /\ stops = 0 => checkpoint = 0
 
 \* After a crash recovery begins with the full files of the index.
 IndexBeginsWhole ==
