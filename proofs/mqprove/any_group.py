@@ -17,7 +17,6 @@ from mqprove.given_group import GivenGroup
 from mqprove.group import CONFIG, GROUP_NAME, Configuration, Member, strategy_of
 from mqprove.lifting import lift
 from mqprove.lists import (
-    RING_SIZE,
     Base,
     Id,
     Ids,
@@ -26,12 +25,7 @@ from mqprove.lists import (
     all_queues,
     any_listing,
     forget_bases,
-    hash_of,
     known_bases,
-    next_owner,
-    ordinary_state,
-    ring_facts,
-    round_the_end,
 )
 from mqprove.lists import (
     first_at as _first,
@@ -42,6 +36,8 @@ from mqprove.lists import (
 from mqprove.lists import (
     is_listed as _listed,
 )
+from mqprove.loops import ordinary_state
+from mqprove.ring import RING_SIZE, hash_of, next_owner, ring_facts, round_the_end
 from mqprove.symbolic import NotUnderstoodError, Opaque, Path, Term, choice, explore
 
 _ZERO = z3.IntVal(0)

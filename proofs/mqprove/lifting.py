@@ -4,8 +4,8 @@ A theorem is about the code that runs, and the code runs here too, on terms in p
 lists. What Python itself would insist on doing with real values is rewritten first, in the tree of
 the module's own source: a loop or a comprehension over a symbolic list becomes a function that is
 tried on one element, any of them; a list that is written down becomes a list that may hold
-symbolic elements; `len`, `range` and the like become those of `lists`. Everything else is run as it
-stands. What cannot be read is refused with its line: nothing is guessed.
+symbolic elements; `len`, `range` and the like become those of `stand_ins`. Everything else is run
+as it stands. What cannot be read is refused with its line: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
-from mqprove import lists, rooms
+from mqprove import rooms, stand_ins
+from mqprove.loops import add_to, comprehension, display, is_symbolic, loop
 
-_RUNTIME, _ROOMS = "__lists__", "__rooms__"
+_RUNTIME = "__runtime__"
+_CALLED: Sequence[Callable[..., Any]] = (
+    *(add_to, comprehension, display, is_symbolic, loop),
+    *(stand_ins.attribute, stand_ins.is_, stand_ins.plain),
+)
 TEXT = "__source__"  # of a module that was made from text
 
 
@@ -30,19 +36,20 @@ def lift(module: ModuleType) -> ModuleType:
     tree = _Rewriter().visit(ast.parse(text))
     ast.fix_missing_locations(tree)
     lifted = ModuleType(module.__name__)
-    lifted.__dict__.update({_RUNTIME: lists, _ROOMS: rooms})
+    called = {function.__name__: function for function in _CALLED}
+    lifted.__dict__[_RUNTIME] = SimpleNamespace(**called, Map=rooms.Map)
     with warnings.catch_warnings():
         # A mutant may compare with `is`: Python warns of it, and that is the mutation.
         warnings.simplefilter("ignore", SyntaxWarning)
         exec(compile(tree, f"{module.__name__}.py", "exec"), lifted.__dict__)
-    for stand_ins in (lists, rooms):
-        found = {name: getattr(stand_ins, f"{name}_") for name in stand_ins.BUILTINS}
+    for module_of in (stand_ins, rooms):
+        found = {name: getattr(module_of, f"{name}_") for name in module_of.BUILTINS}
         lifted.__dict__.update(found)
-    lifted.__dict__.update({name: lists.guarded(name) for name in lists.GUARDED})
+    lifted.__dict__.update({name: stand_ins.guarded(name) for name in stand_ins.GUARDED})
     lifted.__dict__.update(
         {
-            name: lists.summary(name, lifted.__dict__[name])
-            for name in lists.SUMMARIES
+            name: stand_ins.summary(name, lifted.__dict__[name])
+            for name in stand_ins.SUMMARIES
             if name in lifted.__dict__
         }
     )
@@ -131,7 +138,7 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if node.keys or not self._functions:
             return node
-        return ast.copy_location(ast.parse(f"{_ROOMS}.Map()", mode="eval").body, node)
+        return ast.copy_location(ast.parse(f"{_RUNTIME}.Map()", mode="eval").body, node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)

@@ -16,19 +16,18 @@ import z3
 from mqprove.lists import (
     Base,
     Choice,
-    Collected,
     Id,
     Ids,
     Listing,
     Piece,
     Queue,
-    Turns,
     Unknown,
     first_at,
     id_at,
     is_listed,
     known_bases,
 )
+from mqprove.loops import Collected, Turns
 from mqprove.symbolic import NotUnderstoodError, Number, Term, Truth, decide, effects, fact, turn
 
 NONE, EMPTY = z3.IntVal(0), z3.IntVal(1)  # what may stand in place of a room; rooms are above

@@ -1,0 +1,155 @@
+"""What stands in for Python's own functions, and for some of the code's, in the code under proof.
+
+The names of functions end with an underscore; `summary` has those of the code under proof itself.
+"""
+
+from __future__ import annotations
+
+import bisect
+import builtins
+from collections.abc import Callable
+from typing import Any, Final
+
+import z3
+
+from mqprove.lists import ONE, Ids, Listing, Piece, Queue, Text, Unknown
+from mqprove.loops import Collected, Numbered, Range, Turns, goes_over, is_symbolic
+from mqprove.ring import Points, Ring, first_at_or_after
+from mqprove.symbolic import NotUnderstoodError, Number, Truth, decide, fact, whole
+
+BUILTINS: Final = ("len", "range", "list", "sorted", "str", "enumerate")
+SUMMARIES: Final = ("hash_ring", "bisect_left", "string_order")
+
+
+def is_(one: object, other: object) -> Any:
+    """`one is other`. Whether two equal values are one object is not known; that unequal ones are
+    not, is."""
+    if one is other or not any(isinstance(each, Unknown | Number | Truth) for each in (one, other)):
+        return one is other
+    if isinstance(one, Truth) or isinstance(other, Truth):
+        return bool(one) is bool(other) and all(isinstance(e, bool | Truth) for e in (one, other))
+    if one is None or other is None:
+        absent = getattr(one if other is None else other, "is_none", None)
+        return Truth(absent) if absent is not None else False
+    same = z3.FreshBool("the same object")
+    fact(z3.Implies(same, (one == other).term))  # type: ignore[attr-defined]
+    return Truth(same)
+
+
+GUARDED: Final = (
+    *("isinstance", "issubclass", "type", "id", "callable", "vars", "dir"),
+    *("hasattr", "getattr", "setattr", "delattr"),
+)
+"""What Python answers about any object: of a symbolic one, about the stand-in."""
+
+
+def guarded(name: str) -> Callable[..., Any]:
+    """A function of Python's own that refuses symbolic values."""
+    original = getattr(builtins, name)
+
+    def call(*given: Any, **named: Any) -> Any:
+        plain(*given)
+        return original(*given, **named)
+
+    return call
+
+
+def plain(*values: Any) -> Any:
+    """The value, or values, if nothing of them is symbolic; else refused."""
+    for value in values:
+        inner = value if isinstance(value, tuple | builtins.list | set) else (value,)
+        for each in inner:
+            if isinstance(each, Unknown | Number | Truth | Range | Numbered | Turns | Collected):
+                raise NotUnderstoodError(f"what a {type(each).__name__} is")
+    return values[0] if builtins.len(values) == 1 else values
+
+
+def attribute(value: Any, name: str) -> Any:
+    """An attribute with a name of Python's own."""
+    return getattr(plain(value), name)
+
+
+def refuse(what: str) -> Any:
+    """In place of a statement that cannot be read."""
+    raise NotUnderstoodError(what)
+
+
+def len_(value: Any) -> Any:
+    match value:
+        case Listing():
+            piece = value.pieces[0] if len(value.pieces) == 1 else None
+            is_plain = isinstance(piece, Piece) and not piece.choice and piece.is_plain
+            return Number(piece.stop if piece and is_plain else value.length())
+        case Ids() | Points():
+            return Number(value.length)
+        case Range():
+            return Number(value.count())
+        case _:
+            return builtins.len(value)
+
+
+def range_(*given: Any) -> Any:
+    if not any(isinstance(each, Number) for each in given):
+        return builtins.range(*given)
+    start, stop = (0, given[0]) if builtins.len(given) == 1 else given[:2]
+    step = whole(given[2]) if builtins.len(given) == 3 else ONE
+    if decide(step == 0):
+        raise ValueError("range() arg 3 must not be zero")
+    if decide(step < 0):
+        raise NotUnderstoodError("a range that goes downwards")
+    return Range(whole(start), whole(stop), step)
+
+
+def list_(*given: Any) -> Any:
+    return given[0].copy() if given and isinstance(given[0], Listing) else builtins.list(*given)
+
+
+def enumerate_(given: Any, start: Any = 0) -> Any:
+    if isinstance(given, Listing):
+        return Numbered(given, whole(start))
+    return builtins.enumerate(given, start)
+
+
+def sorted_(given: Any, **how: Any) -> Any:
+    turns = goes_over(given)
+    if isinstance(turns, Turns):
+        _, each = turns.any_turn(z3.FreshInt("turn"))
+        if how.get("key"):
+            how["key"](each)  # which must not raise; the order itself is not known anyway
+        return turns
+    if isinstance(given, Ring) and not how:
+        return Points(given)
+    if is_symbolic(given) or isinstance(given, Ring):
+        raise NotUnderstoodError("a list in another order")
+    return builtins.sorted(given, **how)
+
+
+def str_(*given: Any) -> Any:
+    if given and isinstance(given[0], Queue):
+        return Text("str(queue)", given[0].rank)
+    return builtins.str(*given)
+
+
+def summary(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """What stands in for a function on symbolic input; on ordinary input it runs itself."""
+
+    def hash_ring(cid_all: Any, *others: Any) -> Any:
+        return Ring() if type(cid_all) is Ids else original(cid_all, *others)
+
+    def bisect_left(points: Any, value: Any) -> Any:
+        if not isinstance(points, Points):
+            return bisect.bisect_left(points, value)
+        at, facts = first_at_or_after(whole(value))
+        for each in facts:
+            fact(each)
+        return Number(at)
+
+    def string_order(text: Any) -> Any:
+        return Text("string_order") if isinstance(text, Unknown) else original(text)
+
+    stand_ins: dict[str, Callable[..., Any]] = {
+        "string_order": string_order,
+        "hash_ring": hash_ring,
+        "bisect_left": bisect_left,
+    }
+    return stand_ins[name]
