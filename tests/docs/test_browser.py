@@ -6,6 +6,7 @@ says so.
 
 from __future__ import annotations
 
+import html
 import json
 import random
 import re
@@ -19,7 +20,7 @@ from built import DOCS, Book
 
 from mqdocs.explored import EVENTS, answered, asked_of
 from mqdocs.explorer import FIELDS, FIRST
-from mqrules import UserError, incidents, log_lines
+from mqrules import UserError, incidents, log_lines, symptoms
 from mqspec.commands.plan import as_json, plan
 
 ui = pytest.importorskip("selenium.webdriver.support.ui", reason="needs the extra dev")
@@ -138,6 +139,22 @@ def finds(browser: Any, site: str, folder: str, words: str, page: str) -> None:
 @pytest.mark.parametrize("incident", incidents().values(), ids=lambda incident: incident.page)
 def test_search_finds_an_incident_by_its_title(browser: Any, site: str, incident: Any) -> None:
     finds(browser, site, "", incident.title, f"incidents/{incident.page}.html")
+
+
+@pytest.mark.parametrize("incident", incidents().values(), ids=lambda incident: incident.page)
+def test_search_finds_an_incident_by_how_it_begins(
+    browser: Any, site: str, book: Book, incident: Any
+) -> None:
+    """Its first words are what is seen of it."""
+    page = f"incidents/{incident.page}.html"
+    seen = re.search(r"</h1>\s*<p>(.*?)[.,;:(]", book.pages()[page], re.DOTALL)
+    assert seen
+    finds(browser, site, "", html.unescape(re.sub("<.*?>", "", seen[1])), page)
+
+
+@pytest.mark.parametrize("symptom", symptoms(), ids=lambda symptom: symptom.id)
+def test_search_finds_a_symptom_by_its_words(browser: Any, site: str, symptom: Any) -> None:
+    finds(browser, site, "", symptom.title, "symptoms.html")
 
 
 @pytest.mark.parametrize("incident", incidents().values(), ids=lambda incident: incident.page)
