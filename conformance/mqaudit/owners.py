@@ -93,13 +93,9 @@ class Owners:
         same = ("run", "process", "consumer_group", "topic")
         changes.append(_disturbance(runs, queues, events, same))
 
-        seats = np.flatnonzero(runs.is_seat)
-        recorder, first = combined(runs["run"][seats], runs["process"][seats])
-        end = most(recorder, len(first), runs["greatest"][seats]) + 1
-        end_ns = most(recorder, len(first), runs["last_ns"][seats])
-        queue, of = paired(
-            queues.columns(("run", "process")), runs.columns(("run", "process"), seats[first])
-        )
+        recorders, end, end_ns = runs.ends
+        recorder = ("run", "process")
+        queue, of = paired(queues.columns(recorder), runs.columns(recorder, recorders))
         changes.append(_changes(queue, end[of], end_ns[of], disturbed=True))
 
         every = {name: np.concatenate([one[name] for one in changes]) for name in _CHANGES}

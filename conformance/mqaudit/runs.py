@@ -120,6 +120,15 @@ class Runs:
         return anywhere(self["run"][seats[first]], self.text["run"].count, ~whole)
 
     @cached_property
+    def ends(self) -> tuple[Whole, Whole, Whole]:
+        """A row of each recorder, and when it wrote for the last time: the position behind that,
+        and its clock."""
+        seats = np.flatnonzero(self.is_seat)
+        code, first = combined(self["run"][seats], self["process"][seats])
+        behind = most(code, len(first), self["greatest"][seats]) + 1
+        return seats[first], behind, most(code, len(first), self["last_ns"][seats])
+
+    @cached_property
     def group(self) -> tuple[Whole, Whole]:
         """Each row's group of a run, and a row of each."""
         return combined(self["run"], self["consumer_group"])

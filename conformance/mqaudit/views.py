@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.columns import NIL, Groups, Whole, combined, most, ordered, paired
+from mqaudit.columns import NIL, Groups, Whole, combined, ordered, paired
 from mqaudit.history_checks import SETTLED_NS, VIEWS
 from mqaudit.judged import Cases, told
 from mqaudit.owners import distinct
@@ -91,10 +91,7 @@ def _disturbances(runs: Runs, of_group: Whole) -> _Changes:
 
 def _ends(runs: Runs, of_group: Whole) -> _Changes:
     """When each group's recorder wrote for the last time."""
-    seats = np.flatnonzero(runs.is_seat)
-    recorder, first = combined(*runs.columns(_RECORDER, seats))
-    seq = most(recorder, len(first), runs["greatest"][seats]) + 1
-    time_ns = most(recorder, len(first), runs["last_ns"][seats])
-    group, of = paired(runs.columns(_RECORDER, of_group), runs.columns(_RECORDER, seats[first]))
+    recorders, seq, time_ns = runs.ends
+    group, of = paired(runs.columns(_RECORDER, of_group), runs.columns(_RECORDER, recorders))
     none = np.zeros(len(group), np.int64)
     return group, seq[of], time_ns[of], none, none, none

@@ -24,8 +24,11 @@ from mqprove.loops import add_to, comprehension, display, is_symbolic, loop
 _RUNTIME = "__runtime__"
 _CALLED: Sequence[Callable[..., Any]] = (
     *(add_to, comprehension, display, is_symbolic, loop),
-    *(stand_ins.attribute, stand_ins.is_, stand_ins.plain),
+    *(stand_ins.attribute, stand_ins.is_, stand_ins.plain, stand_ins.refuse),
+    *(stand_ins.container, stand_ins.function, stand_ins.method, stand_ins.stored),
 )
+# What uses up a generator that it is given.
+_CONSUMERS = ("all", "any", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
 TEXT = "__source__"  # of a module that was made from text
 
 
@@ -72,6 +75,8 @@ class _Rewriter(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
         if not self._functions:
             return node
+        if _is_place(node.target):
+            return ast.Expr(self._refused(node.iter, "a loop that writes to a place"))
         self._loops += 1
         given, body, each = (f"__{word}_{self._loops}" for word in ("given", "body", "each"))
         problem = _problem(node, self._functions[-1])
@@ -142,6 +147,11 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
+        if self._functions:
+            node.comparators = [
+                self._looked_in(side) if isinstance(op, ast.In | ast.NotIn) else side
+                for op, side in zip(node.ops, node.comparators, strict=True)
+            ]
         if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
             return node
         same = ast.parse(f"{_RUNTIME}.is_", mode="eval").body
@@ -149,6 +159,10 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(node.ops[0], ast.IsNot):
             call = ast.UnaryOp(ast.Not(), call)
         return ast.copy_location(call, node)
+
+    def _looked_in(self, container: ast.expr) -> ast.expr:
+        look = ast.parse(f"{_RUNTIME}.container", mode="eval").body
+        return ast.copy_location(ast.Call(look, [container], []), container)
 
     def visit_Match(self, node: ast.Match) -> ast.AST:
         self.generic_visit(node)
@@ -158,12 +172,78 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if not node.attr.startswith("__") or not self._functions:
+        is_read = isinstance(node.ctx, ast.Load)
+        if not node.attr.startswith("__") or not self._functions or not is_read:
             return node
-        if not isinstance(node.ctx, ast.Load):
-            raise SyntaxError(f"line {node.lineno}: {node.attr} is set")
         look = ast.parse(f"{_RUNTIME}.attribute", mode="eval").body
         return ast.copy_location(ast.Call(look, [node.value, ast.Constant(node.attr)], []), node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """What is called is looked at first: it must keep nothing from one call to the next."""
+        bare = isinstance(node.func, ast.Name) and node.func.id in _CONSUMERS
+        arguments = [each for each in node.args if isinstance(each, ast.GeneratorExp)]
+        if bare and len(node.args) == 1 and arguments:  # used up at once
+            self.generic_visit(arguments[0])
+        else:
+            self.generic_visit(node)
+        if not self._functions or _is_ours(node.func):
+            return node
+        if isinstance(node.func, ast.Attribute):
+            look = ast.parse(f"{_RUNTIME}.method", mode="eval").body
+            node.func = ast.Call(look, [node.func.value, ast.Constant(node.func.attr)], [])
+        else:
+            look = ast.parse(f"{_RUNTIME}.function", mode="eval").body
+            node.func = ast.Call(look, [node.func], [])
+        return node
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        self.generic_visit(node)
+        return self._refused(node, "a generator that is kept") if self._functions else node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        node.value = self._stored(node.targets, node.value)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        self.generic_visit(node)
+        node.value = node.value and self._stored([node.target], node.value)
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        node.value = self._stored([node.target], node.value)
+        return node
+
+    def visit_Delete(self, node: ast.Delete) -> ast.AST:
+        if not self._functions or not any(map(_is_place, node.targets)):
+            return node
+        return ast.Expr(self._refused(node.targets[0], "a place that is deleted"))
+
+    def visit_With(self, node: ast.With) -> ast.AST:
+        self.generic_visit(node)
+        return ast.Expr(self._refused(node.items[0].context_expr, "a context"))
+
+    def _stored(self, targets: Iterable[ast.expr], value: ast.expr) -> ast.expr:
+        """A value that goes to a place of something, which is looked at then."""
+        inside = (
+            [each for target in targets for each in ast.walk(target)] if self._functions else []
+        )
+        for target in inside:
+            if not isinstance(getattr(target, "ctx", None), ast.Store):
+                continue
+            if isinstance(target, ast.Attribute):
+                return self._refused(value, "an attribute that is set")
+            if isinstance(target, ast.Subscript):
+                look = ast.parse(f"{_RUNTIME}.stored", mode="eval").body
+                place = ast.parse(ast.unparse(target.value), mode="eval").body
+                value = ast.copy_location(ast.Call(look, [place, value], []), value)
+        return value
+
+    def _refused(self, node: ast.expr, what: str) -> ast.expr:
+        words = f"line {node.lineno}: {what}"
+        call = ast.parse(f"{_RUNTIME}.refuse({words!r})", mode="eval").body
+        return ast.copy_location(call, node)
 
     def _block(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
         found: list[ast.stmt] = []
@@ -171,6 +251,16 @@ class _Rewriter(ast.NodeTransformer):
             new = self.visit(statement)
             found += new if isinstance(new, list) else [new]
         return found
+
+
+def _is_place(target: ast.expr) -> bool:
+    """Whether a target is, or has, a place of something, and is not a name."""
+    return any(isinstance(each, ast.Attribute | ast.Subscript) for each in ast.walk(target))
+
+
+def _is_ours(function: ast.expr) -> bool:
+    """Whether a call was put there by the rewriting."""
+    return isinstance(function, ast.Attribute) and ast.unparse(function.value) == _RUNTIME
 
 
 class _Turn(ast.NodeTransformer):

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import z3
 
-from mqprove.lists import ONE, ZERO, Choice, Ids, Listing, Piece, Queue, chosen
+from mqprove.lists import ONE, ZERO, Choice, Ids, Listing, Piece, Queue, Unknown, chosen
 from mqprove.ring import Points, Ring
 from mqprove.symbolic import (
     OPERATIONS,
@@ -25,6 +25,7 @@ from mqprove.symbolic import (
     certain,
     explore_one,
     fact,
+    in_run,
     looked_at,
     refusals,
     refusing,
@@ -81,6 +82,10 @@ class Collected:
         raise NotImplementedError
 
 
+class Filled:
+    """What a turn adds to, of what a loop fills."""
+
+
 def goes_over(value: Any) -> Any:
     turns = value.turns() if isinstance(value, Collected) else None
     return value if turns is None else turns
@@ -88,7 +93,19 @@ def goes_over(value: Any) -> Any:
 
 def is_symbolic(value: object) -> bool:
     """Whether a loop over this is tried on one element for all."""
-    return isinstance(goes_over(value), Range | Listing | Numbered | Ids | Turns)
+    over = goes_over(value)
+    if in_run() and not isinstance(over, _GONE_OVER):
+        raise NotUnderstoodError(f"a loop over a {type(over).__name__}")
+    return isinstance(over, _SYMBOLIC)
+
+
+_SYMBOLIC: Final = (Range, Listing, Numbered, Ids, Turns)
+# An iterator would be used up by the first turn that stands for any.
+_GONE_OVER: Final[tuple[type, ...]] = (
+    *_SYMBOLIC,
+    *(Unknown, builtins.list, builtins.tuple, builtins.range, dict, set, frozenset, str, bytes),
+    *(type({}.keys()), type({}.values()), type({}.items())),
+)
 
 
 def _any_turn(value: Any, at: Term) -> tuple[z3.BoolRef, object]:

@@ -27,7 +27,7 @@ from mqprove.lists import (
     is_listed,
     known_bases,
 )
-from mqprove.loops import Collected, Turns
+from mqprove.loops import Collected, Filled, Turns
 from mqprove.symbolic import NotUnderstoodError, Number, Term, Truth, decide, effects, fact, turn
 
 NONE, EMPTY = z3.IntVal(0), z3.IntVal(1)  # what may stand in place of a room; rooms are above
@@ -318,7 +318,7 @@ def _ordinary(key: T) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
+class _Slot(Filled):
     """The list of one room, in a turn."""
 
     map: Map

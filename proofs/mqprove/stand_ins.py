@@ -8,14 +8,24 @@ from __future__ import annotations
 import bisect
 import builtins
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Final
 
 import z3
 
 from mqprove.lists import ONE, Ids, Listing, Piece, Queue, Text, Unknown
-from mqprove.loops import Collected, Numbered, Range, Turns, goes_over, is_symbolic
+from mqprove.loops import Collected, Filled, Numbered, Range, Turns, goes_over, is_symbolic
 from mqprove.ring import Points, Ring, first_at_or_after
-from mqprove.symbolic import NotUnderstoodError, Number, Truth, decide, fact, whole
+from mqprove.symbolic import (
+    NotUnderstoodError,
+    Number,
+    Truth,
+    decide,
+    fact,
+    in_run,
+    turn,
+    whole,
+)
 
 BUILTINS: Final = ("len", "range", "list", "sorted", "str", "enumerate")
 SUMMARIES: Final = ("hash_ring", "bisect_left", "string_order")
@@ -49,6 +59,8 @@ def guarded(name: str) -> Callable[..., Any]:
 
     def call(*given: Any, **named: Any) -> Any:
         plain(*given)
+        if name in ("setattr", "delattr"):
+            raise NotUnderstoodError("an attribute that is set")
         return original(*given, **named)
 
     return call
@@ -70,8 +82,66 @@ def attribute(value: Any, name: str) -> Any:
 
 
 def refuse(what: str) -> Any:
-    """In place of a statement that cannot be read."""
+    """In place of what cannot be read."""
     raise NotUnderstoodError(what)
+
+
+# What keeps something from one call to the next would make one turn of a loop another than the one
+# before, and one member's run another than the next's. So nothing that might is called, or written
+# to, that is not known: of ordinary values those that cannot change, and the code itself.
+
+_UNCHANGING: Final = (
+    *(str, bytes, int, float, bool, tuple, frozenset, builtins.range, type(None)),
+    *(Unknown, Number, Truth, Range, Numbered, Turns, Collected, Filled),
+)
+_PURE: Final = (
+    *(abs, all, any, bool, divmod, float, frozenset, int, max, min, ord, chr, pow, round),
+    *(builtins.set, slice, sum, builtins.tuple),
+)
+
+
+def function(called: Any) -> Any:
+    """A function, or a class, before it is called."""
+    if not in_run() or called in _PURE or _is_code(called):
+        return called
+    raise NotUnderstoodError(f"a call of {getattr(called, '__name__', type(called).__name__)}")
+
+
+def _is_code(called: Any) -> bool:
+    """Whether it is of the code under proof, or stands in for something."""
+    if isinstance(called, type):
+        frozen = getattr(called, "__dataclass_params__", None)
+        return issubclass(called, BaseException) or bool(frozen and frozen.frozen)
+    known = isinstance(called, FunctionType)
+    lifted = known and "__runtime__" in called.__globals__
+    return lifted or (known and called.__module__.startswith("mqprove."))
+
+
+def method(owner: Any, name: str) -> Any:
+    """A method, before it is called. Ordinary lists and dictionaries are not asked in a turn."""
+    found = getattr(owner, name)
+    if not in_run() or isinstance(owner, _UNCHANGING) or owner in _PURE:
+        return found
+    if not turn() and isinstance(owner, builtins.list | dict | builtins.set):
+        return found
+    frozen = getattr(type(owner), "__dataclass_params__", None)
+    if frozen and frozen.frozen:
+        return function(found)
+    raise NotUnderstoodError(f"{name} of a {type(owner).__name__}")
+
+
+def stored(place: Any, value: Any) -> Any:
+    """A value, before it is written to a place of something."""
+    if in_run() and turn() and not isinstance(place, Collected):
+        raise NotUnderstoodError(f"a place of a {type(place).__name__}, written in a loop")
+    return value
+
+
+def container(value: Any) -> Any:
+    """What something is looked for in: an iterator would be used up by that."""
+    if not in_run() or isinstance(value, (*_UNCHANGING, builtins.list, dict, builtins.set)):
+        return value
+    raise NotUnderstoodError(f"whether something is in a {type(value).__name__}")
 
 
 def len_(value: Any) -> Any:
@@ -107,7 +177,7 @@ def list_(*given: Any) -> Any:
 def enumerate_(given: Any, start: Any = 0) -> Any:
     if isinstance(given, Listing):
         return Numbered(given, whole(start))
-    return builtins.enumerate(given, start)
+    return [*builtins.enumerate(given, start)]  # no iterator, which would be used up
 
 
 def sorted_(given: Any, **how: Any) -> Any:

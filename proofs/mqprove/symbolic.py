@@ -189,6 +189,11 @@ def fact(term: z3.BoolRef) -> None:
     run.solver.add(term)
 
 
+def in_run() -> bool:
+    """Whether code is run on terms now."""
+    return _Run.active is not None
+
+
 def turn() -> int:
     """How many loops this run is within."""
     return _Run.active.depth if _Run.active else 0

@@ -142,9 +142,7 @@ def is_refuted(
 
     Raises UserError where TLC cannot read the module.
     """
-    extension = bound_module(module.stem, most)
-    config += f"INVARIANT {LIMIT}\n"
-    code, _ = _run_changed(module, extension, config, name, library, (), cache)
+    code, _ = first_failure(module, config, name, library, most=most, cache=cache)
     return code == Exit.LIVENESS
 
 

@@ -6,42 +6,33 @@ import re
 
 import pytest
 
-from mqcheck.graph import parse_dot, state_graph
+from mqcheck.behaviours import Edge, StateGraph, state_graph
 from mqcheck.manifest import Model, models
-from mqdocs.graphs import drawn, is_drawn
+from mqdocs.graphs import depths_of, drawn, is_drawn, steps_of
 
 SMALL = [model for model in models().values() if is_drawn(model)]
-
-DOT = r"""strict digraph DiskGraph {
--7 [label="/\\ x = 1\n/\\ name = \"a\"",style = filled]
--7 -> 12 [label="Go",color="black"];
-12 [label="/\\ x = 2\n/\\ name = \"b\""];
-12 -> 12 [label="Stay",color="black"];
-12 -> -7 [label="Back",color="black"];
-}"""
+STATES: dict[str, dict[str, object]] = {"7": {"x": 1}, "9": {"x": 2}, "8": {"x": 3}}
+EDGES = (Edge("7", "Go", "9"), Edge("9", "Stay", "9"), Edge("9", "Back", "7"), Edge("9", "Go", "8"))
 
 
-def test_a_dump_is_read() -> None:
-    graph = parse_dot(DOT)
-    assert graph.states == [{"x": 1, "name": "a"}, {"x": 2, "name": "b"}]
-    assert graph.initial == 1
-    assert graph.steps == [(0, 1, "Go"), (1, 0, "Back")]
-    assert graph.depths() == [0, 1]
+def test_a_state_stands_as_deep_as_its_shortest_way() -> None:
+    graph = StateGraph(("7",), STATES, EDGES)
+    assert list(depths_of(graph).items()) == [("7", 0), ("9", 1), ("8", 2)]
+    shorter = graph._replace(edges=(*EDGES, Edge("7", "Skip", "8")))
+    assert depths_of(shorter)["8"] == 1
 
 
-def test_a_state_that_no_step_leads_to_is_no_graph_of_tlc() -> None:
-    with pytest.raises(KeyError):
-        parse_dot(DOT.replace("-7 -> 12", "-7 -> -7")).depths()
+def test_what_changes_nothing_is_no_step() -> None:
+    assert [s.action for s in steps_of(StateGraph(("7",), STATES, EDGES))] == ["Go", "Back", "Go"]
 
 
 @pytest.mark.parametrize("model", SMALL, ids=lambda model: model.name)
 def test_it_has_the_states_that_the_manifest_counts(model: Model) -> None:
     graph = state_graph(model)
-    assert len(graph.states) == model.counts.distinct
-    assert max(graph.depths()) + 1 == model.counts.depth
+    assert max(depths_of(graph).values()) + 1 == model.counts.depth
     picture = drawn(model)
-    assert len(re.findall("<circle", picture)) == len(graph.states)
-    assert len(re.findall("<path", picture)) == len(graph.steps)
+    assert len(re.findall("<circle", picture)) == model.counts.distinct
+    assert len(re.findall("<path", picture)) == len(steps_of(graph))
 
 
 def test_there_are_some() -> None:

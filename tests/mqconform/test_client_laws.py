@@ -49,6 +49,10 @@ def notice(at: float) -> Call:
     return call(at, code, {"consumerGroup": "G"}, by_client=False)
 
 
+def reset(at: float) -> Call:
+    return call(at, requests.RESET_CONSUMER_CLIENT_OFFSET, by_client=False)
+
+
 ASKS_LIST = requests.GET_CONSUMER_LIST_BY_GROUP
 QUERIES = {"topic": "T", "queueId": "0"}
 
@@ -65,6 +69,8 @@ QUERIES = {"topic": "T", "queueId": "0"}
             [commit(1, 5), call(2, requests.QUERY_CONSUMER_OFFSET, QUERIES), commit(3, 4)],
             None,
         ),
+        ("commits_do_not_go_back", [reset(1), commit(2, 5), commit(9, 4)], None),
+        ("commits_do_not_go_back", [reset(1), commit(30, 5), commit(31, 4)], "4 is committed"),
         ("notices_are_heard", [notice(1), call(2, ASKS_LIST)], None),
         ("notices_are_heard", [call(0, ASKS_LIST), notice(1)], "no list of members"),
         ("notices_are_heard", [notice(1), call(9, ASKS_LIST)], "no list of members"),

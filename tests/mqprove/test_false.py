@@ -1,6 +1,7 @@
 """What is false is not proved: of each program some theorem fails, and such a one is not proved.
 
-Of 66 programs that were written before anybody looked, thirteen were proved what is false of them.
+They stand in a strategy of which the theorems hold, so that what fails is the program's own. Of the
+first 75, each written before it was tried, twenty-one were proved what is false of them.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ import pytest
 
 from mqprove.mutants import mutate
 from mqprove.prover import Theorem, prove, tried
-from mqprove.theorems import AVG, THEOREMS
+from mqprove.theorems import CIRCLE, THEOREMS
 from mqspec.core import allocation
 
 PROGRAMS: Final = tomllib.loads(Path(__file__).with_name("false.toml").read_text())["programs"]
-ABOUT: Final = [theorem for theorem in THEOREMS if theorem.strategy == AVG and theorem.holds]
-WHOLE: Final = inspect.getsource(allocation.averagely)
-HEAD: Final = "STATE: list[str] = []\nCOUNT = 0\n\n\n" + WHOLE[: WHOLE.index("    index = ")]
+ABOUT: Final = [theorem for theorem in THEOREMS if theorem.strategy == CIRCLE and theorem.holds]
+WHOLE: Final = inspect.getsource(allocation.averagely_by_circle)
+HEAD: Final = "STATE: list[str] = []\nCOUNT = 0\n\n\n" + WHOLE[: WHOLE.index("    return ")]
 KNOWN: Final = "index, n, c = cid_all.index(current_cid), len(mq_all), len(cid_all)\n"
 
 
 def with_body(body: str) -> ModuleType:
-    """The module of allocation, its `averagely` with another body."""
+    """The module of allocation, its `averagely_by_circle` with another body."""
     lines = "".join(f"    {line}\n" for line in (KNOWN + body).strip().splitlines())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from mqconform.frame import FRAME_MAX, RESPONSE, Frame, FrameError, frame, parse_frame
@@ -247,12 +246,7 @@ class Doors:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

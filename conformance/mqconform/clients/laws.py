@@ -15,6 +15,7 @@ from mqspec.core.types import MessageQueue
 
 HEARD_S: Final = 5.0  # from a notice to the list of members: at most a second, on a busy machine
 BEAT_S: Final = 40.0  # between two heartbeats, sent each 30 s, on a busy machine
+RESET_S: Final = 20.0  # from a reset to the last word of who was at work: Java's waits for 10 s
 _PULL_OFFSET_MOVED: Final = 21
 
 
@@ -66,7 +67,7 @@ def commits_do_not_go_back(play: Play, member: Member) -> Judged:
     for call, queue, offset in member.commits():
         before = last.get(queue)
         last[queue] = call, offset
-        if before is None or any(at < call.at for at in sought):
+        if before is None or any(before[0].at - RESET_S < at < call.at for at in sought):
             continue
         if began_again(member, queue, before[0].at, call.at):
             continue

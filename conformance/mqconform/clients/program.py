@@ -18,7 +18,6 @@ from typing import Final
 from mqrules import UserError
 
 NEEDED: Final = ("nameserver", "topic", "group")
-OPTIONAL: Final = ("mode", "id")
 STOP_S: Final = 30.0  # for a program to end that is asked to
 LINES_MAX: Final = 100_000
 _NAME_MAX: Final = 60  # characters of a command that titles show

@@ -6,19 +6,21 @@ choice. A state's variables are its title, which a pointer shows, and stand belo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
 import igraph
 
-from mqcheck.graph import StateGraph, state_graph
+from mqcheck.behaviours import Edge, StateGraph, state_graph
 from mqcheck.manifest import Model
 from mqcheck.values import tla
 
 STATES_MAX: Final = 40  # more, and nobody follows the lines
 ROW, COLUMN, RADIUS, MARGIN = 70, 54, 13, 30  # pixels
 ACTIONS: Final = ("#0b6e99", "#c0562f", "#3d8b40", "#8a4fbe", "#a8791d", "#4a5b6c", "#b0356f")
+
+Places = Mapping[str, tuple[float, float]]  # of each state by its id, in pixels
 
 
 def is_drawn(model: Model) -> bool:
@@ -27,62 +29,86 @@ def is_drawn(model: Model) -> bool:
 
 
 def drawn(model: Model) -> str:
-    """The picture as SVG, with its legend."""
+    """The picture as SVG, with its legend and the states in words."""
     graph = state_graph(model)
-    colours = {
-        action: ACTIONS[number % len(ACTIONS)]
-        for number, action in enumerate(sorted({action for _, _, action in graph.steps}))
-    }
+    depths, steps = depths_of(graph), steps_of(graph)
+    names = sorted({step.action for step in steps})
+    colours = {name: ACTIONS[number % len(ACTIONS)] for number, name in enumerate(names)}
+
     legend = "".join(
-        f'<span><i style="background:{colour}"></i>{escape(action)}</span>'
-        for action, colour in colours.items()
+        f'<span><i style="background:{colour}"></i>{escape(name)}</span>'
+        for name, colour in colours.items()
     )
     listed = "".join(
-        f"<li value={number}>{escape(_words(state))}" for number, state in enumerate(graph.states)
+        f"<li value={number}>{escape(_words(graph.states[state]))}"
+        for number, state in enumerate(depths)
     )
     words = f"<details><summary>Its states in words</summary><ol>{listed}</ol></details>"
-    picture = f"<div>{_svg(graph, colours)}</div><p>{legend}</p>{words}"
-    return f'<figure class="states">{picture}</figure>'
+    picture = _svg(graph, depths, steps, colours)
+    return f'<figure class="states"><div>{picture}</div><p>{legend}</p>{words}</figure>'
+
+
+def depths_of(graph: StateGraph) -> dict[str, int]:
+    """The least number of steps to each state, the nearest first."""
+    found = dict.fromkeys(graph.initial, 0)
+    waiting = [*found]
+    for state in waiting:  # grows as we go
+        for edge in graph.edges:
+            if edge.source == state and edge.target not in found:
+                found[edge.target] = found[state] + 1
+                waiting.append(edge.target)
+    return found
+
+
+def steps_of(graph: StateGraph) -> list[Edge]:
+    """The steps that change something."""
+    return [edge for edge in graph.edges if edge.source != edge.target]
 
 
 def _words(state: Mapping[str, Any]) -> str:
     return "\n".join(f"{name} = {tla(value)}" for name, value in state.items())
 
 
-def _svg(graph: StateGraph, colours: dict[str, str]) -> str:
-    places = _places(graph)
-    width = max(x for x, _ in places) + MARGIN
-    height = max(y for _, y in places) + MARGIN
-    parts = [*_steps(graph, places, colours), *_states(graph, places)]
-    title = f"{len(graph.states)} states and {len(graph.steps)} steps between them"
+def _svg(
+    graph: StateGraph,
+    depths: Mapping[str, int],
+    steps: Sequence[Edge],
+    colours: Mapping[str, str],
+) -> str:
+    places = _places(depths, steps)
+    width = max(x for x, _ in places.values()) + MARGIN
+    height = max(y for _, y in places.values()) + MARGIN
+    parts = [*_lines(steps, places, colours), *_circles(graph, places)]
+    title = f"{len(depths)} states and {len(steps)} steps between them"
     return (
         f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" role="img">'
         f"<title>{title}</title>{''.join(parts)}</svg>"
     )
 
 
-def _places(graph: StateGraph) -> list[tuple[float, float]]:
+def _places(depths: Mapping[str, int], steps: Sequence[Edge]) -> Places:
     """Where each state stands: its row by its depth."""
-    depths = graph.depths()
-    down = [(a, b) for a, b, _ in graph.steps if depths[a] < depths[b]]
-    drawn_graph = igraph.Graph(n=len(graph.states), edges=sorted(set(down)), directed=True)
-    layout = drawn_graph.layout_sugiyama(layers=depths, hgap=1, vgap=1)
-    across = [layout[state][0] for state in range(len(graph.states))]
-    left = min(across)
-    return [
-        (MARGIN + (x - left) * COLUMN, MARGIN + depth * ROW)
-        for x, depth in zip(across, depths, strict=True)
-    ]
+    number = {state: n for n, state in enumerate(depths)}
+    down = {(s.source, s.target) for s in steps if depths[s.source] < depths[s.target]}
+    edges = sorted((number[source], number[target]) for source, target in down)
+    rows = igraph.Graph(n=len(depths), edges=edges, directed=True)
+    layout = rows.layout_sugiyama(layers=[*depths.values()], hgap=1, vgap=1)
+
+    across = {state: layout[n][0] for state, n in number.items()}
+    left = min(across.values())
+    return {
+        state: (MARGIN + (across[state] - left) * COLUMN, MARGIN + depth * ROW)
+        for state, depth in depths.items()
+    }
 
 
-def _steps(
-    graph: StateGraph, places: list[tuple[float, float]], colours: dict[str, str]
-) -> Iterator[str]:
-    between: dict[tuple[int, int], list[str]] = {}
-    for before, after, action in graph.steps:
-        between.setdefault((before, after), []).append(action)
-    for (before, after), actions in between.items():
-        (x, y), (to_x, to_y) = places[before], places[after]
+def _lines(steps: Sequence[Edge], places: Places, colours: Mapping[str, str]) -> Iterator[str]:
+    between: dict[tuple[str, str], list[str]] = {}
+    for step in steps:
+        between.setdefault((step.source, step.target), []).append(step.action)
+
+    for (source, target), actions in between.items():
+        (x, y), (to_x, to_y) = places[source], places[target]
         # What goes on in its row or back bends aside, so that it is not taken for what goes down.
         bend = 0 if to_y > y else COLUMN * 0.7
         for number, action in enumerate(actions):
@@ -94,11 +120,11 @@ def _steps(
             )
 
 
-def _states(graph: StateGraph, places: list[tuple[float, float]]) -> Iterator[str]:
-    for number, ((x, y), state) in enumerate(zip(places, graph.states, strict=True)):
-        kind = ' class="initial"' if number < graph.initial else ""
+def _circles(graph: StateGraph, places: Places) -> Iterator[str]:
+    for number, (state, (x, y)) in enumerate(places.items()):
+        kind = ' class="initial"' if state in graph.initial else ""
         yield (
-            f"<g{kind}><title>{escape(_words(state))}</title>"
+            f"<g{kind}><title>{escape(_words(graph.states[state]))}</title>"
             f'<circle cx="{x:.0f}" cy="{y:.0f}" r="{RADIUS}"/>'
             f'<text x="{x:.0f}" y="{y + 4:.0f}">{number}</text></g>'
         )
