@@ -14,6 +14,7 @@ import ast
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from functools import cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -83,9 +84,7 @@ class _Rewriter(ast.NodeTransformer):
         function = ast.parse(f"def {body}({each}): pass").body[0]
         assert isinstance(function, ast.FunctionDef)
         unpack = ast.Assign([node.target], ast.Name(each, ast.Load()))
-        turned = _Turn().visit(
-            ast.Module([ast.parse(ast.unparse(each)).body[0] for each in node.body], [])
-        )
+        turned = _Turn().visit(ast.Module(deepcopy(node.body), []))
         function.body = [unpack, *self._block(turned.body)]
         plain = ast.For(
             node.target, ast.Name(given, ast.Load()), self._block(node.body), node.orelse
@@ -109,16 +108,13 @@ class _Rewriter(ast.NodeTransformer):
         condition = ast.BoolOp(ast.And(), over.ifs) if len(over.ifs) > 1 else None
         test = condition or (over.ifs[0] if over.ifs else ast.Constant(True))
         text = ast.unparse(test)
-        call = ast.Call(
-            ast.parse(f"{_RUNTIME}.comprehension", mode="eval").body,
-            [
-                self.visit(over.iter),
-                _of_one(over.target, self.visit(node.elt)),
-                _of_one(over.target, self.visit(test)),
-                ast.Constant(text),
-                ast.Constant(node.lineno),
-            ],
-            [],
+        call = _ours(
+            "comprehension",
+            self.visit(over.iter),
+            _of_one(over.target, self.visit(node.elt)),
+            _of_one(over.target, self.visit(test)),
+            ast.Constant(text),
+            ast.Constant(node.lineno),
         )
         return ast.copy_location(call, node)
 
@@ -136,38 +132,31 @@ class _Rewriter(ast.NodeTransformer):
             )
             for each in node.elts
         ]
-        made = ast.parse(f"{_RUNTIME}.display", mode="eval").body
-        return ast.copy_location(ast.Call(made, pairs, []), node)
+        return ast.copy_location(_ours("display", *pairs), node)
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
         self.generic_visit(node)
         if node.keys or not self._functions:
             return node
-        return ast.copy_location(ast.parse(f"{_RUNTIME}.Map()", mode="eval").body, node)
+        return ast.copy_location(_ours("Map"), node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if self._functions:
             node.comparators = [
-                self._looked_in(side) if isinstance(op, ast.In | ast.NotIn) else side
+                _ours("container", side) if isinstance(op, ast.In | ast.NotIn) else side
                 for op, side in zip(node.ops, node.comparators, strict=True)
             ]
         if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Is | ast.IsNot):
             return node
-        same = ast.parse(f"{_RUNTIME}.is_", mode="eval").body
-        call: ast.expr = ast.Call(same, [node.left, node.comparators[0]], [])
+        call: ast.expr = _ours("is_", node.left, node.comparators[0])
         if isinstance(node.ops[0], ast.IsNot):
             call = ast.UnaryOp(ast.Not(), call)
         return ast.copy_location(call, node)
 
-    def _looked_in(self, container: ast.expr) -> ast.expr:
-        look = ast.parse(f"{_RUNTIME}.container", mode="eval").body
-        return ast.copy_location(ast.Call(look, [container], []), container)
-
     def visit_Match(self, node: ast.Match) -> ast.AST:
         self.generic_visit(node)
-        look = ast.parse(f"{_RUNTIME}.plain", mode="eval").body
-        node.subject = ast.Call(look, [node.subject], [])
+        node.subject = _ours("plain", node.subject)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -175,8 +164,7 @@ class _Rewriter(ast.NodeTransformer):
         is_read = isinstance(node.ctx, ast.Load)
         if not node.attr.startswith("__") or not self._functions or not is_read:
             return node
-        look = ast.parse(f"{_RUNTIME}.attribute", mode="eval").body
-        return ast.copy_location(ast.Call(look, [node.value, ast.Constant(node.attr)], []), node)
+        return ast.copy_location(_ours("attribute", node.value, ast.Constant(node.attr)), node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """What is called is looked at first: it must keep nothing from one call to the next."""
@@ -189,11 +177,9 @@ class _Rewriter(ast.NodeTransformer):
         if not self._functions or _is_ours(node.func):
             return node
         if isinstance(node.func, ast.Attribute):
-            look = ast.parse(f"{_RUNTIME}.method", mode="eval").body
-            node.func = ast.Call(look, [node.func.value, ast.Constant(node.func.attr)], [])
+            node.func = _ours("method", node.func.value, ast.Constant(node.func.attr))
         else:
-            look = ast.parse(f"{_RUNTIME}.function", mode="eval").body
-            node.func = ast.Call(look, [node.func], [])
+            node.func = _ours("function", node.func)
         return node
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
@@ -221,7 +207,8 @@ class _Rewriter(ast.NodeTransformer):
         return ast.Expr(self._refused(node.targets[0], "a place that is deleted"))
 
     def visit_With(self, node: ast.With) -> ast.AST:
-        self.generic_visit(node)
+        if not self._functions:
+            return node
         return ast.Expr(self._refused(node.items[0].context_expr, "a context"))
 
     def _stored(self, targets: Iterable[ast.expr], value: ast.expr) -> ast.expr:
@@ -235,15 +222,13 @@ class _Rewriter(ast.NodeTransformer):
             if isinstance(target, ast.Attribute):
                 return self._refused(value, "an attribute that is set")
             if isinstance(target, ast.Subscript):
-                look = ast.parse(f"{_RUNTIME}.stored", mode="eval").body
-                place = ast.parse(ast.unparse(target.value), mode="eval").body
-                value = ast.copy_location(ast.Call(look, [place, value], []), value)
+                looked_at = _ours("stored", deepcopy(target.value), value)
+                value = ast.copy_location(looked_at, value)
         return value
 
     def _refused(self, node: ast.expr, what: str) -> ast.expr:
         words = f"line {node.lineno}: {what}"
-        call = ast.parse(f"{_RUNTIME}.refuse({words!r})", mode="eval").body
-        return ast.copy_location(call, node)
+        return ast.copy_location(_ours("refuse", ast.Constant(words)), node)
 
     def _block(self, body: Iterable[ast.stmt]) -> list[ast.stmt]:
         found: list[ast.stmt] = []
@@ -258,6 +243,11 @@ def _is_place(target: ast.expr) -> bool:
     return any(isinstance(each, ast.Attribute | ast.Subscript) for each in ast.walk(target))
 
 
+def _ours(name: str, *arguments: ast.expr) -> ast.expr:
+    """A call of what the rewriting puts in."""
+    return ast.Call(ast.parse(f"{_RUNTIME}.{name}", mode="eval").body, list(arguments), [])
+
+
 def _is_ours(function: ast.expr) -> bool:
     """Whether a call was put there by the rewriting."""
     return isinstance(function, ast.Attribute) and ast.unparse(function.value) == _RUNTIME
@@ -270,9 +260,8 @@ class _Turn(ast.NodeTransformer):
         return ast.Return(None)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        call = ast.parse(f"{_RUNTIME}.add_to", mode="eval").body
         target = ast.parse(ast.unparse(node.target), mode="eval").body
-        return ast.Expr(ast.Call(call, [target, node.value], []))
+        return ast.Expr(_ours("add_to", target, node.value))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return node
