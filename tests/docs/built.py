@@ -32,7 +32,7 @@ class Book:
 
 def build(source: Path, target: Path, language: str, builder: str = "html") -> str:
     """Build a book in a language, as run.py does; gives what Sphinx says against it."""
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", builder]
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "--no-color", "-b", builder]
     done = subprocess.run(
         [*command, "-D", f"language={language}", str(source), str(target)],
         capture_output=True,
