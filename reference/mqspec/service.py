@@ -100,6 +100,11 @@ class Dispatcher(Generic[S]):
             self._loop.call_soon(self._next_turn)
         return self._process(connection, request)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request waits for its turn."""
+        return not self._waiting
+
     def waiting(self, pool: Pool) -> tuple[int, int]:
         """How many requests wait in a pool, and for how long, ms, the first of them has."""
         first = next((each for each in self._waiting if each.pool == pool), None)

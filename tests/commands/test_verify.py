@@ -26,6 +26,8 @@ if not prepared.exists():
 shutil.copy(prepared, evidence)
 """
 
+STAGES = ("check", "prove", "conform", "audit", "paths")
+
 
 @pytest.fixture
 def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -38,8 +40,8 @@ def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for rule in rules().values()
         for kind in rule.needs
     ]
-    for number, name in enumerate(("check", "prove", "conform", "audit")):
-        write_evidence(tmp_path / f"{name}.jsonl", records[number::4])
+    for number, name in enumerate(STAGES):
+        write_evidence(tmp_path / f"{name}.jsonl", records[number :: len(STAGES)])
     return tmp_path
 
 

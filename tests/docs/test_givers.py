@@ -16,6 +16,7 @@ from mqdocs.rules import again
 from mqprove.contracts import CONTRACTS, name_of
 from mqprove.theorems import THEOREMS
 from mqrules import EvidenceKind, rules
+from mqspec.commands import paths
 
 WIDE = os.environ | {"COLUMNS": "300"}  # names are not cut
 
@@ -48,6 +49,7 @@ def test_every_giver_of_every_kind_is_there() -> None:
     judging = {check.name for check in HISTORY_CHECKS if check.can_violate or check.ideal}
     assert subjects(EvidenceKind.AUDITED) >= judging
     assert subjects(EvidenceKind.CONFIRMED)
+    assert subjects(EvidenceKind.SAMPLED) == {paths.SUBJECT}
 
 
 def test_every_case_of_the_suite_is_found() -> None:
@@ -61,7 +63,7 @@ def test_each_rule_names_commands_that_there_are() -> None:
     for rule in rules().values():
         of_rule = givers().get(rule.id, ())
         commands = [command.split() for command in again(rule, of_rule)]
-        repeated = {EvidenceKind.CHECKED, EvidenceKind.PROVED, EvidenceKind.CONFORMS}
+        repeated = {kind for kind in EvidenceKind if kind is not EvidenceKind.AUDITED}
         assert bool(commands) >= bool(repeated & {giver.kind for giver in of_rule}), rule.id
         for _, job, *words in commands:
             match job:
@@ -71,6 +73,8 @@ def test_each_rule_names_commands_that_there_are() -> None:
                 case "prove":
                     assert words[0] == "--theorem"
                     assert words[1] in theorems
+                case "paths":
+                    assert not words
                 case _:
                     assert [job, *words] == ["conform", "reference", "--rule", rule.id]
 

@@ -61,7 +61,8 @@ class Ended:
 
 
 STAGES = (
-    Stage("apache", (*MQSPEC, "conform", "apache:5.3.3"), 15),
+    Stage("apache", (*MQSPEC, "conform", "apache:5.3.3"), 12),
+    Stage("paths", (*MQSPEC, "paths", "--rounds", "30", "--seed", SEED), 3),
     Stage("crashes", (*PYTEST, "tests/store/crash", "--kills", "50"), 20),
     Stage("siege", ("tests/fuzz/siege.py", "--frames", "200000", "--seed", SEED), 10),
     Stage("decoder", ("tests/fuzz/siege.py", "--decode", "--frames", "500000", "--seed", SEED), 5),

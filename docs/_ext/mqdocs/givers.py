@@ -1,4 +1,5 @@
-"""What gives evidence for a rule: models, theorems, contracts, cases, audit checks."""
+"""What gives evidence for a rule: models, theorems, contracts, cases, audit checks, and that
+both paths of a send are compared."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from mqconform.case import Case
 from mqprove.contracts import CONTRACTS, name_of
 from mqprove.theorems import THEOREMS
 from mqrules import EvidenceKind
+from mqspec.commands import paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Giver:
 def givers() -> dict[str, tuple[Giver, ...]]:
     """By rule. A rule that nothing gives evidence for is missing."""
     found: dict[str, list[Giver]] = defaultdict(list)
-    for source in (_models(), _theorems(), _contracts(), _cases(), _checks()):
+    for source in (_models(), _theorems(), _contracts(), _cases(), _checks(), _paths()):
         for rule, giver in source:
             found[rule].append(giver)
     return {rule: tuple(dict.fromkeys(several)) for rule, several in found.items()}
@@ -83,3 +85,7 @@ def _checks() -> Iterator[tuple[str, Giver]]:
             yield check.promise, Giver(EvidenceKind.AUDITED, check.name)
         if check.ideal:
             yield check.ideal, Giver(EvidenceKind.AUDITED, check.name, "may be seen broken")
+
+
+def _paths() -> Iterator[tuple[str, Giver]]:
+    yield paths.RULE, Giver(EvidenceKind.SAMPLED, paths.SUBJECT)

@@ -102,6 +102,8 @@ def again(rule: Rule, of_rule: Sequence[Giver]) -> Iterator[str]:
             yield f"mqspec prove --theorem {name}"
     if EvidenceKind.CONFORMS in subjects:
         yield f"mqspec conform reference --rule {rule.id}"
+    if EvidenceKind.SAMPLED in subjects:
+        yield "mqspec paths"
 
 
 class RuleAreasDirective(SphinxDirective):

@@ -63,7 +63,7 @@ class Broker(BrokerStates):
         self.reputs = False  # whether a reput is about to be done
 
         self._check_points = itertools.count()
-        self._key_prefix = os.urandom(10).hex().upper()  # no other process has it
+        self.key_prefix = os.urandom(10).hex().upper()  # no other process has it
         self._keys = itertools.count()
 
     def next_revive_qid(self) -> int:
@@ -72,4 +72,4 @@ class Broker(BrokerStates):
 
     def next_unique_key(self) -> str:
         """A key for a message whose producer gave it none."""
-        return f"{self._key_prefix}{next(self._keys):012X}"
+        return f"{self.key_prefix}{next(self._keys):012X}"

@@ -1,4 +1,4 @@
-"""Check, prove, conform and audit, and merge what they found into the evidence matrix.
+"""Check, prove, conform, audit and compare, and merge what they found into the evidence matrix.
 
   mqspec verify                          the embedded reference
   mqspec verify --target 10.0.0.5:9876   any cluster, by its nameserver
@@ -76,10 +76,11 @@ def run(args: argparse.Namespace) -> int:
     histories = _fresh(output / "histories")
     conform = Stage("conform", (args.target, "--history", str(histories)))
     clients = Stage("conform", ("--client", "reference"), "clients")
+    paths = Stage("paths", ())
     # Side by side: conform mostly waits. The audit judges what conform recorded.
     lanes = (
         (Stage("check", ()),),
-        (clients,),
+        (clients, paths),
         (Stage("prove", ()), conform, Stage("audit", (str(histories), "--target", args.target))),
     )
     started = time.monotonic()

@@ -52,6 +52,11 @@ class Sends:
         self._usual: list[UsualSend] = []
         self._bytes = 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no send waits for others."""
+        return not (self._usual or self._checked)
+
     def add(self, send: Checked) -> None:
         """Have a send stored and answered, once what was read with it is checked too; at the
         latest in the next turn of the loop."""
