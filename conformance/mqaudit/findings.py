@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Window
@@ -31,13 +32,23 @@ def reports(
     """
     if examples:
         instances = instances.persist()
-    rows = counted(instances, places).collect()
-    by_check: dict[str, list[Any]] = {}
-    for row in rows:
-        by_check.setdefault(row.check, []).append(row)
+    counts = counted(instances, places)
     shown = _examples(instances, [*checks], places, examples) if examples else {}
+    found = of_counts(counts, checks, shown)
     if examples:
         instances.unpersist()
+    return found
+
+
+def of_counts(
+    counts: DataFrame,
+    checks: Iterable[Check],
+    shown: Mapping[tuple[str, str], Sequence[Place]] = MappingProxyType({}),
+) -> list[CheckReport]:
+    """What all checks found, from a row an outcome: how many, the first and the last."""
+    by_check: dict[str, list[Any]] = {}
+    for row in counts.collect():
+        by_check.setdefault(row.check, []).append(row)
     return [_report(check, by_check.get(check.name, []), shown) for check in checks]
 
 
@@ -50,7 +61,7 @@ def counted(instances: DataFrame, places: Sequence[str]) -> DataFrame:
 
 
 def _report(
-    check: Check, rows: Sequence[Any], shown: dict[tuple[str, str], list[Place]]
+    check: Check, rows: Sequence[Any], shown: Mapping[tuple[str, str], Sequence[Place]]
 ) -> CheckReport:
     findings = [
         _finding(check, row, tuple(shown.get((check.name, row.outcome), ())))

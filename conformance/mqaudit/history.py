@@ -110,7 +110,26 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
 
     Raises UserError where a row is malformed or stands there twice.
     """
-    found = _seats(events).localCheckpoint()
+    found = seats(events).localCheckpoint()
+    seen = coverage(found, events, where)
+    twice = (
+        found.groupBy("run", "process")
+        .agg(F.sum("events").alias("n"), (F.max("greatest") + 1).alias("span"))
+        .where("n > span")
+        .first()
+    )
+    if twice is not None:
+        raise UserError(
+            where, f"events of run {twice.run!r}, process {twice.process!r} stand there twice"
+        )
+    return seen, found
+
+
+def coverage(found: DataFrame, events: DataFrame, where: str) -> Mapping[str, int]:
+    """What there is of what, as the seats of some events, and of earlier ones, count it.
+
+    Raises UserError where there is nothing, or one of the events is malformed.
+    """
     row = found.select(
         *(F.sum(name).alias(name) for name in ("events", "sent", "received", "commits")),
         F.countDistinct("run").alias("runs"),
@@ -129,17 +148,7 @@ def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]
         raise UserError(where, f"not a history: {printed}")
     if row.is_ambiguous:
         raise UserError(where, "two members at queues have one hash: audit its runs one by one")
-    twice = (
-        found.groupBy("run", "process")
-        .agg(F.sum("events").alias("n"), (F.max("greatest") + 1).alias("span"))
-        .where("n > span")
-        .first()
-    )
-    if twice is not None:
-        raise UserError(
-            where, f"events of run {twice.run!r}, process {twice.process!r} stand there twice"
-        )
-    return {name: row[name] for name in COVERAGE}, found
+    return {name: row[name] for name in COVERAGE}
 
 
 def _is_wrong() -> Column:
@@ -171,7 +180,7 @@ def _wrong() -> Column:
     return wrong
 
 
-def _seats(events: DataFrame) -> DataFrame:
+def seats(events: DataFrame) -> DataFrame:
     """A row a recorder, group, client and queue: `runs.INPUT` says what it holds."""
     kind, outcome = F.col("kind"), F.col("outcome")
     happened = outcome.isin(Outcome.OK.value, Outcome.UNKNOWN.value)
@@ -192,9 +201,10 @@ def _seats(events: DataFrame) -> DataFrame:
         .alias("first_assigned"),
         F.max(F.when(acked, F.col("seq"))).alias("last_acked"),
         F.max(F.when(answered, F.col("seq"))).alias("last_answered"),
-        # Of the last life of its store.
-        F.max(F.when(stored, F.struct(F.coalesce("store_epoch", F.lit(0)), "queue_offset")))
-        .getField("queue_offset").alias("last_stored"),
+        # Of the last life of its store, which comes first.
+        F.max(F.when(stored, F.struct(
+            F.coalesce("store_epoch", F.lit(0)).alias("store_epoch"), "queue_offset"
+        ))).alias("last_stored"),
         F.max(F.when(progress & happened, F.col("value"))).alias("reached"),
         F.max(F.when(kind.isin(*_WORK), F.col("seq"))).alias("last_worked"),
         F.min("seq").alias("least"),
@@ -203,6 +213,21 @@ def _seats(events: DataFrame) -> DataFrame:
         F.max("time_ns").alias("last_ns"),
         F.count_if(F.col("is_wrong")).alias("wrong"),
     )  # fmt: skip
+
+
+_LEAST: Final = ("first_assigned", "least")
+_MOST: Final = (
+    "last_acked", "last_answered", "last_stored", "reached", "last_worked", "greatest", "last_ns",
+)  # fmt: skip
+
+
+def merged(parts: DataFrame) -> DataFrame:
+    """The seats of all events together, from those of some parts of them."""
+    how = dict.fromkeys(_LEAST, F.min) | dict.fromkeys(_MOST, F.max)
+    numbers = [name for name in parts.columns if name not in SEAT_KEYS]
+    return parts.groupBy(*SEAT_KEYS).agg(
+        *(how.get(name, F.sum)(name).alias(name) for name in numbers)
+    )
 
 
 def named(events: DataFrame) -> DataFrame:

@@ -36,9 +36,8 @@ def tasks(events: int, parallelism: int) -> int:
 
 def groups(events: DataFrame, seats: DataFrame, number: int) -> DataFrame:
     """By group: who owned what, and what the next stage must know of each seat."""
-    rows = _membership(events).unionByName(
-        seats.withColumn("kind", F.lit(runs.SEAT)), allowMissingColumns=True
-    )
+    about = {"kind": F.lit(runs.SEAT), "last_stored": F.col("last_stored").getField("queue_offset")}
+    rows = _membership(events).unionByName(seats.withColumns(about), allowMissingColumns=True)
     columns = _columns(runs.INPUT)
     return (
         rows.select(*columns).repartition(number, "run").mapInArrow(by_group.judge, judged.SCHEMA)
