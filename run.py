@@ -8,6 +8,7 @@
     python3 run.py mutants       a sample of mutants of what decides, and whether anything notices
     python3 run.py nightly       all that takes too long for every change, within three hours
     python3 run.py docs          build the book into build/docs, the Chinese one into its zh
+    python3 run.py pdf           the built book as one PDF, and the Chinese one; needs Chromium
     python3 run.py setup         only set up
     python3 run.py mqspec ...    the mqspec command, set up first
 
@@ -62,6 +63,7 @@ JOBS = {
         [*BOOK, "docs", "build/docs"],
         ["docs/_ext/mqdocs/links.py", "build/docs"],
     ],
+    "pdf": [["docs/_ext/mqdocs/pdf.py", "build/docs", "build/docs/zh"]],
     "test": [
         ["-m", "ruff", "format", "--check", "--quiet", "."],
         ["-m", "ruff", "check", "--quiet", "."],
