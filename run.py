@@ -63,7 +63,7 @@ JOBS = {
         [*BOOK, "docs", "build/docs"],
         ["docs/_ext/mqdocs/links.py", "build/docs"],
     ],
-    "pdf": [["docs/_ext/mqdocs/pdf.py", "build/docs", "build/docs/zh"]],
+    "pdf": [["docs/_ext/mqdocs/pdf.py", "build/docs/mqspec.pdf", "build/docs/zh/mqspec.pdf"]],
     "test": [
         ["-m", "ruff", "format", "--check", "--quiet", "."],
         ["-m", "ruff", "check", "--quiet", "."],

@@ -1,6 +1,5 @@
 """Sphinx configuration of the design reference. It builds without a network, warnings as errors."""
 
-import os
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -9,6 +8,8 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
+from mqdocs import versions
 
 project = "mqspec"
 author = "the authors of mqspec"
@@ -20,10 +21,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "mqdocs",
 ]
-# Where it is published, with a slash at the end: then it has a map for search engines.
-if "MQSPEC_BOOK_URL" in os.environ:
+if html_baseurl := versions.own_address():  # where it is published, it has a map
     extensions.append("sphinx_sitemap")
-    html_baseurl = os.environ["MQSPEC_BOOK_URL"]
     sitemap_url_scheme = "{link}"
     sitemap_locales = [None]  # each language has a map of its own
 exclude_patterns = ["_ext", "_templates", "locale"]

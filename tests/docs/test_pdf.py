@@ -56,8 +56,8 @@ def test_chapters_are_what_the_navigation_names_in_its_order(site: Path) -> None
 
 @pytest.fixture
 def printed(site: Path, browser: Any) -> PdfReader:
-    pdf.book_of(site, browser).write(site / pdf.NAME)
-    return PdfReader(site / pdf.NAME)
+    pdf.book_of(site, browser).write(site / "book.pdf")
+    return PdfReader(site / "book.pdf")
 
 
 @needs_browser
@@ -109,7 +109,7 @@ def test_the_outline_has_parts_and_what_is_below_a_page(printed: PdfReader) -> N
 def test_where_nothing_is_built_one_line_says_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert pdf.main([str(tmp_path)]) == 2
+    assert pdf.main([str(tmp_path / "book.pdf")]) == 2
     assert capsys.readouterr().err == f"{tmp_path}: no pages; run: python3 run.py docs\n"
 
 
@@ -117,5 +117,5 @@ def test_without_a_browser_one_line_says_what_to_install(
     site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    assert pdf.main([str(site)]) == 2
+    assert pdf.main([str(site / "book.pdf")]) == 2
     assert "install Debian's packages chromium" in capsys.readouterr().err

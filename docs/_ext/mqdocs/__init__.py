@@ -28,6 +28,7 @@ from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_pa
 from mqdocs.run import RunDirective
 from mqdocs.theorems import TheoremsDirective
 from mqdocs.twin import ModuleDirective
+from mqdocs.versions import VersionsDirective
 from mqdocs.ways import WayDirective
 
 _OBJECTS = ("rule", "defect", "model", "tla", "theorem")
@@ -51,6 +52,7 @@ _DIRECTIVES = {
     "run": RunDirective,
     "theorems": TheoremsDirective,
     "explorer": ExplorerDirective,
+    "versions": VersionsDirective,
 }
 
 

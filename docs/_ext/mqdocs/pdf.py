@@ -1,6 +1,6 @@
 """The built pages as one PDF: in the order of the book, with contents, page numbers and links.
 
-    python docs/_ext/mqdocs/pdf.py build/docs build/docs/zh
+    python docs/_ext/mqdocs/pdf.py build/docs/mqspec.pdf build/docs/zh/mqspec.pdf
 
 Chromium prints each page by itself, because all of them as one page take it hours; it is told from
 which number to count. Its links to other pages are addresses of files; they are put in anew, as
@@ -31,7 +31,7 @@ from pypdf.generic import Fit
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 
-NAME: Final = "mqspec.pdf"
+BROWSERS: Final = ("chromium", "google-chrome")
 _QUIET: Final = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 # Before a page is printed: its number, what is folded is opened, and a link to each of its places
@@ -252,10 +252,14 @@ def _contents(book: Sequence[Chapter], places: Mapping[tuple[Path, str], Place])
     return _CONTENTS.format(language=language, title=escape(book[0].title), lines="".join(lines))
 
 
+def _found() -> str | None:
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
 @contextmanager
 def _browser() -> Iterator[Any]:
     options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
+    options.binary_location = _found() or ""
     for argument in _QUIET:
         options.add_argument(argument)
     service = webdriver.ChromeService(shutil.which("chromedriver"))
@@ -268,20 +272,20 @@ def _browser() -> Iterator[Any]:
 
 def main(arguments: Sequence[str]) -> int:
     """Exit codes: 0 written, 1 the browser failed, 2 there is no book or no browser."""
-    sites = [Path(argument) for argument in arguments]
-    if empty := [site for site in sites if not (site / "index.html").is_file()]:
-        print(f"{empty[0]}: no pages; run: python3 run.py docs", file=sys.stderr)
+    files = [Path(argument) for argument in arguments]
+    if empty := [file for file in files if not (file.parent / "index.html").is_file()]:
+        print(f"{empty[0].parent}: no pages; run: python3 run.py docs", file=sys.stderr)
         return 2
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+    if not (_found() and shutil.which("chromedriver")):
         what = "no browser to print with; install Debian's packages chromium and chromium-driver"
         print(what, file=sys.stderr)
         return 2
     try:
         with _browser() as browser:
-            for site in sites:
-                writer = book_of(site, browser)
-                writer.write(site / NAME)
-                print(f"{site / NAME}: {len(writer.pages)} pages", flush=True)
+            for file in files:
+                writer = book_of(file.parent, browser)
+                writer.write(file)
+                print(f"{file}: {len(writer.pages)} pages", flush=True)
     except WebDriverException as error:
         print(f"the browser failed: {error.msg}", file=sys.stderr)
         return 1
