@@ -38,7 +38,16 @@ from mqprove.lists import (
 )
 from mqprove.loops import ordinary_state
 from mqprove.ring import RING_SIZE, hash_of, next_owner, ring_facts, round_the_end
-from mqprove.symbolic import NotUnderstoodError, Opaque, Path, Term, choice, explore
+from mqprove.symbolic import (
+    NotUnderstoodError,
+    Number,
+    Opaque,
+    Path,
+    Term,
+    choice,
+    explore,
+    term,
+)
 
 _ZERO = z3.IntVal(0)
 
@@ -257,6 +266,18 @@ class AnyGroup:
         return _AnyMember(self, position, cid, paths)
 
     # Of one strategy each
+
+    def falls_to(self, queue: Term) -> Term:
+        falls_to = lift(self.allocation).FALLS_TO[self.strategy]
+        sizes = (Number(self.queues), Number(self.members))
+        paths = explore(lambda: falls_to(Number(queue), *sizes), self.hypotheses)
+        for path in paths:
+            if path.error:
+                self._oblige(f"never raises {path.error}", z3.Not(path.condition))
+            self.opaque += path.opaque
+            self.hypotheses += path.facts
+        self._oblige("the paths cover all cases", z3.Or([path.condition for path in paths]))
+        return choice(paths, term, _ZERO)
 
     def near(self, queue: Term) -> z3.BoolRef:
         base = self._near()

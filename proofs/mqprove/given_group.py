@@ -136,6 +136,10 @@ class GivenGroup:
 
     # Of one strategy each
 
+    def falls_to(self, queue: Term) -> Term:
+        falls_to = self.allocation.FALLS_TO[self.strategy]
+        return z3.IntVal(falls_to(_int(queue), self.queue_count, len(self.ids)))
+
     def near(self, queue: Term) -> z3.BoolRef:
         return z3.BoolVal(_int(queue) in self._near_queues())
 

@@ -89,6 +89,10 @@ class Group(Protocol):
         """A client whose id is empty."""
         ...
 
+    def falls_to(self, queue: Term) -> Term:
+        """Of AVG and AVG_BY_CIRCLE: the position that the core says the queue falls to."""
+        ...
+
     def near(self, queue: Term) -> z3.BoolRef:
         """Of MACHINE_ROOM: whether the queue is in a room of its list."""
         ...

@@ -24,37 +24,17 @@ def disjoint(group: Group) -> z3.BoolRef:
     )
 
 
-def averagely_position(group: Group, queue: Term) -> Term:
-    """The position in the id list that a queue falls to."""
-    share, remainder = group.queues / group.members, group.queues % group.members
-    longer = remainder * (share + 1)  # the queues of the members with one more
-    return z3.If(queue < longer, queue / (share + 1), remainder + (queue - longer) / share)
-
-
-def averagely_covers(group: Group) -> z3.BoolRef:
+def covers(group: Group) -> z3.BoolRef:
     """Any queue is taken by a member that can be named, in the run of that member."""
     queue = group.number("k", below=group.queues)
-    return group.member_at(averagely_position(group, queue)).takes(queue)
+    return group.member_at(group.falls_to(queue)).takes(queue)
 
 
-def averagely_falls_to_first(group: Group) -> z3.BoolRef:
+def falls_to_first(group: Group) -> z3.BoolRef:
     """A member takes a queue if, and only if, the first position of its id is the queue's."""
     member = group.member("i")
     queue = group.number("k", below=group.queues)
-    return member.takes(queue) == (averagely_position(group, queue) == member.first)
-
-
-def circle_falls_to_first(group: Group) -> z3.BoolRef:
-    """A member takes a queue if, and only if, the first position of its id is the queue's."""
-    member = group.member("i")
-    queue = group.number("k", below=group.queues)
-    return member.takes(queue) == (queue % group.members == member.first)
-
-
-def circle_covers(group: Group) -> z3.BoolRef:
-    """Any queue is taken by a member that can be named, in the run of that member."""
-    queue = group.number("k", below=group.queues)
-    return group.member_at(queue % group.members).takes(queue)
+    return member.takes(queue) == (group.falls_to(queue) == member.first)
 
 
 def balanced(group: Group) -> z3.BoolRef:
@@ -207,7 +187,7 @@ THEOREMS = (
         ("ALLOC-002",),
         "Every queue is taken.",
         AVG,
-        averagely_covers,
+        covers,
     ),
     Theorem(
         "averagely-balanced",
@@ -249,7 +229,7 @@ THEOREMS = (
         ("ALLOC-008",),
         "Every queue is taken.",
         CIRCLE,
-        circle_covers,
+        covers,
     ),
     Theorem(
         "circle-balanced",
@@ -378,7 +358,7 @@ THEOREMS = (
         ("ALLOC-001", "ALLOC-002"),
         "All who have the id at a queue's position take it; nobody, if the id comes before too.",
         AVG,
-        averagely_falls_to_first,
+        falls_to_first,
         unique=False,
     ),
     Theorem(
@@ -386,7 +366,7 @@ THEOREMS = (
         ("ALLOC-008",),
         "All who have the id at a queue's position take it; nobody, if the id comes before too.",
         CIRCLE,
-        circle_falls_to_first,
+        falls_to_first,
         unique=False,
     ),
     Theorem(

@@ -174,3 +174,23 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], options: str,
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert says in error
+
+
+def test_how_many_queues_have_not_one_owner_is_told_by_the_condition(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ("--topic", "T:12", "--topic", "U:7", "--members", "5", "--duplicate-id", "3")
+    found = allocated(capsys, *options)
+    assert found["uneven"] == {
+        "shared": len(found["shared"]),
+        "nobodys": len(found["nobodys"]),
+        "most": 2,
+    }
+    assert len(found["nobodys"]) == 2 + 1
+    assert "uneven" not in allocated(capsys, *options, "--strategy", "CONSISTENT_HASH")
+
+
+def test_a_member_that_the_others_miss_shares_with_them(capsys: pytest.CaptureFixture[str]) -> None:
+    found = allocated(capsys, "--queues", "12", "--members", "4", "--unseen", "4")
+    assert found["uneven"] == {"shared": len(found["shared"]), "nobodys": 0, "most": 2}
+    assert len(found["shared"]) == 3

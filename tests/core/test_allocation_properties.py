@@ -6,7 +6,8 @@ the real lists, and the real hash.
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Callable, Sequence
+from itertools import combinations_with_replacement, product
 
 import pytest
 from hypothesis import given
@@ -15,12 +16,16 @@ from hypothesis import strategies as st
 from mqspec.core.allocation import (
     AVG,
     AVG_BY_CIRCLE,
+    FALLS_TO,
     Owners,
+    Seat,
     Strategy,
+    Uneven,
     allocate,
     consistent_hash,
     moves,
     owners,
+    uneven,
 )
 from mqspec.core.types import MessageQueue, string_order
 
@@ -80,3 +85,68 @@ def hash_of(key: str) -> int:
     for letter in key:
         found = found * 31 + ord(letter)
     return found
+
+
+def by_running(strategy: Strategy, queues: int, told: Sequence[tuple[str, list[str]]]) -> Uneven:
+    """The same by what each member takes, with the list that it was told."""
+    mq_all = [MessageQueue("topic", "broker", queue_id) for queue_id in range(queues)]
+    found = owners(
+        mq_all, [(cid, allocate(strategy, "group", cid, mq_all, cids)) for cid, cids in told]
+    )
+    numbers = [len(cids) for cids in found.values()]
+    return Uneven(
+        sum(number > 1 for number in numbers), sum(not number for number in numbers), max(numbers)
+    )
+
+
+def wrong_by_condition(condition: Callable[..., Uneven]) -> int:
+    """How many small groups it is wrong about: any ids, equal or not, that all were told."""
+    return sum(
+        condition(strategy.name, queues, [Seat.of(cid, list(cids)) for cid in cids])
+        != by_running(strategy, queues, [(cid, list(cids)) for cid in cids])
+        for strategy in (AVG, AVG_BY_CIRCLE)
+        for queues in range(1, 8)
+        for size in range(1, 6)
+        for cids in combinations_with_replacement("abcd", size)
+    )
+
+
+def test_how_many_have_not_one_owner_is_told_without_running() -> None:
+    assert set(FALLS_TO) == {AVG.name, AVG_BY_CIRCLE.name}
+    assert wrong_by_condition(uneven) == 0
+
+
+def test_a_condition_that_forgets_the_second_of_an_id_is_noticed() -> None:
+    def forgets(strategy: str, queues: int, seats: Sequence[Seat]) -> Uneven:
+        return uneven(strategy, queues, set(seats))
+
+    assert wrong_by_condition(forgets) > 100
+
+
+@pytest.mark.parametrize("strategy", [AVG, AVG_BY_CIRCLE], ids=lambda strategy: strategy.name)
+def test_every_small_group_that_was_told_different_lists(strategy: Strategy) -> None:
+    """Each of three members has any list: without itself as well, or with an id twice."""
+    lists = [
+        list(cids) for size in range(1, 4) for cids in combinations_with_replacement("abc", size)
+    ]
+    for views in product(lists, repeat=3):
+        for queues in (1, 4, 5):
+            told = list(zip("abc", views, strict=True))
+            found = uneven(strategy.name, queues, [Seat.of(cid, cids) for cid, cids in told])
+            assert found == by_running(strategy, queues, told)
+
+
+@given(
+    strategy=st.sampled_from([AVG, AVG_BY_CIRCLE]),
+    queues=st.integers(1, 60),
+    told=st.lists(
+        st.tuples(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), min_size=1)),
+        min_size=1,
+    ),
+)
+def test_lists_at_random(
+    strategy: Strategy, queues: int, told: list[tuple[str, list[str]]]
+) -> None:
+    told = [(cid, sorted(cids)) for cid, cids in told]
+    seats = [Seat.of(cid, cids) for cid, cids in told]
+    assert uneven(strategy.name, queues, seats) == by_running(strategy, queues, told)

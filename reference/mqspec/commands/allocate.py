@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mqspec.commands.plan import Allocation, Asked, Plan, as_json, between_stayers, plan
-from mqspec.core.allocation import VIRTUAL_NODES, Move
+from mqspec.core.allocation import VIRTUAL_NODES, Move, Uneven
 from mqspec.core.types import ClientId, MessageQueue, string_order
 
 HELP = "show who consumes which queues, and what moves"
@@ -76,10 +76,20 @@ def _print_tables(planned: Plan) -> None:
         for what, queues in (("nobody's", allocation.nobodys), ("shared", allocation.shared)):
             if queues:
                 console.print(f"{what}: {len(queues)}  {_ranges(queues)}", style="bold red")
+        if allocation.uneven and allocation.uneven.shared + allocation.uneven.nobodys:
+            console.print(_why(allocation.uneven), style="red")
     for before, after, moved in planned.changes():
         console.print(_summary(moved, before, after), style="bold")
         for (old, new), queues in _by_change(moved).items():
             console.print(f"  {_ids(old)} -> {_ids(new)}  {_ranges(queues)}", soft_wrap=True)
+
+
+def _why(uneven: Uneven) -> str:
+    """What the condition says, with its sizes."""
+    return (
+        f"A member takes what falls to the first position of its id in the list that it was told:"
+        f" {uneven.shared} with up to {uneven.most} owners, {uneven.nobodys} with none"
+    )
 
 
 def _print_release(planned: Plan, console: Console) -> None:

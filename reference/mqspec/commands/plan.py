@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 
 from mqrules.errors import UserError
 from mqspec.core.allocation import (
+    FALLS_TO,
     STRATEGIES,
     VIRTUAL_NODES,
     AllocationError,
     Move,
     Owners,
+    Seat,
     Strategy,
+    Uneven,
     allocate,
     by_config,
     by_machine_room,
@@ -27,6 +30,7 @@ from mqspec.core.allocation import (
     md5_hash,
     moves,
     owners,
+    uneven,
 )
 from mqspec.core.types import ClientId, MessageQueue, Topic, string_order
 
@@ -62,6 +66,7 @@ class Allocation:
     queues: list[MessageQueue]
     members: list[ClientId]
     taken: list[list[MessageQueue]]
+    uneven: Uneven | None = None  # by the condition, of the strategies that have one
 
     @cached_property
     def owners(self) -> Owners:
@@ -137,15 +142,33 @@ def _allocate(
 ) -> Allocation:
     """Every member allocates for itself, topic by topic, as it sees the group."""
     taken: list[list[MessageQueue]] = []
+    views = {cid: [other for other in group if other != unseen or cid == unseen] for cid in group}
     for cid in group:
-        view = [other for other in group if other != unseen or cid == unseen]
+        view = views[cid]
         strategy = strategies[cid]
         try:
             slices = [allocate(strategy, "group", cid, mq_all, view) for mq_all in topics]
         except AllocationError as error:
             raise UserError(strategy.name, str(error)) from None
         taken.append([mq for part in slices for mq in part])
-    return Allocation([mq for mq_all in topics for mq in mq_all], group, taken)
+    queues = [mq for mq_all in topics for mq in mq_all]
+    name = strategies[group[0]].name
+    if name not in FALLS_TO:
+        return Allocation(queues, group, taken)
+    seats = [Seat.of(cid, views[cid]) for cid in group]
+    return Allocation(
+        queues, group, taken, _together(uneven(name, len(mq_all), seats) for mq_all in topics)
+    )
+
+
+def _together(topics: Iterable[Uneven]) -> Uneven:
+    """Of several topics."""
+    found = list(topics)
+    return Uneven(
+        shared=sum(one.shared for one in found),
+        nobodys=sum(one.nobodys for one in found),
+        most=max(one.most for one in found),
+    )
 
 
 def _number(text: str, option: str, most: int, least: int = 1) -> int:
@@ -308,6 +331,7 @@ def _state(allocation: Allocation) -> dict[str, object]:
         ],
         "nobodys": [_queue(mq) for mq in allocation.nobodys],
         "shared": [_queue(mq) for mq in allocation.shared],
+        **({"uneven": asdict(allocation.uneven)} if allocation.uneven else {}),
     }
 
 

@@ -12,6 +12,7 @@ Facts: client/consumer/rebalance/*.java and common/consistenthash/*.java, 5.3.3.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import md5
@@ -227,6 +228,71 @@ STRATEGIES: Mapping[str, Strategy] = {
     strategy.name: strategy for strategy in (AVG, AVG_BY_CIRCLE, consistent_hash())
 }
 """The strategies that need no configuration."""
+
+
+def falls_to_averagely(place: int, queues: int, members: int) -> int:
+    """The position of `members` to which averagely gives the queue at `place` of `queues`."""
+    share, remainder = divmod(queues, members)
+    longer = remainder * (share + 1)  # the queues of the positions with one more
+    if place < longer:
+        return place // (share + 1)
+    return remainder + (place - longer) // share
+
+
+def falls_to_by_circle(place: int, queues: int, members: int) -> int:
+    """The position of `members` to which the circle gives the queue at `place`."""
+    return place % members
+
+
+FALLS_TO: Mapping[str, Callable[[int, int, int], int]] = {
+    AVG.name: falls_to_averagely,
+    AVG_BY_CIRCLE.name: falls_to_by_circle,
+}
+"""By strategy where a queue falls to: a member takes it if, and only if, that is the first position
+of its id in its own list of ids. Proved of `allocate`, whatever ids and lists are: so two members
+of one id take what falls to its first position, and what falls to its others is nobody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """What of its list of ids decides what a member takes."""
+
+    members: int  # how many ids its list has
+    first: int | None  # the first position of its own; None: it is not there
+
+    @classmethod
+    def of(cls, cid: ClientId, cid_all: Sequence[ClientId]) -> Seat:
+        """The seat of a member that was told this list."""
+        return cls(len(cid_all), cid_all.index(cid) if cid in cid_all else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """How many queues have not one owner."""
+
+    shared: int  # several take them
+    nobodys: int
+    most: int  # owners of one queue
+
+
+def uneven(strategy: str, queues: int, seats: Iterable[Seat]) -> Uneven:
+    """What becomes of `queues` that all members see alike, whatever ids they have and whichever
+    lists of ids they were told. `strategy` is one of FALLS_TO.
+
+    The queue at a place is taken from each seat to whose position it falls among that seat's list.
+    """
+    falls_to = FALLS_TO[strategy]
+    sitting = Counter((seat.members, seat.first) for seat in seats)
+    sizes = {members for members, _ in sitting}
+    owners_at = [
+        sum(sitting[members, falls_to(place, queues, members)] for members in sizes)
+        for place in range(queues)
+    ]
+    return Uneven(
+        shared=sum(number > 1 for number in owners_at),
+        nobodys=sum(number == 0 for number in owners_at),
+        most=max(owners_at, default=0),
+    )
 
 
 Owners: TypeAlias = Mapping[MessageQueue, Sequence[ClientId]]
