@@ -228,6 +228,11 @@ NO_OWNER: Final = Check(
             rule="ALLOC-002",
             known_as=("same-client-id",),
         ),
+        "beyond ids": Outcome(
+            VIOLATED,
+            "no owner, and more of the topic's queues have none than members of one id leave",
+            known_as=("same-client-id", "different-inputs"),
+        ),
         "incomplete": Outcome(UNDECIDABLE, "an owner may not have been recorded, or elsewhere"),
         "unshared": Outcome(UNDECIDABLE, "no member is known to have subscribed to the topic"),
     },

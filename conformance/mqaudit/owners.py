@@ -12,6 +12,7 @@ import pyarrow as pa
 from mqaudit.columns import (
     NEVER,
     NIL,
+    Flags,
     Groups,
     Whole,
     below,
@@ -25,6 +26,8 @@ from mqaudit.history_checks import NO_OWNER, SETTLED_NS, TWO_OWNERS
 from mqaudit.judged import Cases, Row, batches, told
 from mqaudit.runs import BROKERS, Members, Runs, leaving
 from mqrules import EventKind
+from mqspec.core.allocation import FALLS_TO, Seat, uneven
+from mqspec.core.types import ClientId, string_order
 
 
 class Owners:
@@ -57,6 +60,7 @@ class Owners:
             (owners > 0, "owned"),
             (self.runs.incomplete[group] | self.runs.scattered[group], "incomplete"),
             (sharing == 0, "unshared"),
+            (settled & (self.doubled > 0) & self._beyond_ids(settled), "beyond ids"),
             (settled & (self.doubled > 0), "one id"),
             (settled, "settled"),
             otherwise="passing",
@@ -65,6 +69,44 @@ class Owners:
         stretches = {"n": owners, "attempt": sharing, "value": calm, "row": Row.STRETCH}
         yield from batches(len(owners), stretches | self._place(np.arange(len(owners))))
         yield from self._across()
+
+    def _beyond_ids(self, settled: Flags) -> Flags:
+        """Stretches without an owner as whose begins more of the topic's queues have none than
+        equal ids leave, by the condition of the core. Queues that nobody saw could only be some of
+        those that are left."""
+        wanted = np.flatnonzero(settled & (self.doubled > 0) & (self.owners == 0))
+        found = np.zeros(len(self.owners), bool)
+        if not len(wanted):
+            return found
+        of_topic, _ = combined(*self.queues.columns(("run", "process", "consumer_group", "topic")))
+        topic = of_topic[self.queue]
+        until = Groups.of(self.queue).after(self.seq, NEVER)
+        sizes = np.bincount(of_topic)
+        for row in wanted.tolist():
+            now = (self.seq <= self.seq[row]) & (self.seq[row] < until)
+            without = int((now & (topic == topic[row]) & (self.owners == 0)).sum())
+            ids = self._ids_at(row)
+            left = max(
+                uneven(strategy, int(sizes[topic[row]]), [Seat.of(cid, ids) for cid in ids]).nobodys
+                for strategy in FALLS_TO
+            )
+            found[row] = without > left
+        return found
+
+    def _ids_at(self, row: int) -> list[ClientId]:
+        """The ids of those who share the queue of a stretch as it begins, as their clients sort
+        them."""
+        queue, client, at, delta = self._sharers
+        so_far = (queue == self.queue[row]) & (at <= self.seq[row])
+        number = np.bincount(client[so_far], delta[so_far])
+        ids = self.runs.ids
+        return sorted((ids[one] for one in np.flatnonzero(number > 0)), key=string_order)
+
+    @cached_property
+    def _sharers(self) -> tuple[Whole, Whole, Whole, Whole]:
+        """Changes of who shares the topic of a queue: the queue, the client, when, by how many."""
+        queue, row, client, delta, to_share, _ = _membership(self.runs, self.queues)
+        return queue[to_share], client[to_share], self.runs["seq"][row[to_share]], delta[to_share]
 
     def _place(self, rows: Whole) -> dict[str, Any]:
         return self.queues.place(self.queue[rows]) | {"seq": self.seq[rows]}
@@ -311,7 +353,9 @@ def distinct(place: Whole, kind: Whole, seq: Whole, delta: Whole) -> Whole:
     return found
 
 
-def _member_changes(runs: Runs, queues: _Queues) -> Iterator[_Changes]:
+def _membership(runs: Runs, queues: _Queues) -> tuple[Whole, Whole, Whole, Whole, Flags, Flags]:
+    """Changes of who is a member of a queue's group: the queue, the row, the client, by how many;
+    whether it is to share the topic, and whether it may be by the user's own assignment."""
     members, names = runs.members, Members.KEY
     of_member, member, row, delta = members.of, members.member, members.row, members.delta
     queue, change = paired(
@@ -330,13 +374,17 @@ def _member_changes(runs: Runs, queues: _Queues) -> Iterator[_Changes]:
     )  # fmt: skip
     to_share = to_topic | has_any & is_retry[queues["topic"][queue]]
     client = runs["client_id"][of_member][member[change]]
-    delta = delta[change]
-    ids = distinct(queue, runs.id_of[client], runs["seq"][row[change]], delta)
+    return queue, row[change], client, delta[change], to_share, ~has_any | to_share
+
+
+def _member_changes(runs: Runs, queues: _Queues) -> Iterator[_Changes]:
+    queue, row, client, delta, to_share, may_share = _membership(runs, queues)
+    ids = distinct(queue, runs.id_of[client], runs["seq"][row], delta)
     yield _changes(
         queue,
-        runs["seq"][row[change]],
-        runs["time_ns"][row[change]],
-        members=np.where(~has_any | to_share, delta, 0),
+        runs["seq"][row],
+        runs["time_ns"][row],
+        members=np.where(may_share, delta, 0),
         sharing=np.where(to_share, delta, 0),
         doubled=delta - ids,
         disturbed=True,

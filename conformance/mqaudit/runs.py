@@ -84,9 +84,14 @@ class Runs:
     @cached_property
     def id_of(self) -> Whole:
         """By the code of a client a number for its id, which is that of others of one id."""
-        ids: dict[str, int] = {}
-        names = (name or "" for name in self.text["client_id"].known.to_pylist())
-        return np.array([ids.setdefault(_RANK.sub("", name), len(ids)) for name in names])
+        codes: dict[str, int] = {}
+        return np.array([codes.setdefault(one, len(codes)) for one in self.ids])
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The id of each client, by its code."""
+        names = self.text["client_id"].known.to_pylist()
+        return [_RANK.sub("", name or "") for name in names]
 
     # Seats that were owned, and what is known of groups.
 

@@ -886,6 +886,28 @@ def two_of_one_id(r: Recorder) -> list[Expected]:
     ]
 
 
+def more_without_an_owner_than_one_id_leaves(r: Recorder) -> list[Expected]:
+    """Of two queues one falls to the second position, and is left; not both."""
+    r.at("subscribe", "a")
+    r.at("subscribe", "a #2")
+    r.send(0, queue=1)
+    r.own("a", 0)
+    joined = r.at("assign", "a #2")
+    r.now_s += SETTLED_S
+    r.commit("a", 0)
+    r.at("revoke", "a")
+    revoked = r.at("revoke", "a #2")
+    r.now_s += SETTLED_S
+    r.send(1, queue=1)
+    return [
+        (EQUAL_IDS, "shared", joined),
+        (TWO_OWNERS, "one id", joined),
+        (NO_OWNER, "passing", r.events[4]),
+        (NO_OWNER, "one id", joined),
+        (NO_OWNER, "beyond ids", revoked),
+    ]
+
+
 def one_id_after_a_lost_connection(r: Recorder) -> list[Expected]:
     """Nothing comes over the first connection any more: it may be one client's."""
     r.own("a", 0)
@@ -1113,6 +1135,7 @@ CASES: dict[str, Case] = {
         left_with_a_backlog,
         one_of_two_queues_assigned,
         two_of_one_id,
+        more_without_an_owner_than_one_id_leaves,
         one_id_after_a_lost_connection,
         one_id_after_the_other,
         one_id_at_two_queues,
@@ -1355,7 +1378,12 @@ def test_what_was_left_of_a_queue_that_nobody_owns(
         for place in finding.examples
         if place["queue_id"] == 1
     }
-    assert left == {"no_owner_for_good": 1, "two_of_one_id": 1, "left_with_a_backlog": 4}
+    assert left == {
+        "no_owner_for_good": 1,
+        "two_of_one_id": 1,
+        "more_without_an_owner_than_one_id_leaves": 2,
+        "left_with_a_backlog": 4,
+    }
 
 
 def test_every_outcome_was_seen(judged: tuple[AuditReport, dict[str, Found]]) -> None:

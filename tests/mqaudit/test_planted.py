@@ -41,6 +41,7 @@ PLANTED: tuple[made.Case, ...] = (
     made.two_owners_for_good,
     made.no_owner_for_good,
     made.two_of_one_id,
+    made.more_without_an_owner_than_one_id_leaves,
     made.unequal_views,
     made.committed_after_it_was_taken_away,
     made.delivered_against_its_own_subscription,
