@@ -18,7 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 from mqaudit import findings, history, store
 from mqaudit.check import Check
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
-from mqaudit.report import AuditReport, CheckReport
+from mqaudit.kept import judging
+from mqaudit.report import AuditReport, CheckReport, Unread
 from mqaudit.session import first_line
 from mqaudit.store_checks import STORE_CHECKS
 from mqaudit.tables import Stages, Tables
@@ -75,6 +76,7 @@ def audit(
     coverage: dict[str, int] = {}
     reports: list[CheckReport] = []
     tables: Tables | None = None
+    unread: tuple[Unread, ...] = ()
 
     with _spark_errors(subject):
         progress("looking for histories and stores")
@@ -106,7 +108,14 @@ def audit(
                 reports += findings.reports(instances, [check], check.places, examples)
             for view in views.values():
                 view.unpersist()
-    return Audit(AuditReport(subject, coverage, tuple(reports), target), tables)
+            progress("reading message traces")
+            if (joined := judging.kept(spark, sources.stores)) is not None:
+                progress("what clients did, by their traces")
+                seen, found = judging.reports(joined, examples)
+                coverage |= seen
+                reports += found
+                unread = joined.unread
+    return Audit(AuditReport(subject, coverage, tuple(reports), target, unread), tables)
 
 
 def find(spark: SparkSession, paths: Sequence[str]) -> Sources:

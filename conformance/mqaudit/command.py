@@ -20,6 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
+from rich.markup import escape
 
 from mqaudit.audit import audit
 from mqaudit.page import page
@@ -130,6 +131,7 @@ def _summarise(report: AuditReport, console: Console) -> None:
     held = [f"{check.name} {check.held}" for check in report.checks if check.held]
     unseen = [check.name for check in report.checks if not check.examined]
     _counts(report, console)
+    _unread(report, console)
     if held:
         console.print(f"[bold]held[/]: {', '.join(held)}", soft_wrap=True)
     if unseen:
@@ -150,7 +152,8 @@ def _summarise(report: AuditReport, console: Console) -> None:
 def _show(report: AuditReport, console: Console) -> None:
     for check in report.checks:
         console.print(f"[bold]{check.name}[/]: {check.about}", soft_wrap=True)
-        console.print(f"  {check.examined} examined, {check.held} held")
+        by = f", by {' and '.join(check.sources)}" if check.sources else ""
+        console.print(f"  {check.examined} examined, {check.held} held{by}")
         for finding in check.findings:
             console.print(_finding(finding), soft_wrap=True)
             places = {"first": finding.first, "last": finding.last}
@@ -162,6 +165,7 @@ def _show(report: AuditReport, console: Console) -> None:
                 console.print(f"          {_place(example)}", soft_wrap=True, markup=False)
             console.print(f"    more: mqspec explain {finding.rule}", style="dim")
     _counts(report, console)
+    _unread(report, console)
     for finding in report.violated:
         console.print(f"[bold red]VIOLATED[/] {finding.rule}: {finding.why}", soft_wrap=True)
 
@@ -169,6 +173,12 @@ def _show(report: AuditReport, console: Console) -> None:
 def _counts(report: AuditReport, console: Console) -> None:
     counts = ", ".join(f"{number} {name}" for name, number in report.coverage.items())
     console.print(counts, soft_wrap=True)
+
+
+def _unread(report: AuditReport, console: Console) -> None:
+    for one in report.unread:
+        said = f"[bold]left out[/] of {one.source}: {one.count} {one.why}; first"
+        console.print(f"{said} {escape(_place(one.first))}", soft_wrap=True)
 
 
 def _finding(finding: Finding) -> str:

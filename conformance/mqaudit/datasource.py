@@ -7,7 +7,7 @@
 The paths are the roots of stores, which every worker must see. A segment of the CommitLog is
 read in parts of `partMiB`, 64 by default; small files are read together. Of the CommitLog's
 columns (`store`, and those of `segments.LOG_COLUMNS`) only those of the option `columns` are
-decoded; by default all.
+decoded; by default all but the bodies.
 
 With the option `pushdown` equalities on topic and queue_id are left to the reader. A frame
 loaded so is for one query: Spark 4.3 keeps the partitions that its first filter left, and gives
@@ -41,6 +41,7 @@ PART_MIB: Final = 64
 
 FILE: Final = "[0-9]" * 20
 _LOG_TYPES: Final = {"store": pa.string()} | {name: c.type for name, c in LOG_COLUMNS.items()}
+_BY_DEFAULT: Final = [name for name in _LOG_TYPES if name != "body"]
 
 _SPARK_TYPES: Final[Mapping[pa.DataType, DataType]] = {
     pa.string(): StringType(),
@@ -112,10 +113,8 @@ class _Reader(DataSourceReader):
                     yield one
 
 
-class _CommitLogReader(_Reader):
-    def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
-        super().__init__(options)
-        self.columns = columns
+class LogPieces(_Reader):
+    """What reads CommitLogs: a task has parts of segments."""
 
     def partitions(self) -> Sequence[InputPartition]:
         pieces = (
@@ -125,6 +124,12 @@ class _CommitLogReader(_Reader):
             for part in parts(segment, self.part_bytes)
         )
         return _packed(pieces, self.part_bytes)
+
+
+class _CommitLogReader(LogPieces):
+    def __init__(self, options: Mapping[str, str], columns: Sequence[str]) -> None:
+        super().__init__(options)
+        self.columns = columns
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Pieces)
@@ -168,14 +173,14 @@ class CommitLogSource(DataSource):
         return "rocketmq-commitlog"
 
     def schema(self) -> StructType:
-        return _schema({name: _LOG_TYPES[name] for name in self._columns()})
+        return schema_of({name: _LOG_TYPES[name] for name in self._columns()})
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _CommitLogReader(self.options, self._columns())
 
     def _columns(self) -> list[str]:
         wanted = self.options.get("columns")
-        names = [name.strip() for name in wanted.split(",")] if wanted else list(_LOG_TYPES)
+        names = [name.strip() for name in wanted.split(",")] if wanted else _BY_DEFAULT
         if unknown := [name for name in names if name not in _LOG_TYPES]:
             raise ValueError(f"no column {unknown[0]!r}; known: {', '.join(_LOG_TYPES)}")
         return names
@@ -189,7 +194,7 @@ class ConsumeQueueSource(DataSource):
         return "rocketmq-consumequeue"
 
     def schema(self) -> StructType:
-        return _schema({**UNIT_COLUMNS, "store": pa.string()})
+        return schema_of({**UNIT_COLUMNS, "store": pa.string()})
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _ConsumeQueueReader(self.options)
@@ -199,7 +204,8 @@ def _with_store(batch: pa.RecordBatch, store: str) -> pa.RecordBatch:
     return batch.append_column("store", pa.repeat(pa.scalar(store), batch.num_rows))
 
 
-def _schema(columns: Mapping[str, pa.DataType]) -> StructType:
+def schema_of(columns: Mapping[str, pa.DataType]) -> StructType:
+    """Spark's schema of columns of Arrow."""
     schema = StructType()
     for name, kind in columns.items():
         schema.add(name, _SPARK_TYPES[kind])

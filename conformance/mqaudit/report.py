@@ -49,6 +49,7 @@ class CheckReport:
     held: int
     findings: tuple[Finding, ...]
     can_violate: bool = True  # an outcome of it breaks its promise
+    sources: tuple[str, ...] = ()  # of what a cluster keeps, the kinds that decide it
 
     def count(self, *judgements: Judgement) -> int:
         """How many instances were judged so."""
@@ -81,6 +82,16 @@ class CheckReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """What is there in a source and cannot be used: how often, and the first place."""
+
+    source: str
+    why: str
+    count: int
+    first: Place
+
+
+@dataclass(frozen=True, slots=True)
 class AuditReport:
     """What an audit found at one place. `coverage` counts what was read."""
 
@@ -88,6 +99,7 @@ class AuditReport:
     coverage: Mapping[str, int]
     checks: tuple[CheckReport, ...]
     target: str = "mqspec"  # the system that was recorded
+    unread: tuple[Unread, ...] = ()
 
     @property
     def violated(self) -> tuple[Finding, ...]:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
 from struct import unpack_from
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -19,6 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mqspec.core.record import Magic, SysFlag
 
@@ -65,11 +67,14 @@ def whole(path: Path) -> Part:
     return Part(str(path), int(path.name), 0, path.stat().st_size)
 
 
-def log_batches(part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def log_batches(
+    part: Part, columns: Sequence[str], topic: str | None = None
+) -> Iterator[pa.RecordBatch]:
     """What begins in a part of a segment: records, blanks, and places where nothing is readable.
 
     `kind` is record, blank or unreadable; of the last two only the place is known, and of an
-    unreadable one the size is where its header is whole.
+    unreadable one the size is where its header is whole. With a topic, records of others are left
+    out before anything of them is decoded.
     """
     with Path(part.path).open("rb") as file:
         view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -78,6 +83,8 @@ def log_batches(part: Part, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     records, others = _walk(view, octets, part)
     for first in range(0, len(records), BATCH_ROWS):
         rows = _Records(view, octets, part.base, records[first : first + BATCH_ROWS])
+        if topic is not None:
+            rows = rows.of_topic(topic)
         yield pa.RecordBatch.from_arrays(
             [pa.array(LOG_COLUMNS[name].of(rows), LOG_COLUMNS[name].type) for name in columns],
             names=list(columns),
@@ -186,6 +193,12 @@ class _Records:
     def __init__(self, view: mmap.mmap, octets: Octets, base: int, at: Whole) -> None:
         self._view, self._octets, self.base, self.at = view, octets, base, at
 
+    def of_topic(self, topic: str) -> _Records:
+        """Those of a topic."""
+        names = self.values(pa.binary(), self.topic_at, self.topic_size)
+        wanted = pc.equal(names, topic.encode()).to_numpy(zero_copy_only=False)
+        return _Records(self._view, self._octets, self.base, self.at[wanted])
+
     def number(self, at: Whole, code: str) -> Whole:
         """Big-endian numbers at positions; `code` is numpy's."""
         octets = self._octets[at[:, None] + np.arange(np.dtype(code).itemsize)]
@@ -220,6 +233,14 @@ class _Records:
     def body_size(self) -> Whole:
         return self.number(self.body_at - 4, ">i4")
 
+    def store_host(self) -> pa.Array:
+        """Who stored each record: `address:port`, as clients know the broker."""
+        size = np.where(self.sys_flag & _STORE_V6, 16, 4)
+        at = self.stored_at + 8
+        hosts = self.values(pa.binary(), at, size + 4).dictionary_encode()
+        names = pa.array([_host(host) for host in hosts.dictionary.to_pylist()], pa.string())
+        return names.take(hosts.indices)
+
     @cached_property
     def _topic_head(self) -> Whole:
         """How many bytes say how long the topic is."""
@@ -251,6 +272,12 @@ class _Records:
             yield zlib.crc32(view[at : at + size]) & 0x7FFFFFFF == crc
 
 
+def _host(octets: bytes) -> str:
+    address = ip_address(octets[:-4])
+    shown = f"[{address}]" if address.version == 6 else str(address)
+    return f"{shown}:{int.from_bytes(octets[-4:], 'big')}"
+
+
 class _Column(NamedTuple):
     type: pa.DataType
     of: Callable[[_Records], Any]
@@ -275,10 +302,14 @@ LOG_COLUMNS: Final[Mapping[str, _Column]] = {
     "born_timestamp_ms": _fixed(40, ">i8"),
     "store_timestamp_ms": _Column(pa.int64(), lambda rows: rows.number(rows.stored_at, ">i8")),
     "reconsume_times": _Column(pa.int64(), lambda rows: rows.number(rows.body_at - 16, ">i4")),
+    "store_host": _Column(pa.string(), lambda rows: rows.store_host()),
     "body_size": _Column(pa.int64(), lambda rows: rows.body_size),
     "crc_held": _Column(pa.bool_(), lambda rows: list(rows.crc_held())),
     "properties": _Column(
         pa.binary(),
         lambda rows: rows.values(pa.binary(), rows.properties_at, rows.properties_size),
+    ),
+    "body": _Column(
+        pa.binary(), lambda rows: rows.values(pa.binary(), rows.body_at, rows.body_size)
     ),
 }

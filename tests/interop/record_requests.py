@@ -174,12 +174,16 @@ class Behind(Apache):
         return super()._config(name, port, ha_port, self.seen_at)
 
 
-def compiled(version: str, folder: Path) -> tuple[list[str], str]:
-    """How to start a class of ours on a version's client, and its class path."""
+def compiled(version: str, folder: Path, *sources: str) -> tuple[list[str], str]:
+    """How to start a class of ours on a version's client, and its class path.
+
+    `sources` are the files of `java/` that are compiled, by default those of `record`.
+    """
     jars = os.pathsep.join(map(str, toolchain.apache_classpath(version)))
     (compiler,) = toolchain.classpath("ecj")
-    sources = ["Usual.java", "Admin.java", "Tools.java"] + (
-        ["Client.java"] if version == VERSION else []
+    sources = sources or (
+        *("Usual.java", "Admin.java", "Tools.java"),
+        *(["Client.java"] if version == VERSION else []),
     )
     options = ["-source", "17", "-target", "17", "-nowarn", "-d", str(folder), "-cp", jars]
     java, paths = str(toolchain.java()), [str(HERE / "java" / name) for name in sources]

@@ -1,0 +1,1 @@
+"""What real clusters keep by themselves: message traces, logs and topics, as events."""
