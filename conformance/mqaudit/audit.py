@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
@@ -20,7 +17,7 @@ from mqaudit.check import Check
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
 from mqaudit.kept import judging
 from mqaudit.report import AuditReport, CheckReport, Unread
-from mqaudit.session import first_line
+from mqaudit.session import spark_errors
 from mqaudit.store_checks import STORE_CHECKS
 from mqaudit.tables import Stages, Tables
 from mqrules import UserError
@@ -78,7 +75,7 @@ def audit(
     tables: Tables | None = None
     unread: tuple[Unread, ...] = ()
 
-    with _spark_errors(subject):
+    with spark_errors(subject):
         progress("looking for histories and stores")
         sources = find(spark, paths)
         if sources.formats:
@@ -160,15 +157,3 @@ def _find_by_spark(spark: SparkSession, paths: Sequence[str]) -> Sources:
         formats=tuple(suffix for suffix in history.READERS if row[suffix]),
         stores=tuple(sorted(store for store in row.stores if store)),
     )
-
-
-@contextmanager
-def _spark_errors(where: str) -> Iterator[None]:
-    """Turn what Spark raises about its input into one line."""
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        line = first_line(error)
-        if "PATH_NOT_FOUND" in line:
-            raise UserError(where, "no such path") from None
-        raise UserError(where, f"Spark cannot read it: {line}") from None

@@ -4,6 +4,7 @@
   mqspec audit 'runs/2024-*/*.parquet'         a glob
   mqspec audit ~/store                         a store: its CommitLog and ConsumeQueues
   mqspec audit s3a://runs --master spark://host:7077
+  mqspec audit --follow recorded --alerts found.jsonl --checkpoint known   while it is recorded
 
 Exit code 1 when a MUST rule is violated.
 """
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.markup import escape
 
+from mqaudit import following
 from mqaudit.audit import audit
 from mqaudit.page import page
 from mqaudit.pictures import pictures
@@ -71,12 +73,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
+    following.configure(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     for file in filter(None, (args.evidence, args.html)):
         check_writable(file)
-    console = Console(highlight=False)
+    if args.follow:
+        # What is found may be read from the standard output by a program.
+        return _end(args, following.follow(args), Console(stderr=not args.alerts, highlight=False))
     with Console(stderr=True, highlight=False).status("starting Spark") as status:
         spark = session(args.master, little=_is_little(args.paths))
         try:
@@ -98,6 +103,11 @@ def run(args: argparse.Namespace) -> int:
                 args.html.write_text(page(report, drawn, args.book), encoding="utf-8")
         finally:
             spark.stop()
+    return _end(args, report, Console(highlight=False))
+
+
+def _end(args: argparse.Namespace, report: AuditReport, console: Console) -> int:
+    """Say what was found, as it was asked for."""
     if args.evidence:
         write_evidence(args.evidence, report.evidence())
     if args.json:

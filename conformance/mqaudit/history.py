@@ -104,6 +104,20 @@ READERS: Final[Mapping[str, Callable[[DataFrameReader, list[str]], DataFrame]]] 
 }
 
 
+def stream(spark: SparkSession, path: str, suffix: str, most_bytes: int) -> DataFrame:
+    """The events in the files of a format at or below a path, and in those that are added."""
+    reader = (
+        spark.readStream.option("recursiveFileLookup", True)
+        .option("pathGlobFilter", f"*.{suffix}")
+        .option("maxBytesPerTrigger", most_bytes)
+    )
+    lines = schema().add(MALFORMED, T.StringType())
+    if suffix == "jsonl":
+        return reader.schema(lines).option("columnNameOfCorruptRecord", MALFORMED).json(path)
+    rows = reader.schema(schema()).parquet(path)
+    return rows.withColumn(MALFORMED, F.lit(None).cast("string"))
+
+
 def survey(events: DataFrame, where: str) -> tuple[Mapping[str, int], DataFrame]:
     """The coverage of events as they were read, and their `seats`: a row a recorder, member and
     queue, which is little, and kept.

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -41,6 +42,8 @@ logger.executor.name = org.apache.spark.executor.Executor
 logger.executor.level = off
 logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = off
+logger.stream.name = org.apache.spark.sql.execution.streaming
+logger.stream.level = off
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
@@ -75,6 +78,18 @@ def first_line(error: BaseException) -> str:
     lines = text.splitlines() or [type(error).__name__]
     # Of what a worker in Python raised the first line says nothing, and the last one what.
     return lines[-1] if lines[0].endswith(_WORKER) else lines[0]
+
+
+@contextmanager
+def spark_errors(where: str) -> Iterator[None]:
+    """Turn what Spark raises about its input into one line."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        line = first_line(error)
+        if "PATH_NOT_FOUND" in line:
+            raise UserError(where, "no such path") from None
+        raise UserError(where, f"Spark cannot read it: {line}") from None
 
 
 def _settings(master: str, little: bool) -> dict[str, str]:

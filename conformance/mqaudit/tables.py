@@ -5,7 +5,7 @@ They are lazy: each is computed when it is used, and by the stages that the repo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -141,23 +141,28 @@ def deliveries(by_queue: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def found(instances: DataFrame, checks: Iterable[Check], places: Iterable[str]) -> DataFrame:
+def found(instances: DataFrame, checks: Sequence[Check], places: Iterable[str]) -> DataFrame:
     """A row an instance that did not simply hold: check, judgement, rule, why, and its place."""
-    checks = [*checks]
-    columns: dict[str, Callable[[Check, str], str]] = {
-        "judgement": lambda check, name: check.outcomes[name].judgement.value,
-        "rule": lambda check, name: check.rule_of(name),
-        "why": lambda check, name: check.outcomes[name].why,
-    }
+    told = described(instances.where(findings.is_anomaly(checks)), checks)
+    return told.select("check", "outcome", *_SAID, *places)
+
+
+_SAID: Final[Mapping[str, Callable[[Check, str], str]]] = {
+    "judgement": lambda check, name: check.outcomes[name].judgement.value,
+    "rule": lambda check, name: check.rule_of(name),
+    "why": lambda check, name: check.outcomes[name].why,
+}
+
+
+def described(instances: DataFrame, checks: Iterable[Check]) -> DataFrame:
+    """Instances, with how each is judged, under which rule, and why."""
     outcome = F.struct("check", "outcome")
     told = {}
-    for column, of in columns.items():
+    for column, of in _SAID.items():
         case = F.lit(None).cast("string")
         for check in checks:
             for name in check.outcomes:
                 one = F.struct(F.lit(check.name), F.lit(name))
                 case = F.when(outcome == one, F.lit(of(check, name))).otherwise(case)
         told[column] = case
-    return instances.where(findings.is_anomaly(checks)).select(
-        "check", "outcome", *(case.alias(column) for column, case in told.items()), *places
-    )
+    return instances.withColumns(told)
