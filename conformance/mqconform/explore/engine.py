@@ -171,7 +171,7 @@ class Explorer:
 
 def _with_less(program: Program[Any]) -> Iterator[Program[Any]]:
     """The program with all requests answered, without half of its rounds, without a round,
-    without a request."""
+    without half of a round's requests, without a request."""
     rounds = program.rounds
     answered = tuple(tuple(map(_answered, round_)) for round_ in rounds)
     if answered != rounds:
@@ -182,9 +182,12 @@ def _with_less(program: Program[Any]) -> Iterator[Program[Any]]:
             yield replace(program, rounds=rounds[:at] + rounds[at + size :])
         size //= 2
     for at, round_ in enumerate(rounds):
-        for n in range(len(round_)) if len(round_) > 1 else ():
-            rest = round_[:n] + round_[n + 1 :]
-            yield replace(program, rounds=(*rounds[:at], rest, *rounds[at + 1 :]))
+        size = len(round_) // 2
+        while size:
+            for n in range(0, len(round_), size):
+                rest = round_[:n] + round_[n + size :]
+                yield replace(program, rounds=(*rounds[:at], rest, *rounds[at + 1 :]))
+            size //= 2
 
 
 def _answered(op: Any) -> Any:

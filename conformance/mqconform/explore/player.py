@@ -133,9 +133,9 @@ class World:
         self.topics.append(topic)
         return topic
 
-    def make_group(self, **settings: object) -> str:
-        """A group that every broker knows."""
-        group = self.scene.name("G")
+    def make_group(self, length: int = 0, **settings: object) -> str:
+        """A group that every broker knows, with a name of at least so many characters."""
+        group = self.scene.name("G").ljust(length, "g")
         self.everywhere(requests.create_group(group, **settings))
         self.groups.append(group)
         return group
@@ -247,16 +247,30 @@ def _seen(
     world: World, where: str, op: Op, connection: Connection, opaque: int, request: Request
 ) -> Any:
     """What an answer says. One that says SYSTEM_BUSY was not worked on, and is sent again."""
-    try:
+    with _readable(where, op):
         answer = connection.answer(opaque)
         if answer.code == _BUSY:
             answer = connection.call(request)
         return op.seen(world, answer)
+
+
+@contextlib.contextmanager
+def _readable(where: str, op: Op) -> Iterator[None]:
+    """Raises DepartureError where there is no answer, or one that is none."""
+    try:
+        yield
     except (SilentError, ClosedError) as error:
-        raise DepartureError(f"{where}: {op}: no answer: {error}") from None
+        raise DepartureError(f"{where}: {op}: no answer: {error}{_rules(op)}") from None
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         what = f"{type(error).__name__} {error}"
-        raise DepartureError(f"{where}: {op}: an answer that cannot be read: {what}") from None
+        raise DepartureError(
+            f"{where}: {op}: an answer that cannot be read: {what}{_rules(op)}"
+        ) from None
+
+
+def _rules(*ops: Op) -> str:
+    """Names the rules of what departs, for whoever makes a case of it."""
+    return f"\n  rules: {', '.join(dict.fromkeys(rule for op in ops for rule in op.rules))}"
 
 
 def _look(area: Area, world: World, states: list[State], setting: Any, where: str) -> list[State]:
@@ -269,7 +283,8 @@ def _look(area: Area, world: World, states: list[State], setting: Any, where: st
         def is_explained(op: Op = op) -> bool:
             nonlocal left, why
             world.sent += 1
-            seen = op.seen(world, _connection(world, op).call(op.request(world)))
+            with _readable(where, op):
+                seen = op.seen(world, _connection(world, op).call(op.request(world)))
             if time.monotonic() - world.began > area.within_s:
                 raise TooSlowError
             parts = _parts(Answered(op, seen))
@@ -278,7 +293,8 @@ def _look(area: Area, world: World, states: list[State], setting: Any, where: st
             left = behind or left
             return bool(behind)
 
-        if not eventually(is_explained, _SETTLED_S if _is_open(states) else 0.2):
+        settled_s = getattr(area, "looks_s", 0.2)  # what the area needs to be at rest
+        if not eventually(is_explained, _SETTLED_S if _is_open(states) else settled_s):
             raise DepartureError(why)
     return left
 
@@ -292,19 +308,16 @@ def _why(
 ) -> str:
     """Which answers no order explains, and what was allowed."""
     lines = [f"{where}: no order of the core's actions explains the answers"]
-    rules: list[str] = []
     allowed = {id(each): answers(states, each.asked) for each in answered}
     # What is allowed by itself comes last: it may be what the others are seen beside.
     in_order = sorted(answered, key=lambda each: each.seen in allowed[id(each)])
     for each in in_order[:SHOWN_MAX]:
         short = " or ".join(_short(answer) for answer in allowed[id(each)])
         lines.append(f"  {each.asked}\n    answered {_short(each.seen)}\n    allowed  {short}")
-    for op in (cast(Op, each.asked) for each in in_order):
-        rules += [rule for rule in op.rules if rule not in rules]
     on_the_way = [*states[0].on_the_way, *one_way] if states else []
     if on_the_way:
         lines.append(f"  one-way before: {', '.join(map(str, on_the_way))}")
-    return "\n".join([*lines, f"  rules: {', '.join(rules)}"])
+    return "\n".join(lines) + _rules(*(cast(Op, each.asked) for each in in_order))
 
 
 def _short(answer: Any) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final
 
+from making import Wrong
 from msgspec import structs
-from wrong_brokers import Wrong
 
 from mqspec.client import pull
 from mqspec.client.consume_orderly import ConsumeMessageOrderlyService

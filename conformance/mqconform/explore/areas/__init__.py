@@ -3,4 +3,16 @@ prepared, and what is allowed, by the core."""
 
 from typing import Final
 
-NAMES: Final = ("offsets", "messages", "holds", "locks", "kv", "members", "retries", "keys")
+NAMES: Final = (
+    "offsets",
+    "messages",
+    "holds",
+    "locks",
+    "kv",
+    "members",
+    "retries",
+    "keys",
+    "pops",
+    "orders",
+    "revivals",
+)
