@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 MAGIC = 0xDAA320A7  # of the format for topics of at most 127 bytes
+MAGIC_V2 = 0xDAA320AB  # and of that for longer ones
+_TOPIC_LENGTHS = {MAGIC: ">b", MAGIC_V2: ">h"}
 _FIXED = struct.Struct(">iIiiiqqiq4siq4siiq")  # IPv4 hosts, up to preparedTransactionOffset
 
 _STORE_PORT = struct.calcsize(">iIiiiqqiq4siq4s")  # its place in a record
@@ -65,11 +67,11 @@ def _records(data: bytes) -> Iterator[Record]:
         (size, magic, _crc, queue_id, flag, queue_offset, physical, sys_flag, born, _born_ip,
          _born_port, stored, store_ip, store_port, reconsumed, prepared) = _FIXED.unpack_from(
             data, at)  # fmt: skip
-        if magic != MAGIC:
+        if magic not in _TOPIC_LENGTHS:
             raise ValueError(f"no record at {at}: magic {magic:08x}")
         end = at + _FIXED.size
         body, end = _counted(data, end, ">i")
-        topic, end = _counted(data, end, ">b")
+        topic, end = _counted(data, end, _TOPIC_LENGTHS[magic])
         properties, end = _counted(data, end, ">h")
         if end != at + size:
             raise ValueError(f"the record at {at} has {end - at} bytes and says {size}")

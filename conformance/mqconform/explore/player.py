@@ -200,6 +200,8 @@ def _round(
         if act := getattr(op, "act", None):  # more than one request: it is carried out by itself
             acted.append(Answered(op, act(world)))
             continue
+        if meant := getattr(op, "meant", None):  # what it names is known only now
+            op = meant(world)
         connection, request = _connection(world, op), op.request(world)
         is_one_way = getattr(op, "one_way", False) and len(one_way) < room
         opaque = connection.ask(request, one_way=is_one_way)

@@ -15,4 +15,5 @@ NAMES: Final = (
     "pops",
     "orders",
     "revivals",
+    "transactions",
 )
