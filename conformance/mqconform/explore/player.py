@@ -68,6 +68,7 @@ class Area(Protocol):
 
     name: str
     about: str
+    # `looks_s`, where it has one: what it needs to be at rest, s
     within_s: float  # programs that take longer are not judged: time would do what nobody asked for
 
     def programs(self) -> Any:
@@ -295,8 +296,8 @@ def _look(area: Area, world: World, states: list[State], setting: Any, where: st
             left = behind or left
             return bool(behind)
 
-        settled_s = getattr(area, "looks_s", 0.2)  # what the area needs to be at rest
-        if not eventually(is_explained, _SETTLED_S if _is_open(states) else settled_s):
+        settled_s = _SETTLED_S if _is_open(states) else 0.2
+        if not eventually(is_explained, max(settled_s, getattr(area, "looks_s", 0))):
             raise DepartureError(why)
     return left
 

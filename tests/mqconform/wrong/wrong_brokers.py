@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import wrong_pops as wrong_pops
+import wrong_transactions as wrong_transactions
 from making import BROKERS as BROKERS
 from making import CASES as CASES
 from making import keeping, wrong
