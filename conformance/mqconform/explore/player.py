@@ -199,7 +199,7 @@ def _round(
     acted: list[Answered] = []
     for op in round_:
         if act := getattr(op, "act", None):  # more than one request: it is carried out by itself
-            acted.append(Answered(op, act(world)))
+            acted += _parts(Answered(op, act(world)))
             continue
         if meant := getattr(op, "meant", None):  # what it names is known only now
             op = meant(world)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import wrong_delays as wrong_delays
 import wrong_pops as wrong_pops
 import wrong_transactions as wrong_transactions
 from making import BROKERS as BROKERS
@@ -383,7 +384,7 @@ def close_first_group(right: Any, state: Any, channel: Any) -> Any:
     return structs.replace(step, changes=tuple(kept))
 
 
-@wrong(CASES, delay.delay_level)
+@wrong("delays", delay.delay_level)
 def level_9(right: Any, properties: Any) -> int:
     """Levels above the ninth wait as long as it."""
     return min(9, int(right(properties)))

@@ -16,4 +16,5 @@ NAMES: Final = (
     "orders",
     "revivals",
     "transactions",
+    "delays",
 )
