@@ -29,7 +29,7 @@ from mqrules.rule import (
     strength,
 )
 from mqrules.scenario import Scenario, Step
-from mqrules.symptom import LogLine, Symptom, find_log_lines, log_lines, symptoms
+from mqrules.symptom import LogLine, Symptom, find_log_lines, log_lines, symptoms, ways_to
 
 __all__ = [
     "SECOND",
@@ -63,5 +63,6 @@ __all__ = [
     "rules",
     "strength",
     "symptoms",
+    "ways_to",
     "write_evidence",
 ]

@@ -18,6 +18,7 @@ class Incident:
     page: str  # its name in docs/incidents, without the suffix
     title: str
     seen: str  # what its users see, in one sentence
+    mqadmin: str  # what Apache's tool shows where it is this one
     kind: str  # a promise kept or broken, a repeat that is permitted, never promised, a quantity
     rules: tuple[str, ...]  # those at stake
     models: tuple[str, ...] = ()  # those that show it without any defect

@@ -59,6 +59,11 @@ def symptoms() -> tuple[Symptom, ...]:
     return tuple(decode(Symptom, e, f"symptoms.toml[{i}]") for i, e in enumerate(entries))
 
 
+def ways_to(incident: str) -> list[tuple[Symptom, Case]]:
+    """The cases of symptoms that lead to an incident, by its id, each with its symptom."""
+    return [(s, case) for s in symptoms() for case in s.case if case.incident == incident]
+
+
 @cache
 def log_lines() -> tuple[LogLine, ...]:
     """All known lines, in their order. Raises UserError where the table is wrong."""

@@ -26,6 +26,7 @@ from mqdocs.modules import ModuleMapDirective, OtherModulesDirective
 from mqdocs.navigation import Navigation
 from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_page, read_rules
 from mqdocs.run import RunDirective
+from mqdocs.telling import TellingDirective
 from mqdocs.theorems import TheoremsDirective
 from mqdocs.twin import ModuleDirective
 from mqdocs.versions import VersionsDirective
@@ -41,6 +42,7 @@ _DIRECTIVES = {
     "guarantees": GuaranteesDirective,
     "incidents": IncidentsDirective,
     "symptoms": SymptomsDirective,
+    "telling": TellingDirective,
     "log-lines": LogLinesDirective,
     "at-a-glance": GlanceDirective,
     "evidence-matrix": EvidenceMatrixDirective,

@@ -54,7 +54,7 @@ class RulesDirective(SphinxDirective):
     def _fields(self, rule: Rule) -> nodes.field_list:
         versions = f"since {rule.since}" + (f", until {rule.until}" if rule.until else "")
         pairs = [
-            ("Kind", text(f"{rule.kind.value}, {strength(rule)}")),
+            ("Kind", text(", ".join(dict.fromkeys((rule.kind.value, strength(rule)))))),
             ("Binds", text(f"{rule.party.value}, {versions}")),
             ("Source", linked(rule.source, self.env.docname)),
         ]

@@ -40,6 +40,7 @@ from mqrules import (
     log_lines,
     rules,
     symptoms,
+    ways_to,
 )
 from mqrules.schema import decode
 
@@ -163,6 +164,11 @@ def _incident(incident: Incident) -> Entry:
         f"Incident {incident.id}: {incident.title}  ({incident.kind})",
         incident.seen,
         (
+            ("look at", (incident.mqadmin,)),
+            (
+                "it may be",
+                tuple(f"{symptom.title}: {case.when}" for symptom, case in ways_to(incident.id)),
+            ),
             ("rules", tuple(f"{name}: {rules()[name].text}" for name in incident.rules)),
             ("models", (", ".join(incident.models),)),
             ("defects", (", ".join(incident.defects),)),
