@@ -175,7 +175,7 @@ class PushConsumer(GroupMember):
         await sleep_ms(self.config.first_pull_delay_ms)
         may_pull = self._orderly is None or self.is_broadcasting
         while (queue := held(self.state, mq, generation)) is not None:
-            # Trying counts: a queue held back, or whose broker is away, is not lost, as 5.3.3 has it.
+            # Trying counts, as in 5.3.3: a queue held back, or whose broker is away, is not lost.
             tried = Pulled(mq, generation, queue.next_offset, now_ms())
             await self.carry_out(pull_message(self.state, tried))
             try:
