@@ -1,11 +1,13 @@
-"""The audit of whatever lies at a path: histories, stores, or both."""
+"""The audit of whatever lies at a path: histories, stores, logs, or several of them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import chain
+from operator import or_
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,7 @@ from mqaudit import findings, history, store
 from mqaudit.check import Check
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
 from mqaudit.kept import judging
+from mqaudit.kept.log_source import SUFFIXES as LOGS
 from mqaudit.report import AuditReport, CheckReport, Unread
 from mqaudit.session import spark_errors
 from mqaudit.store_checks import STORE_CHECKS
@@ -44,10 +47,11 @@ class OwnCheck:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What lies below some paths: formats of histories, and roots of stores."""
+    """What lies below some paths: formats of histories, roots of stores, and logs."""
 
     formats: tuple[str, ...]
     stores: tuple[str, ...]
+    logs: tuple[str, ...] = ()
 
 
 def audit(
@@ -59,13 +63,15 @@ def audit(
     progress: Callable[[str], None] = lambda step: None,
     own: Sequence[OwnCheck] = (),
     keep: bool = False,
+    one_clock: bool = False,
 ) -> Audit:
-    """Audit the histories and stores at `uri`: files, directories or globs that Spark reads.
+    """Audit the histories, stores and logs at `uri`: files, directories or globs that Spark reads.
 
     `target` names the system that was recorded. Of each finding at most `examples` places are
     brought to the driver besides the first and the last; everything else stays in Spark.
     `own` are checks of the caller's, over the tables of the histories. `keep` is for who goes on
-    to use these: what they are made of is kept on disk, and not computed again.
+    to use these: what they are made of is kept on disk, and not computed again. With `one_clock`
+    the clocks of the clients whose logs and traces are read are taken to agree.
     Raises UserError where there is nothing to audit, or it cannot be read.
     """
     paths = [uri] if isinstance(uri, str) else list(uri)
@@ -105,26 +111,36 @@ def audit(
                 reports += findings.reports(instances, [check], check.places, examples)
             for view in views.values():
                 view.unpersist()
-            progress("reading message traces")
-            if (joined := judging.kept(spark, sources.stores)) is not None:
-                progress("what clients did, by their traces")
+        if sources.stores or sources.logs:
+            progress("reading message traces and logs")
+            joined = judging.kept(spark, sources.stores, sources.logs, one_clock)
+            if joined is not None:
+                progress("what clients did, by their traces and logs")
                 seen, found = judging.reports(joined, examples)
                 coverage |= seen
                 reports += found
                 unread = joined.unread
+        if not reports:
+            raise _nothing(paths)
     return Audit(AuditReport(subject, coverage, tuple(reports), target, unread), tables)
 
 
 def find(spark: SparkSession, paths: Sequence[str]) -> Sources:
-    """What lies at the paths. Raises UserError where there is neither history nor store."""
+    """What lies at the paths. Raises UserError where there is none of it."""
     sources = _find_here(spark, paths) or _find_by_spark(spark, paths)
-    if not sources.formats and not sources.stores:
-        raise UserError(
-            " ".join(paths),
-            "neither a history nor a store",
-            "a history is *.parquet or *.jsonl; a store holds commitlog/ and consumequeue/",
-        )
+    if not (sources.formats or sources.stores or sources.logs):
+        raise _nothing(paths)
     return sources
+
+
+def _nothing(paths: Sequence[str]) -> UserError:
+    """What is said where there is nothing to audit."""
+    return UserError(
+        " ".join(paths),
+        "neither a history nor a store nor a log of RocketMQ's",
+        "a history is *.parquet or *.jsonl; a store holds commitlog/ and consumequeue/; a log is "
+        "*.log or *.log.gz",
+    )
 
 
 def _find_here(spark: SparkSession, paths: Sequence[str]) -> Sources | None:
@@ -139,6 +155,7 @@ def _find_here(spark: SparkSession, paths: Sequence[str]) -> Sources | None:
     return Sources(
         formats=tuple(s for s in history.READERS if any(f.suffix == f".{s}" for f in files)),
         stores=tuple(sorted(f"file:{store}" for store in stores)),
+        logs=tuple(sorted(f"file:{f.absolute()}" for f in files if f.name.endswith(LOGS))),
     )
 
 
@@ -149,11 +166,16 @@ def _find_by_spark(spark: SparkSession, paths: Sequence[str]) -> Sources:
         spark.read.format("binaryFile")
         .option("recursiveFileLookup", True)
         .load(list(paths))
-        .select(*kinds, F.collect_set(F.regexp_extract(path, _STORE, 1)).alias("stores"))
+        .select(
+            *kinds,
+            F.collect_set(F.regexp_extract(path, _STORE, 1)).alias("stores"),
+            F.collect_set(F.when(reduce(or_, map(path.endswith, LOGS)), path)).alias("logs"),
+        )
         .first()
     )
     assert row is not None  # an aggregate without groups always has its one row
     return Sources(
         formats=tuple(suffix for suffix in history.READERS if row[suffix]),
         stores=tuple(sorted(store for store in row.stores if store)),
+        logs=tuple(sorted(row.logs)),
     )

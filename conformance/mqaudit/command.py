@@ -1,8 +1,9 @@
-"""Audit what was recorded: histories and stores, one or thousands, on Spark.
+"""Audit what was recorded or kept: histories, stores, traces and logs, one or thousands, on Spark.
 
   mqspec audit .mqspec/verify/histories        every history below a directory
   mqspec audit 'runs/2024-*/*.parquet'         a glob
-  mqspec audit ~/store                         a store: its CommitLog and ConsumeQueues
+  mqspec audit ~/store                         a store: its CommitLog, ConsumeQueues and traces
+  mqspec audit ~/store ~/logs --one-clock      with the logs of its broker and of all clients
   mqspec audit s3a://runs --master spark://host:7077
   mqspec audit --follow recorded --alerts found.jsonl --checkpoint known   while it is recorded
 
@@ -32,7 +33,7 @@ from mqaudit.session import LOCAL, session
 from mqrules import Level, check_writable, rules, write_evidence
 from mqrules.schema import encode
 
-HELP = "find what went wrong in recorded histories and stores"
+HELP = "find what went wrong in recorded histories, stores, traces and logs"
 
 # Below these Spark spends more on compiling queries than on their data. A line of JSON is about
 # so long; Parquet says how many rows it has.
@@ -71,6 +72,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--book", metavar="URL", default="", help="where the book is, for the page's links to it"
     )
+    parser.add_argument(
+        "--one-clock",
+        action="store_true",
+        help="the clocks of all clients agree: order what they traced and logged by it",
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     parser.add_argument("--evidence", type=Path, metavar="FILE", help="write evidence records")
     following.configure(parser)
@@ -92,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
                 examples=args.show,
                 progress=lambda step: status.update(step),
                 keep=bool(args.out or args.html),
+                one_clock=args.one_clock,
             )
             report = audited.report
             if args.out and audited.tables is not None:

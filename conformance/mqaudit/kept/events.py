@@ -14,6 +14,7 @@ own clock or log, and no two clocks are compared. All of it is one run, `kept`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -24,6 +25,8 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
 from mqaudit import history
 from mqaudit.datasource import CommitLogSource
+from mqaudit.kept.log_source import LogSource
+from mqaudit.kept.members import RANK
 from mqaudit.kept.trace import TOPIC
 from mqaudit.kept.trace_source import TraceSource
 from mqrules import EventKind, Outcome
@@ -31,6 +34,7 @@ from mqspec.core.metadata import BrokerConfig, system_topic_names
 from mqspec.store.config_file import read_content
 
 RUN: Final = "kept"
+CLIENTS: Final = "clients"  # the recorder of all of them, where they have one clock
 TABLE: Final = "offsets of "  # before a store, the name of who asks its table
 RETRY, DEAD = "%RETRY%", "%DLQ%"
 
@@ -40,24 +44,18 @@ _LOG: Final = (
 )
 _SYSTEM: Final = sorted(system_topic_names(BrokerConfig()))
 _MS_NS: Final = 1_000_000
-# In which order things happen to a process within one millisecond.
-_RANK: Final = {
-    kind: rank
-    for rank, kind in enumerate(
-        (EventKind.ASSIGN, EventKind.RECEIVE, EventKind.ACK, EventKind.PUBLISH)
-    )
-}
 
 
 def register(spark: SparkSession) -> None:
     """Make the data sources of what is kept known to a session."""
     spark.dataSource.register(TraceSource)
+    spark.dataSource.register(LogSource)
 
 
 def stored(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     """A row a message that consumers can get: the records of all topics that are not the
     broker's own. `copy_of` is the group of a copy to be tried again."""
-    log = spark.read.format(CommitLogSource.name()).option("columns", _LOG).load(list(roots))
+    log = _loaded(spark, CommitLogSource.name(), roots, columns=_LOG)
     topic = F.col("topic")
     is_system = topic.isin(_SYSTEM) | topic.startswith("rmq_sys_")
     return (
@@ -76,6 +74,12 @@ def stored(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     )  # fmt: skip
 
 
+def _loaded(spark: SparkSession, name: str, paths: Sequence[str], **options: str) -> DataFrame:
+    """What a data source reads at paths, which may be none: Spark would name none of them."""
+    reader = spark.read.format(name).options(**options)
+    return reader.option("paths", json.dumps([*paths])).load()
+
+
 def _property(name: str) -> Column:
     text = F.col("properties").cast("string")  # which does not mind what is no UTF-8
     found = F.regexp_extract(text, f"(?:^|\x02){name}\x01([^\x02]*)", 1)
@@ -89,7 +93,21 @@ def has_traces(root: str) -> bool:
 
 def traces(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     """The contexts of the traces in stores."""
-    return spark.read.format(TraceSource.name()).load(list(roots))
+    return _loaded(spark, TraceSource.name(), roots)
+
+
+def logs(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """What logs tell, or that a line of theirs is torn."""
+    return _loaded(spark, LogSource.name(), files)
+
+
+def named(stored: DataFrame, names: DataFrame) -> DataFrame:
+    """With the names of brokers instead of their addresses, where clients' logs tell them."""
+    return (
+        stored.join(F.broadcast(names), F.col("broker") == F.col("address"), "left")
+        .withColumn("broker", F.coalesce("broker_name", "broker"))
+        .drop("broker_name", "address")
+    )
 
 
 def given(traces: DataFrame, stored: DataFrame) -> DataFrame:
@@ -160,12 +178,12 @@ def ends(traces: DataFrame) -> DataFrame:
         traces.where("kind = 'EndTransaction'")
         .where(state.isin("COMMIT_MESSAGE", "ROLLBACK_MESSAGE"))
         .select(
-            F.col("sender").alias("process"),
+            F.coalesce("log_process", "sender").alias("process"),
             F.when(state == "COMMIT_MESSAGE", EventKind.PUBLISH.value)
             .otherwise(EventKind.ROLLBACK.value).alias("kind"),
             F.lit(Outcome.UNKNOWN.value).alias("outcome"),
             F.col("time_ms"),
-            F.lit(_RANK[EventKind.PUBLISH]).alias("rank"),
+            F.lit(RANK[EventKind.PUBLISH]).alias("rank"),
             F.col("message_id").alias("message_key"),
             "message_id", "topic",
             F.col("sender").alias("client_id"),
@@ -174,11 +192,9 @@ def ends(traces: DataFrame) -> DataFrame:
 
 
 def consumed(given: DataFrame) -> DataFrame:
-    """What members got and said of it, and that they owned its queue from then on."""
-    common = (
-        F.col("sender").alias("process"), F.col("client_group").alias("group"),
-        F.col("sender").alias("client_id"), "topic", "broker", "queue_id",
-    )  # fmt: skip
+    """What members got and said of it; and of those without a log, that they owned its queue from
+    then on."""
+    common = ("process", "client_group", "client_id", "topic", "broker", "queue_id")
     message = (
         "queue_offset", "tag", "attempt", F.col("message_id").alias("message_key"), "message_id",
     )  # fmt: skip
@@ -186,25 +202,31 @@ def consumed(given: DataFrame) -> DataFrame:
     received = placed.select(
         *common, *message, F.lit(EventKind.RECEIVE.value).alias("kind"),
         F.lit(Outcome.OK.value).alias("outcome"), "time_ms",
-        F.lit(_RANK[EventKind.RECEIVE]).alias("rank"),
+        F.lit(RANK[EventKind.RECEIVE]).alias("rank"),
     )  # fmt: skip
     said = placed.where("success is not null").select(
         *common, *message, F.lit(EventKind.ACK.value).alias("kind"),
         F.when(F.col("success"), Outcome.OK.value).otherwise(Outcome.FAILED.value).alias("outcome"),
         F.coalesce("said_ms", "time_ms").alias("time_ms"),
-        F.lit(_RANK[EventKind.ACK]).alias("rank"),
+        F.lit(RANK[EventKind.ACK]).alias("rank"),
     )  # fmt: skip
-    owned = placed.groupBy(*common).agg(F.min("time_ms").alias("time_ms")).select(
+    unlogged = placed.where("log_process is null")
+    owned = unlogged.groupBy(*common).agg(F.min("time_ms").alias("time_ms")).select(
         "*", F.lit(EventKind.ASSIGN.value).alias("kind"),
-        F.lit(Outcome.OK.value).alias("outcome"), F.lit(_RANK[EventKind.ASSIGN]).alias("rank"),
+        F.lit(Outcome.OK.value).alias("outcome"), F.lit(RANK[EventKind.ASSIGN]).alias("rank"),
     )  # fmt: skip
     return received.unionByName(said).unionByName(owned, allowMissingColumns=True)
 
 
-def in_order(rows: DataFrame) -> DataFrame:
-    """Rows of processes with their `seq`: by their clock, and within a millisecond by `rank`."""
+def in_order(rows: DataFrame, one_clock: bool) -> DataFrame:
+    """Rows of processes with their `seq`: by their clock, and within a millisecond by `rank`.
+
+    With `one_clock` all processes are of one recorder: their clocks are taken to agree.
+    """
+    if one_clock:
+        rows = rows.withColumn("process", F.lit(CLIENTS))
     order = Window.partitionBy("process").orderBy(
-        "time_ms", "rank", F.coalesce("message_id", F.lit(""))
+        "time_ms", "rank", "message_id", "topic", "broker", "queue_id", "client_id"
     )
     return rows.select(
         F.lit(RUN).alias("run"),
@@ -246,6 +268,7 @@ def events(parts: Sequence[DataFrame]) -> DataFrame:
     """All of it, with the columns of a history."""
     columns = history.schema()
     whole = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+    whole = whole.withColumn("group", F.coalesce("group", "client_group"))
     return whole.select(
         *(F.col(c.name).cast(c.dataType) if c.name in whole.columns
           else F.lit(None).cast(c.dataType).alias(c.name) for c in columns),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 from mqaudit import findings, history
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
 from mqaudit.kept import events as E  # noqa: N812  (a name for what it gives)
-from mqaudit.kept.tells import Source, limited
+from mqaudit.kept import members
+from mqaudit.kept.tells import TELLS, Source, Told, limited, told_by
 from mqaudit.kept.trace import DAMAGE
 from mqaudit.report import CheckReport, Unread
 from mqaudit.tables import Stages
@@ -28,38 +30,57 @@ _COVERAGE: Final = {
 
 @dataclass(frozen=True)
 class Kept:
-    """What a cluster keeps, as events, and what of it cannot be used."""
+    """What a cluster keeps, as events; what it tells; and what of it cannot be used."""
 
     events: DataFrame
     sources: tuple[Source, ...]
+    told: frozenset[Told]
     unread: tuple[Unread, ...]
 
 
-def kept(spark: SparkSession, stores: Sequence[str]) -> Kept | None:
-    """What stores keep, where one has a message trace; else None."""
-    if not any(E.has_traces(store) for store in stores):
+def kept(
+    spark: SparkSession, stores: Sequence[str], logs: Sequence[str] = (), one_clock: bool = False
+) -> Kept | None:
+    """What stores with a message trace keep, and logs; None where there is nothing of it.
+
+    `one_clock`: the clocks of all clients agree, as on one machine.
+    """
+    stores = [*stores] if any(E.has_traces(store) for store in stores) else []
+    if not stores and not logs:
         return None
     E.register(spark)
+    lines = E.logs(spark, logs).persist()
+    sources = _sources(bool(stores), lines)
+    if not sources:
+        return None
     traces = E.traces(spark, stores).persist()
-    stored = E.stored(spark, stores).persist()
-    given = E.given(traces, stored).persist()
+    stored = E.named(E.stored(spark, stores), members.broker_names(lines)).persist()
     rows = stored.groupBy("store").agg(F.max("broker").alias("broker")).collect()
+
+    # Who is who is little, and told here.
+    senders = [row.sender for row in traces.select("sender").distinct().collect() if row.sender]
+    found = members.matched(senders, members.processes(lines))
+    of_sender = spark.createDataFrame([*found.items()], "sender string, log_process string")
+    ids = members.client_ids(lines).persist()
+    traces = traces.join(F.broadcast(of_sender), "sender", "left")
+    given = E.given(traces, stored).join(F.broadcast(of_sender), "sender", "left")
+    given = given.withColumn("process", F.coalesce("log_process", "sender"))
+    given = members.with_client_id(given, ids, F.col("sender")).persist()
+
+    did = members.events(lines, ids)
+    clients = [E.consumed(given), E.ends(traces), did]
     parts = [
         E.sends(stored),
-        E.in_order(E.consumed(given).unionByName(E.ends(traces), allowMissingColumns=True)),
+        E.in_order(
+            reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), clients), one_clock
+        ),
         E.offsets(spark, stores, {row.store: row.broker for row in rows}),
     ]
-    unread = (
-        _unread(
-            traces.where(F.col("kind") == DAMAGE), "message trace", "no context of a message trace",
-            ("store", "physical_offset", "nth", "damage"),
-        ),
-        _unread(
-            given.where("topic is null"), "message trace", "given, and in no store that is here",
-            ("client_group", "message_id", "sender"),
-        ),
-    )  # fmt: skip
-    return Kept(E.events(parts), (Source.STORE, Source.TRACE), tuple(filter(None, unread)))
+    unread = (*_not_read(traces, lines), _not_placed(given), _not_logged(given, lines))
+    is_whole = _not_logged(given, lines) is None
+    return Kept(
+        E.events(parts), sources, _told(sources, lines, is_whole), tuple(filter(None, unread))
+    )
 
 
 def reports(kept: Kept, examples: int) -> tuple[dict[str, int], list[CheckReport]]:
@@ -70,9 +91,60 @@ def reports(kept: Kept, examples: int) -> tuple[dict[str, int], list[CheckReport
     found = findings.reports(made.instances, HISTORY_CHECKS, PLACE, examples)
     events.unpersist()
     return {shown: seen[name] for name, shown in _COVERAGE.items()}, [
-        limited(check, report, kept.sources)
+        limited(check, report, kept.sources, kept.told)
         for check, report in zip(HISTORY_CHECKS, found, strict=True)
     ]
+
+
+def _sources(has_stores: bool, lines: DataFrame) -> tuple[Source, ...]:
+    """The kinds of sources that there are."""
+    logs = {row.source for row in lines.select("source").distinct().collect()}
+    here = {Source.STORE: has_stores, Source.TRACE: has_stores}
+    return tuple(source for source in Source if here.get(source, source.value in logs))
+
+
+def _told(sources: Sequence[Source], lines: DataFrame, is_whole: bool) -> frozenset[Told]:
+    """What the sources tell. Owners, where every member's log is here; all that was given and how
+    every transaction ended, where the logs say besides that no trace was left out."""
+    told = told_by(sources)
+    if not is_whole:
+        return told - TELLS[Source.CLIENT_LOG]
+    needed = {Source.TRACE, Source.CLIENT_LOG, Source.BROKER_LOG}
+    gaps = ("trace left out", "cut off", DAMAGE)
+    if needed <= {*sources} and lines.where(F.col("kind").isin(*gaps)).isEmpty():
+        told |= {Told.ALL_GIVEN, Told.ALL_ENDS}
+    return told
+
+
+def _not_read(traces: DataFrame, lines: DataFrame) -> Iterator[Unread | None]:
+    """Pieces of sources that are none of theirs."""
+    is_damage = F.col("kind") == DAMAGE
+    yield _unread(
+        traces.where(is_damage), "message trace", "no context of a message trace",
+        ("store", "physical_offset", "nth", "damage"),
+    )  # fmt: skip
+    yield _unread(lines.where(is_damage), "logs", "no whole line", ("file", "line", "damage"))
+
+
+def _not_placed(given: DataFrame) -> Unread | None:
+    """Messages that no store has."""
+    return _unread(
+        given.where("topic is null"), "message trace", "given, and in no store that is here",
+        ("client_group", "message_id", "sender"),
+    )  # fmt: skip
+
+
+def _not_logged(given: DataFrame, lines: DataFrame) -> Unread | None:
+    """Members that traces or a broker's log tell of, and whose own log is not here."""
+    is_own = F.col("source") == Source.CLIENT_LOG.value
+    own = lines.where(is_own).select("client_id").distinct()
+    traced = given.where("log_process is null").select("client_group", "client_id")
+    seen = lines.where("kind = 'member'").select("client_group", "client_id")
+    missing = traced.unionByName(seen.join(own, "client_id", "left_anti").select(traced.columns))
+    return _unread(
+        missing.distinct(), "client logs", "member whose own log is not here",
+        ("client_group", "client_id"),
+    )  # fmt: skip
 
 
 def _unread(rows: DataFrame, source: str, why: str, places: Sequence[str]) -> Unread | None:

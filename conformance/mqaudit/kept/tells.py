@@ -28,8 +28,10 @@ class Told(StrEnum):
     ALL_GIVEN = "all that was given to listeners"
     ORDER = "in which order listeners got it"
     OWNERS = "who owned which queue"
-    COMMITS = "each commit"
+    COMMITS = "what was committed"
+    ALL_COMMITS = "each commit"
     MEMBERS = "who joined and left"
+    CUT_OFF = "who was cut off"
     SUBSCRIPTIONS = "who subscribed to what"
     VIEWS = "which members each member was told"
     LOCKS = "who locked what"
@@ -46,12 +48,13 @@ class Source(StrEnum):
 
 # Traces are sent without waiting: what they say is so, what they do not say may be so. Listeners
 # of several threads trace what they get as each of them begins, in no order of the queue. They
-# tell of sends that were answered only.
+# tell of sends that were answered only. A client's log has what it commits by itself, but not what
+# its pulls commit on the way.
 TELLS: Final[Mapping[Source, frozenset[Told]]] = {
     Source.STORE: frozenset({Told.STORED}),
     Source.TRACE: frozenset({Told.GIVEN, Told.ENDS}),
-    Source.CLIENT_LOG: frozenset({Told.OWNERS}),
-    Source.BROKER_LOG: frozenset({Told.MEMBERS, Told.SUBSCRIPTIONS}),
+    Source.CLIENT_LOG: frozenset({Told.OWNERS, Told.COMMITS, Told.MEMBERS}),
+    Source.BROKER_LOG: frozenset({Told.CUT_OFF, Told.SUBSCRIPTIONS}),
 }
 
 
@@ -75,24 +78,28 @@ def _needs(*always: Told, leaves: str | None = None, **besides: tuple[Told, ...]
     return Needs(frozenset(always), named, leaves)
 
 
-_OWNED: Final = (Told.OWNERS, Told.COMMITS)
+_SUBSCRIBED: Final = (Told.SUBSCRIPTIONS,)
 NEEDS: Final[Mapping[str, Needs]] = {
     checks.LOST.name: _needs(
-        Told.STORED, Told.GIVEN, lost=(Told.ALL_GIVEN,), unwanted=(Told.SUBSCRIPTIONS,),
-        mixed=(Told.SUBSCRIPTIONS,), before=(Told.OWNERS,),
+        Told.STORED, Told.GIVEN, lost=(Told.ALL_GIVEN, *_SUBSCRIBED), unwanted=_SUBSCRIBED,
+        mixed=_SUBSCRIBED, before=(Told.OWNERS,),
     ),
     checks.REPEATED.name: _needs(
-        Told.STORED, Told.GIVEN, again=_OWNED, stale=_OWNED, below=_OWNED, window=_OWNED,
-        stored_again=(Told.TRIES,), leaves=checks.REPEATED.promise,
+        Told.STORED, Told.GIVEN, again=(Told.OWNERS,), stale=(Told.OWNERS,), below=(Told.OWNERS,),
+        window=(Told.OWNERS, Told.ALL_COMMITS), stored_again=(Told.TRIES,),
+        leaves=checks.REPEATED.promise,
     ),
     checks.OUT_OF_ORDER.name: _needs(Told.STORED, Told.GIVEN, Told.ORDER),
-    checks.NEVER_DELIVERED.name: _needs(Told.STORED, Told.COMMITS, Told.ALL_GIVEN),
-    checks.WENT_BACK.name: _needs(*_OWNED),
-    checks.TWO_OWNERS.name: _needs(Told.OWNERS, settled=(Told.MEMBERS,), passing=(Told.MEMBERS,)),
-    checks.NO_OWNER.name: _needs(Told.OWNERS, settled=(Told.MEMBERS,), passing=(Told.MEMBERS,)),
+    checks.NEVER_DELIVERED.name: _needs(
+        Told.STORED, Told.GIVEN, Told.COMMITS, unfinished=(Told.ALL_GIVEN,),
+        skipped=(Told.ALL_GIVEN, *_SUBSCRIBED), beyond=(Told.ALL_GIVEN, *_SUBSCRIBED),
+    ),
+    checks.WENT_BACK.name: _needs(Told.OWNERS, Told.COMMITS),
+    checks.TWO_OWNERS.name: _needs(Told.OWNERS, settled=(Told.CUT_OFF,), passing=(Told.CUT_OFF,)),
+    checks.NO_OWNER.name: _needs(Told.OWNERS, settled=(Told.CUT_OFF,)),
     checks.EQUAL_IDS.name: _needs(Told.MEMBERS),
     checks.VIEWS.name: _needs(Told.VIEWS),
-    checks.TAKEN_AWAY.name: _needs(*_OWNED),
+    checks.TAKEN_AWAY.name: _needs(Told.OWNERS, Told.COMMITS),
     checks.UNSUBSCRIBED.name: _needs(Told.STORED, Told.GIVEN, Told.SUBSCRIPTIONS),
     checks.LOCKED_TWICE.name: _needs(Told.LOCKS),
     checks.LOCK_KEPT.name: _needs(Told.LOCKS),
@@ -108,20 +115,19 @@ def told_by(sources: Iterable[Source]) -> frozenset[Told]:
     return frozenset().union(*(TELLS[source] for source in sources))
 
 
-def judged_by(check: Check, sources: Iterable[Source]) -> tuple[str, ...]:
+def judged_by(check: Check, sources: Iterable[Source], told: frozenset[Told]) -> tuple[str, ...]:
     """The sources that tell what a check needs; none where nobody tells all of it."""
-    sources = [*sources]
     needed = NEEDS[check.name].always
-    if not needed <= told_by(sources):
+    if not needed <= told:
         return ()
     return tuple(source.value for source in sources if needed & TELLS[source])
 
 
-def limited(check: Check, report: CheckReport, sources: Iterable[Source]) -> CheckReport:
-    """The report of a check, as far as the sources tell."""
-    sources = [*sources]
-    told, needs = told_by(sources), NEEDS[check.name]
-    by = judged_by(check, sources)
+def limited(
+    check: Check, report: CheckReport, sources: Iterable[Source], told: frozenset[Told]
+) -> CheckReport:
+    """The report of a check, as far as sources tell."""
+    needs, by = NEEDS[check.name], judged_by(check, sources, told)
     if lacking := needs.missing("", told):
         return replace(report, held=0, findings=(*_undecided(check, report, lacking),), sources=by)
     outcomes = {outcome.why: name for name, outcome in check.outcomes.items()}
