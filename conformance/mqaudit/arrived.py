@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
 from mqaudit.columns import NIL, Groups, combined, numbers, ordered, texts
@@ -32,42 +32,45 @@ class Arrived:
 
     rows: DataFrame
     recorders: DataFrame  # as they are now
+    new: int
     again: int
     late: int
+
+
+def marked(rows: DataFrame, recorders: DataFrame) -> DataFrame:
+    """Rows of a history as they were read, with what they are to the recorders: `came`."""
+    seq = F.col("seq")
+    is_read = F.exists("spans", lambda span: (span["first"] <= seq) & (seq < span["behind"]))
+    came = F.when(is_read, "again").when(seq < F.col("cut"), "late").otherwise("new")
+    known = rows.join(F.broadcast(recorders), [*KEY], "left")
+    return known.withColumn("came", came).drop("spans", "cut")
 
 
 def arrived(
     rows: DataFrame, recorders: DataFrame, keep: Callable[[DataFrame, str], DataFrame]
 ) -> Arrived:
-    """Which of some rows of a history are new to the recorders; `keep` writes a table on disk."""
-    said = F.broadcast(recorders)
-    told = keep(rows.join(said, [*KEY], "left").withColumn("came", _came()), "read")
-    told = told.drop("spans", "cut")
-    counts = told.groupBy("came").agg(F.count("*").alias("n")).collect()
+    """What some marked rows are, each of which is new once; `keep` writes a table on disk."""
+    counts = rows.groupBy("came").agg(F.count("*").alias("n")).collect()
     number = {row.came: row.n for row in counts}
-    fresh = told.where(F.col("came") == "new").drop("came")
+    fresh = rows.where(F.col("came") == "new").drop("came")
 
     seq = F.col("seq")
     read = fresh.where(seq.isNotNull()).select(*KEY, seq.alias("first"), (seq + 1).alias("behind"))
     before = recorders.select(*KEY, F.explode("spans").alias("span")).select(*KEY, "span.*")
     spans = before.unionByName(read).repartition(*KEY).mapInArrow(_joined, _SPAN).localCheckpoint()
-    twice = number.get("new", 0) - (_size(spans) - _size(before))
+    new = number.get("new", 0)
+    twice = new - (_size(spans) - _size(before))
     if twice:
         fresh = keep(fresh.dropDuplicates([*KEY, "seq"]), "once")
     of_recorder = F.array_sort(F.collect_list(F.struct("first", "behind")))
+    first = F.greatest(F.lit(1), F.size(of_recorder) - _SPANS + 1)
     now = (
         spans.groupBy(*KEY)
-        .agg(F.slice(of_recorder, F.greatest(F.lit(1), F.size(of_recorder) - _SPANS + 1), _SPANS)
-        .alias("spans"))
+        .agg(F.slice(of_recorder, first, _SPANS).alias("spans"))
         .join(recorders.select(*KEY, "cut"), [*KEY], "left")
-    )  # fmt: skip
-    return Arrived(fresh, now, number.get("again", 0) + twice, number.get("late", 0))
-
-
-def _came() -> Column:
-    seq = F.col("seq")
-    is_read = F.exists("spans", lambda span: (span["first"] <= seq) & (seq < span["behind"]))
-    return F.when(is_read, "again").when(seq < F.col("cut"), "late").otherwise("new")
+    )
+    again, late = number.get("again", 0) + twice, number.get("late", 0)
+    return Arrived(fresh, now, new - twice, again, late)
 
 
 def _size(spans: DataFrame) -> int:

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from mqaudit import alerts, findings, history, settled
-from mqaudit.arrived import RECORDERS, arrived
+from mqaudit.arrived import RECORDERS, arrived, marked
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
 from mqaudit.report import AuditReport, Judgement
 from mqaudit.session import spark_errors
@@ -49,6 +49,7 @@ _TABLES: Final = {
     "settled": _COUNTS,  # what nothing more is said of
     "counts": _COUNTS,  # all together
 }
+_WRITTEN: Final = ("seats", "alerts")
 _FEW_ROWS = 100_000  # so many more are worth no look at which are settled
 
 
@@ -104,7 +105,7 @@ class Follower:
             if self._settings.once and not self.version.tables:
                 raise UserError(self._subject, "no events")
             if self._settings.once and not stopped.is_set():
-                self._commit(self._step().ended(self._versions.new(self.version.batch)))
+                self._commit(self._step(self.version.batch).ended())
             return self.report()
 
     def report(self) -> AuditReport:
@@ -141,13 +142,14 @@ class Follower:
                 if self._is_stopped:
                     raise _Stopped
                 if batch > self.version.batch:
-                    self._commit(self._step().judged(rows, batch, self._versions.new(batch)))
+                    self._commit(self._step(batch).judged(rows, batch))
         except Exception as error:
             self._error = error  # Spark would make a text of it
             raise
 
-    def _step(self) -> _Step:
-        return _Step(self._spark, self._settings, self._versions.root, self.version)
+    def _step(self, batch: int) -> _Step:
+        name = self._versions.new(batch)
+        return _Step(self._spark, self._settings, self._versions.root, self.version, name)
 
     def _commit(self, version: Version) -> None:
         self._versions.commit(version)
@@ -156,7 +158,7 @@ class Follower:
 
     def _deliver(self) -> None:
         if self.version.tables:
-            told = self._versions.root / self.version.tables / "alerts"
+            told = self._versions.root / self.version.tables["alerts"]
             alerts.deliver(told, self._settings.alerts, self.version.told_at)
 
 
@@ -164,63 +166,66 @@ class _Step:
     """What a batch makes of the version before: tables, and what is written into `current.json`."""
 
     def __init__(
-        self, spark: SparkSession, settings: Settings, root: Path, before: Version
+        self, spark: SparkSession, settings: Settings, root: Path, before: Version, name: str
     ) -> None:
         self._spark, self._settings = spark, settings
-        self._root, self._before = root, before
+        self._root, self._before, self._name = root, before, name
+        self._tables = dict(before.tables)
 
-    def judged(self, rows: DataFrame, batch: int, name: str) -> Version:
+    def judged(self, rows: DataFrame, batch: int) -> Version:
         """The version with some more rows."""
-        before, self._name = self._before, name
-        where = " ".join(self._settings.paths)
-        rows.write.parquet(self._path("arrived"))
-        rows = self._spark.read.schema(rows.schema).parquet(self._path("arrived"))
+        before = self._before
+        # Only what comes from the stream is done in its session, which plans ahead.
+        old = table(rows.sparkSession, self._root, before, "recorders")
+        marked(rows, old).write.parquet(self._path("read"))
+        read = rows.schema.add("came", "string")
+        rows = self._spark.read.schema(read).parquet(self._path("read"))
         came = arrived(rows, self._old("recorders"), self._keep)
+        self._keep(came.rows.drop(history.MALFORMED), "fresh")
+
         parts = history.seats(came.rows)
         if before.tables:
-            seats_before = self._spark.read.parquet(str(self._root / before.tables / "seats"))
-            parts = seats_before.unionByName(parts)
+            path = str(self._root / before.tables["seats"])
+            parts = self._spark.read.parquet(path).unionByName(parts)
         seats = self._keep(history.merged(parts), "seats")
-        coverage = history.coverage(seats, came.rows, where)
-        self._keep(came.rows.drop(history.MALFORMED), "fresh")
+        coverage = history.coverage(seats, came.rows, " ".join(self._settings.paths))
 
         version = replace(
             before,
             batch=batch,
-            tables=name,
-            events=(*before.events, f"{name}/fresh"),
+            events=(*before.events, f"{self._name}/fresh"),
+            rows=before.rows + came.new,
             again=before.again + came.again,
             late=before.late + came.late,
-            told_at=alerts.size(self._settings.alerts),
             coverage=coverage,
         )
         events = self._events(version)
-        version = replace(version, rows=events.count())
         judged = self._judged(events, seats, version, self._old("recorders"), self._old("alive"))
-        instances = self._keep(_sum(judged, _negative(self._old("corrections"))), "instances")
+        instances = self._keep(_sum(judged, _negative(self._old("corrections"))), "judged")
 
         recent_ns = int(self._settings.recent_s * 10**9)
         recorders = self._keep(settled.cuts(events, seats, came.recorders, recent_ns), "cuts")
+        cut, left = "cut_before", self._none()
         if version.rows - before.settled_rows > max(_FEW_ROWS, before.settled_rows):
             version, left = self._settle(version, events, seats, recorders, instances)
-        else:
-            recorders = recorders.withColumn("cut", F.col("cut_before"))
-            left = self._none()
-            for table in ("alive", "corrections", "settled"):
-                self._keep(self._old(table), table)
+            cut = "cut"
+        now = recorders.select("run", "process", "spans", F.col(cut).alias("cut"))
+        self._keep(now, "recorders")
         self._tell(instances, left, recorders.where("is_held").select("run").distinct())
-        self._keep(recorders.select("run", "process", "spans", "cut"), "recorders")
-        return version
+        self._keep(_total(_counted(instances), self._old("settled")), "counts")
+        self._keep(_sum(instances, _negative(left)), "instances")
+        return self._whole(version)
 
-    def ended(self, name: str) -> Version:
+    def ended(self) -> Version:
         """The same version when no more will come: what was held back is told."""
-        self._name = name
-        for table in (*_TABLES, "seats"):
-            if table not in ("told", "counts"):
-                path = str(self._root / self._before.tables / table)
-                self._keep(self._spark.read.parquet(path), table)
         self._tell(self._old("instances"), self._none(), self._none().select("run"))
-        return replace(self._before, tables=name, told_at=alerts.size(self._settings.alerts))
+        return self._whole(self._before)
+
+    def _whole(self, version: Version) -> Version:
+        tables = {
+            name: self._tables[name] for name in (*_TABLES, *_WRITTEN) if name in self._tables
+        }
+        return replace(version, tables=tables, told_at=alerts.size(self._settings.alerts))
 
     def _settle(
         self,
@@ -265,8 +270,8 @@ class _Step:
         due, before = (one.join(held, ["run"], "left_anti") for one in (due, told))
         changes = self._keep(_sum(due, _negative(before)), "changes")
         alerts.lines(changes).write.text(self._path("alerts"))
+        self._tables["alerts"] = f"{self._name}/alerts"
         self._keep(_sum(told, changes, _negative(left)), "told")
-        self._keep(_total(_counted(instances), self._old("settled")), "counts")
 
     def _events(self, version: Version) -> DataFrame:
         paths = [str(self._root / part) for part in version.events]
@@ -274,6 +279,7 @@ class _Step:
         return rows.withColumn(history.MALFORMED, F.lit(None).cast("string"))
 
     def _old(self, name: str) -> DataFrame:
+        """A table of the version before."""
         return table(self._spark, self._root, self._before, name)
 
     def _none(self) -> DataFrame:
@@ -281,6 +287,7 @@ class _Step:
 
     def _keep(self, rows: DataFrame, name: str) -> DataFrame:
         rows.write.parquet(self._path(name))
+        self._tables[name] = f"{self._name}/{name}"
         return self._spark.read.schema(rows.schema).parquet(self._path(name))
 
     def _path(self, name: str) -> str:
@@ -289,9 +296,9 @@ class _Step:
 
 def table(spark: SparkSession, root: Path, version: Version, name: str) -> DataFrame:
     """A table of a version; an empty one before the first."""
-    if not version.tables:
+    if name not in version.tables:
         return spark.createDataFrame([], _TABLES[name])
-    return spark.read.schema(_TABLES[name]).parquet(str(root / version.tables / name))
+    return spark.read.schema(_TABLES[name]).parquet(str(root / version.tables[name]))
 
 
 def _sum(*parts: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 """What a follower knows, on disk, in versions: a kill leaves the last whole one.
 
-A version is a directory of tables that is written at leisure; it becomes the current one as
-`current.json`, which names it, is replaced. What no version names any more is deleted then.
+The tables of a version are written at leisure; it becomes the current one as `current.json`, which
+names them, is replaced. Directories that it does not name are deleted then.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from mqrules import UserError
 
 @dataclass(frozen=True)
 class Version:
-    """One version: which batch of the stream it holds, where, and what was counted by then."""
+    """One version: which batch of the stream it holds, where, and what was counted by then.
+
+    A table is named by its path below the directory of all versions: it may be an older one's.
+    """
 
     batch: int = -1
-    tables: str = ""  # the directory of its tables
-    events: tuple[str, ...] = ()  # directories, relative to the state, of the events that are kept
+    tables: Mapping[str, str] = field(default_factory=dict)
+    events: tuple[str, ...] = ()  # the tables of the events that are kept
     rows: int = 0  # how many these are
     settled_rows: int = 0  # of these, how many were kept as the last ones were left out
     again: int = 0  # rows that were read again
@@ -70,7 +73,7 @@ class Versions:
         part.replace(self._file)
         self.current = version
 
-        named = {version.tables, *(events.split("/")[0] for events in version.events)}
+        named = {path.split("/")[0] for path in (*version.tables.values(), *version.events)}
         for directory in self.root.iterdir():
             if directory.is_dir() and directory.name not in named:
                 shutil.rmtree(directory, ignore_errors=True)

@@ -77,10 +77,14 @@ def renamed(event: Event, name: str) -> Event:
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
-    path = tmp_path_factory.mktemp("planted") / "history.parquet"
+    return plant(tmp_path_factory.mktemp("planted") / "history.parquet", SHAPE, PLACES)
+
+
+def plant(path: Path, shape: histories.Shape, places: tuple[int, ...]) -> Planted:
+    """Write a history with all anomalies before the rounds of some numbers."""
     strewn: dict[int, list[Event]] = {}
     marks: dict[int, list[tuple[Check, str, int]]] = {}
-    for round_ in PLACES:
+    for round_ in places:
         strewn[round_], marks[round_] = [], []
         for case in PLANTED:
             recorder = Recorder()
@@ -94,7 +98,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Planted:
                 )
                 for event in recorder.events
             ]
-    events = histories.write(path, SHAPE, strewn)
+    events = histories.write(path, shape, strewn)
     starts = starts_of(path, strewn)
     expected = {
         (check.name, check.outcomes[how].why, starts[round_] + at)
