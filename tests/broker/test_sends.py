@@ -124,7 +124,7 @@ def test_a_trace_has_a_step_for_each_message(
         await burst(peer, *((b"x", {"e": n % QUEUES}) for n in range(MANY)))
 
     play(tmp_path / "store", scene, trace=Trace(file))
-    assert set(together) == {1}
+    assert max(together) > 1, "they are stored together all the same"
     rows = map(json.loads, file.read_text(encoding="utf-8").splitlines())
     steps = (row["changes"] for row in rows if row["module"] == "Log" and "changes" in row)
     changes = itertools.chain.from_iterable(steps)

@@ -50,8 +50,8 @@ class Broker(BrokerStates):
         self.store_config = store_config or StoreConfig()  # as it is shown
         super().__init__(config=config or BrokerConfig(), sync_flush=self.store_config.sync_flush)
         self.trace = trace
-        # A trace has a step for each message: modules do not know runs, nor batches.
-        self.is_fast = fast_path and trace is None
+        self.traced_as = self.config.broker_name  # whatever name is set later
+        self.is_fast = fast_path
 
         self.store = MessageStore(root, self.store_config, clock_ms)
         self.store.limits = self.config.limits

@@ -6,14 +6,13 @@ woken is a table.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mqspec.broker import events
 from mqspec.broker.blocked import wake_when_free
 from mqspec.core import consumer_filter, group
-from mqspec.core.log import Dispatch
 from mqspec.core.metadata import may_notify
 from mqspec.core.pop_order import OrderKey
 from mqspec.core.step import REMOVED, Change, Step, apply
@@ -130,7 +129,7 @@ STATES: Final = {
 def note(broker: Broker, module: str, step: Step, event: object = None) -> None:
     """Write to the trace what a step does, before it is done."""
     if broker.trace:
-        broker.trace.step(broker.config.broker_name, module, step, event)
+        broker.trace.step(broker.traced_as, module, step, event)
 
 
 def note_whole(broker: Broker, module: str, variable: str, value: object) -> None:
@@ -143,18 +142,4 @@ def note_told(
 ) -> None:
     """Write to the trace what another process is about to be told of a variable."""
     if broker.trace:
-        broker.trace.read(broker.config.broker_name, module, variable, key, value)
-
-
-def note_log(broker: Broker, step: Step, dispatches: Sequence[Dispatch] | None) -> None:
-    """Write to the trace what the store did to its log."""
-    event = None
-    if dispatches:
-        one = dispatches[0]
-        event = {
-            "queue": one.queue,
-            "queue_offset": one.queue_offset,
-            "tags_code": one.tags_codes[0],
-            "store_timestamp": one.store_timestamp,
-        }
-    note(broker, "Log", step, event)
+        broker.trace.read(broker.traced_as, module, variable, key, value)

@@ -14,9 +14,10 @@ from mqrules import UserError
 from mqspec.broker import events, held
 from mqspec.broker.blocked import wake_all_when_free
 from mqspec.broker.broker import Broker
-from mqspec.broker.carrying import carry, carry_departure, note, note_log, note_told, note_whole
+from mqspec.broker.carrying import carry, carry_departure, note, note_told, note_whole
 from mqspec.broker.conversing import converse, in_time
 from mqspec.broker.fast.sends import TOGETHER_MAX, Sends
+from mqspec.broker.log_trace import LogTrace
 from mqspec.broker.pop_polling import PopLongPolling
 from mqspec.broker.processor import pop, pop_revive, sending, timers, transactions
 from mqspec.broker.processor.delay import deliver_delayed
@@ -83,7 +84,7 @@ class BrokerController(Broker):
         self.store.on_arrival = partial(held.arrived, self)
         self.store.settle = partial(held.settle_soon, self)
         if trace:
-            self.store.on_step = partial(note_log, self)
+            self.store.watcher = LogTrace(self)
         self.pops = PopLongPolling(partial(pop.pop_again, self), self._pop_polling_size)
         self.notifications = PopLongPolling(partial(pop.notify_again, self), self._pop_polling_size)
         self.sends = Sends(

@@ -7,6 +7,7 @@ import random
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
@@ -18,12 +19,12 @@ from mqspec.fast.run import AppendedRun, Row
 from mqspec.nameserver import NamesrvController
 from mqspec.paths.requests import AT_MS, CONNECTIONS, reads_of
 from mqspec.store.message_store import StoreConfig
+from mqspec.trace import Trace
 from mqspec.transport import IDLE_MS, Connection
 from mqspec.wire.codec import Decoder, RemotingCommand
 
-STORE: Final = StoreConfig(
-    segment_size=1 << 16, consume_queue_units=1000, max_hash_slot_num=1000, max_index_num=4000
-)
+STORE: Final = StoreConfig(consume_queue_units=1000, max_hash_slot_num=1000, max_index_num=4000)
+SEGMENT_SIZES: Final = (1 << 16, 1 << 14)  # of one round and the next: long runs, and many ends
 HOST: Final = Host.parse("127.0.0.1", 10911)  # as records name the broker, wherever it listens
 FIRST_PORT: Final = 40_000  # of clients
 FOLDERS: Final = ("commitlog", "consumequeue", "index")
@@ -95,10 +96,10 @@ class _Wire(asyncio.Transport):
     def close(self) -> None: ...
 
 
-def compare(seed: int) -> Compared:
-    """Play a round on both paths."""
+def compare(seed: int, trace: Trace | None = None) -> Compared:
+    """Play a round on both paths. `trace` is of the fast one."""
     with tempfile.TemporaryDirectory(prefix="mqspec-paths-") as folder, standing_clock():
-        fast = asyncio.run(play(Path(folder) / "fast", seed))
+        fast = asyncio.run(play(Path(folder) / "fast", seed, trace=trace))
         plain = asyncio.run(play(Path(folder) / "plain", seed, fast_path=False))
     return Compared(seed, fast, plain)
 
@@ -110,12 +111,17 @@ def standing_clock() -> Iterator[None]:
         yield
 
 
-async def play(root: Path, seed: int, *, fast_path: bool = True) -> Played:
+async def play(
+    root: Path, seed: int, *, fast_path: bool = True, trace: Trace | None = None
+) -> Played:
     """Play a round to a new broker, read by read: each is answered before the next one."""
     random.seed(seed)
     nameserver = NamesrvController()
     await nameserver.start()
-    broker = BrokerController(root, nameserver.address, store_config=STORE, fast_path=fast_path)
+    store = replace(STORE, segment_size=SEGMENT_SIZES[seed % len(SEGMENT_SIZES)])
+    broker = BrokerController(
+        root, nameserver.address, store_config=store, trace=trace, fast_path=fast_path
+    )
     await broker.start()
     broker.store_host, broker.key_prefix = HOST, "0" * 20
     runs: list[AppendedRun | None] = []

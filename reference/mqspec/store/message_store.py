@@ -52,7 +52,7 @@ from mqspec.core.record import (
 )
 from mqspec.core.recovery import Checkpoint, Files, RecoveryState
 from mqspec.core.retention import RetentionConfig
-from mqspec.core.step import Step, apply, whole
+from mqspec.core.step import apply
 from mqspec.fast import run
 from mqspec.fast.run import AppendedRun, Row, StoredRun
 from mqspec.store.checkpoint import read_checkpoint, write_checkpoint
@@ -62,6 +62,7 @@ from mqspec.store.deleted_topics import DeletedTopics
 from mqspec.store.directory import StoreDirectory
 from mqspec.store.files import DISK, Disk
 from mqspec.store.index_file import IndexService, IndexSize
+from mqspec.store.watcher import Watcher
 
 _log = logging.getLogger(__name__)
 
@@ -111,8 +112,8 @@ class MessageStore:
     """The store in one directory. `clock_ms` gives the time, in ms since the epoch.
 
     `on_arrival` is called when messages become visible, with what gives them, by queue, and does
-    not use the store itself; `on_step` with what recovery found and then with each step of the
-    log, and what it dispatches, before it is carried out. `settle` is called after each put, to
+    not use the store itself; `watcher` is told what recovery found, and then each step of the log
+    before it is carried out. `settle` is called after each put, to
     dispatch it and, with synchronous flush, to have it on disk first, now or soon; what it returns
     is how the put ended. `limits` may be others at any time.
     """
@@ -127,7 +128,7 @@ class MessageStore:
         self.root = root
         self._disk = disk
         self.on_arrival: Callable[[Callable[[], Visible]], None] = lambda _: None
-        self.on_step: Callable[[Step, Sequence[Dispatch] | None], None] | None = None
+        self.watcher: Watcher | None = None
         self.settle: Callable[[], PutStatus] = self._settle
         self.limits = Limits()
         self.config = config
@@ -175,8 +176,8 @@ class MessageStore:
         self._disk.write(abort, str(os.getpid()).encode())
         self._disk.sync_directory(self.root)
         report = self._recover(abnormal)
-        if self.on_step:
-            self.on_step(whole(self._state), None)
+        if self.watcher:
+            self.watcher.found(self._state)
         return report
 
     def close(self) -> None:
@@ -269,7 +270,9 @@ class MessageStore:
         except OSError:
             return None
 
-        self._carry(step)
+        if self.watcher:
+            self.watcher.appended(step, (appended.stored,), (appended.encoded,))
+        apply(self._state, step.changes)
         self._pending.append(appended.stored)
         self._written_at = now_ms
         self.settle()
@@ -306,8 +309,11 @@ class MessageStore:
             results.append(PutResult(PutStatus.PUT_OK, queue_offset, end, ids, now_ms, put.size))
 
         if stored:
-            self._commit_log.append([(place, b"".join(pieces)) for place, pieces in runs])
-            self._carry(step)
+            written = [(place, b"".join(pieces)) for place, pieces in runs]
+            self._commit_log.append(written)
+            if self.watcher:
+                self.watcher.appended(step, stored, [piece for _, piece in written])
+            apply(self._state, step.changes)
             self._pending += stored
             self._written_at = now_ms
 
@@ -405,7 +411,10 @@ class MessageStore:
 
     def note_flushed(self, position: int) -> None:
         """All before a position is on disk."""
-        self._carry(log.flush(self._state, position))
+        step = log.flush(self._state, position)
+        if self.watcher:
+            self.watcher.flushed(step)
+        apply(self._state, step.changes)
         self.reput()
 
     def flush_commit_log(self) -> None:
@@ -689,7 +698,9 @@ class MessageStore:
         step = log.dispatch(self._state, dispatches)
         for queue, visible in step.result.items():
             self._write_units(queue, visible[0].queue_offset, log.pack_units(log.units(visible)))
-        self._carry(step, dispatches)
+        if self.watcher:
+            self.watcher.dispatched(self._state, step, dispatches)
+        apply(self._state, step.changes)
         self._dispatched_at = dispatches[-1].store_timestamp
         self.on_arrival(lambda: step.result)
         if self._index_from is None:
@@ -699,7 +710,9 @@ class MessageStore:
         step = run.dispatch_run(self._state, stored, self._deleted.is_dead)
         for queue, (queue_offset, units) in step.result.items():
             self._write_units(queue, queue_offset, units)
-        self._carry(step)
+        if self.watcher:
+            self.watcher.dispatched(self._state, step, stored)
+        apply(self._state, step.changes)
         self._dispatched_at = stored.store_timestamps[-1]
         self.on_arrival(lambda: run.visible(stored, step.result))
         if self._index_from is None:
@@ -727,14 +740,14 @@ class MessageStore:
         self._is_dispatch_stuck = True
 
     def _dispatchable(self) -> list[Stored | StoredRun]:
-        """What may be dispatched, from the first on that was not; for a trace, one at a time."""
+        """What may be dispatched, from the first on that was not."""
         is_sync_flush = self.config.sync_flush
         count = bisect_left(
             self._pending,
             True,
             key=lambda each: not log.may_dispatch(self._state, each.end, is_sync_flush),
         )
-        return list(islice(self._pending, min(count, 1) if self.on_step else count))
+        return list(islice(self._pending, count))
 
     def _visible(self, queue: TopicQueue) -> Span:
         """What a queue's ConsumeQueue holds, for somebody who looks: what was put is there,
@@ -746,11 +759,6 @@ class MessageStore:
             self.reput()
             span = spans.get(queue, log.EMPTY)
         return span
-
-    def _carry(self, step: Step, events: Sequence[Dispatch] | None = None) -> None:
-        if self.on_step:
-            self.on_step(step, events)
-        apply(self._state, step.changes)
 
     def _settle(self) -> PutStatus:
         if self.config.sync_flush:

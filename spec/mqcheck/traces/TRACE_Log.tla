@@ -3,12 +3,17 @@
 (* What a broker did to its log, from one start to the next, as steps of   *)
 (* Log; with the positions, sizes and queue offsets that it really had.    *)
 (*                                                                         *)
-(* | action        | x                                | y                | *)
-(* | AppendMessage | queue and the next queue offset  | the log's end    | *)
-(* | Dispatch      | queue and how many units it has  | reputFromOffset  | *)
-(* | Flush         |                                  | flushedWhere     | *)
-(* | DispatchBlank | of a blank, which no line tells  |                  | *)
-(* | Forget        | of records that nothing reads    |                  | *)
+(* | action            | x                            | y               |  *)
+(* | AppendMessage     | queue, and its next offset   | the log's end   |  *)
+(* | AppendUnindexed   |                              | the log's end   |  *)
+(* | Batch             |                              | its size        | *)
+(* | Written           | queue and queue offset that  | where it begins |  *)
+(* |                   | the last record's bytes say  | and ends        |  *)
+(* | Dispatch          | queue, and its units         | reputFromOffset |  *)
+(* | DispatchUnindexed |                              | reputFromOffset |  *)
+(* | Flush             |                              | flushedWhere    |  *)
+(* | DispatchBlank     | of a blank: no line tells it |                 |  *)
+(* | Forget            | of records that are not read |                 |  *)
 (*                                                                         *)
 (* A trace begins at what the broker found when it started: the last       *)
 (* record and the units of that time have lengths and no contents here.    *)
@@ -16,8 +21,10 @@
 (* that a state does not grow with the trace: no action reads them.        *)
 (*                                                                         *)
 (* Hidden: whether the broker flushes synchronously; it is taken not to.   *)
-(* Left out, and refused where a trace has it: batches, and records that   *)
-(* enter no ConsumeQueue.  Positions are below 2^31.                       *)
+(* The records of a batch, or of a run, are told one by one.  A batch is   *)
+(* in one segment: it is closed for the whole before its first record.     *)
+(* A record that enters no ConsumeQueue is a blank to Log, which           *)
+(* dispatches it as one.  Positions are below 2^31.                        *)
 (***************************************************************************)
 EXTENDS Log, Trace
 
@@ -58,6 +65,31 @@ Append_(q, next, end) ==
     /\ End(commitLog') = end
     /\ topicQueueTable'[q] = next
 
+Batch(size) ==
+    /\ size + BlankSize <= SegmentSize
+    /\ commitLog' = commitLog \o Closing(size)
+    /\ committedWhere' = End(commitLog')
+    /\ UNCHANGED <<flushedWhere, reputFromOffset, topicQueueTable, consumeQueue, messages,
+                   failures>>
+
+AppendUnindexed(end) ==
+    LET closed == commitLog \o Closing(SizeUpTo(end))
+    IN  /\ end > End(commitLog)
+        /\ SizeUpTo(end) > 0
+        /\ commitLog' = Append(closed, Entry(Blank, 0, End(closed), SizeUpTo(end), 0))
+        /\ committedWhere' = End(commitLog')
+        /\ UNCHANGED <<flushedWhere, reputFromOffset, topicQueueTable, consumeQueue, messages,
+                       failures>>
+
+Written(q, queueOffset, begin, end) ==
+    /\ commitLog /= <<>>
+    /\ LET r == commitLog[Len(commitLog)]
+       IN  /\ r.queue \in {q, Blank}
+           /\ r.queueOffset = queueOffset
+           /\ r.position = begin
+           /\ Behind(r) = end
+    /\ UNCHANGED logVars
+
 Dispatch_(q, units, end) ==
     /\ Dispatch
     /\ reputFromOffset' = end
@@ -72,7 +104,11 @@ Forget ==
 
 Step ==
     CASE Action = "AppendMessage" -> Append_(X[1], X[2], Y)
+      [] Action = "Batch" -> Batch(Y)
+      [] Action = "AppendUnindexed" -> AppendUnindexed(Y)
+      [] Action = "Written" -> Written(X[1], X[2], Y[1], Y[2])
       [] Action = "Dispatch" -> Dispatch_(X[1], X[2], Y)
+      [] Action = "DispatchUnindexed" -> Dispatch /\ UNCHANGED consumeQueue /\ reputFromOffset' = Y
       [] Action = "DispatchBlank" -> Dispatch /\ UNCHANGED consumeQueue
       [] Action = "Flush" -> Flush /\ flushedWhere' = Y
       [] Action = "Forget" -> Forget

@@ -37,17 +37,22 @@ class _Projection:
     def changed(self, number: int, line: Line) -> None:
         """A step of the log."""
         changes = {variable: (key, value) for variable, key, value in line.changes}
-        if "commit_log" in changes:
+        if len(changes) < len(line.changes):
+            self._add(number, UNKNOWN, NONE, NONE)  # of two queues at once
+        elif "commit_log" in changes:
             end = changes["commit_log"][1]["max"]
             self.ends[end] = (number, 2 * len(self.events))
-            self._add(number, "AppendMessage", self._queue(*changes["topic_queue_table"]), end)
+            if "topic_queue_table" in changes:
+                self._add(number, "AppendMessage", self._queue(*changes["topic_queue_table"]), end)
+            else:
+                self._add(number, "AppendUnindexed", NONE, end)
         elif "reput_from_offset" in changes:
             end = changes["reput_from_offset"][1]
             if self.reput % self.segment_size and self._segment(self.reput) != self._segment(end):
                 self._put(number, hidden("DispatchBlank", number))
             key, span = changes.get("consume_queue", (None, None))
             of_queue = self._queue(key, span["max"]) if span else NONE
-            self._add(number, "Dispatch" if span else UNKNOWN, of_queue, end)
+            self._add(number, "Dispatch" if span else "DispatchUnindexed", of_queue, end)
             self.reput = end
         elif "flushed_where" in changes and changes["flushed_where"][1] != self.flushed:
             self.flushed = changes["flushed_where"][1]
@@ -57,6 +62,17 @@ class _Projection:
         if len(self.events) % _FORGET_EVERY == 0:
             self._put(number, hidden("Forget", number))
 
+    def told(self, number: int, variable: str, queue: Any, value: Any) -> None:
+        """What the bytes of the last record say, or how long the batch is that comes."""
+        if variable == "batch":
+            self._add(number, "Batch", NONE, value)
+        elif value is None:
+            self._add(number, UNKNOWN, NONE, NONE)  # it is no record
+        else:
+            begin = value["position"]
+            of_queue = self._queue(queue, value["queue_offset"])
+            self._add(number, "Written", of_queue, (begin, begin + value["size"]))
+
     def _segment(self, end: int) -> int:
         return (end - 1) // self.segment_size
 
@@ -65,7 +81,7 @@ class _Projection:
         self.queues.add(name)
         return name, offset
 
-    def _add(self, number: int, action: str, x: Value, y: int) -> None:
+    def _add(self, number: int, action: str, x: Value, y: Value) -> None:
         self._put(number, Event(action, self.broker, x, y, number))
 
     def _put(self, number: int, event: Event) -> None:
@@ -105,9 +121,11 @@ def log_traces(lines: Iterable[Line]) -> list[Trace]:
     for number, line in enumerate(lines, start=1):
         if line.module != MODULE:
             continue
-        for variable, _, value in line.reads:
+        for variable, key, value in line.reads:
             if variable == "segment_size":
                 sizes[line.process] = value
+            elif variable in ("record", "batch") and line.process in current:
+                current[line.process].told(number, variable, key, value)
         found = {variable: value[0] for variable, key, *value in line.changes if key is None}
         if "topic_queue_table" in found:
             life = sum(its.broker == line.process for its in done) + 1

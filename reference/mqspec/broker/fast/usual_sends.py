@@ -4,7 +4,7 @@ what each has of its own is stored and answered in one loop, for all that were r
 
 The same comes of it as of `sending`, which is what to read first: the tests compare answers and
 files byte by byte. Whatever is not usual goes that way, and all that is sent to a broker that
-writes a trace, flushes synchronously or has a transient store pool.
+flushes synchronously or has a transient store pool.
 """
 
 from __future__ import annotations
