@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from ipaddress import ip_address
 from pathlib import Path
 from struct import unpack_from
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -22,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mqspec.core.record import Magic, SysFlag
+from mqspec.core.record import Host, Magic, SysFlag
 
 Octets: TypeAlias = npt.NDArray[np.uint8]
 Whole: TypeAlias = npt.NDArray[np.int64]
@@ -273,9 +272,7 @@ class _Records:
 
 
 def _host(octets: bytes) -> str:
-    address = ip_address(octets[:-4])
-    shown = f"[{address}]" if address.version == 6 else str(address)
-    return f"{shown}:{int.from_bytes(octets[-4:], 'big')}"
+    return str(Host(octets[:-4], int.from_bytes(octets[-4:], "big")))
 
 
 class _Column(NamedTuple):

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
 from mqaudit import history
 from mqaudit.datasource import CommitLogSource
+from mqaudit.kept.live_source import TopicSource
 from mqaudit.kept.log_source import LogSource
 from mqaudit.kept.members import RANK
 from mqaudit.kept.trace import TOPIC
@@ -50,6 +51,7 @@ def register(spark: SparkSession) -> None:
     """Make the data sources of what is kept known to a session."""
     spark.dataSource.register(TraceSource)
     spark.dataSource.register(LogSource)
+    spark.dataSource.register(TopicSource)
 
 
 def stored(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
