@@ -123,6 +123,11 @@ class Scene:
         return list(self._cluster.brokers)
 
     @property
+    def groups_by_use(self) -> bool:
+        """Whether the brokers make a group when it is first used."""
+        return self._cluster.groups_by_use
+
+    @property
     def store(self) -> Path:
         """The store of the first broker (capability 'store')."""
         assert self._target.store

@@ -14,6 +14,7 @@ from typing import Any
 
 import wrong_delays as wrong_delays
 import wrong_pops as wrong_pops
+import wrong_tools as wrong_tools
 import wrong_transactions as wrong_transactions
 from making import BROKERS as BROKERS
 from making import CASES as CASES
@@ -430,13 +431,13 @@ def query_last_lost(right: Any, records: Any, fields: Any) -> Any:
     return right(records[:-1] if len(records) > 32 else records, fields)
 
 
-@wrong(CASES, offset_commit.reset_offset_inner)
+@wrong("tools", offset_commit.reset_offset_inner)
 def reset_4(right: Any, spans: Any, offset: Any) -> Any:
     """A reset moves four queues at most."""
     return right(list(spans)[:4], offset)
 
 
-@wrong(CASES, metadata.update_topic)
+@wrong("tools", metadata.update_topic)
 def never_fewer(right: Any, state: Any, config: Any, topic: Any, now_ms: int) -> Any:
     """A topic never gets fewer queues to read."""
     known = state.topic_config_table.get(topic.topic_name)

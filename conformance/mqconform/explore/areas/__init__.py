@@ -17,4 +17,5 @@ NAMES: Final = (
     "revivals",
     "transactions",
     "delays",
+    "tools",
 )
