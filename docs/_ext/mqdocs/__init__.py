@@ -27,6 +27,7 @@ from mqdocs.navigation import Navigation
 from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_page, read_rules
 from mqdocs.run import RunDirective
 from mqdocs.telling import TellingDirective
+from mqdocs.tested import TestedDirective
 from mqdocs.theorems import TheoremsDirective
 from mqdocs.twin import ModuleDirective
 from mqdocs.versions import VersionsDirective
@@ -52,6 +53,7 @@ _DIRECTIVES = {
     "module-map": ModuleMapDirective,
     "way": WayDirective,
     "run": RunDirective,
+    "tested": TestedDirective,
     "theorems": TheoremsDirective,
     "explorer": ExplorerDirective,
     "versions": VersionsDirective,

@@ -1,6 +1,6 @@
 """Where readers come in: `{incidents}`, `{symptoms}`, `{log-lines}` and `{at-a-glance}`.
 
-All of it is made from the tables beside the rules, and from the last report of `mqspec verify`.
+All of it is made from the tables beside the rules, and from the reports of tested brokers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from mqcheck.manifest import models
 from mqdocs.markup import (
     Cell,
     anchored,
+    page_link,
     paragraph,
     references,
     table,
     told,
 )
+from mqdocs.tested import kept
 from mqprove.theorems import THEOREMS
 from mqrules import Incident, Kind, LogLine, Symptom, defects, incidents, log_lines, rules, symptoms
 
@@ -113,7 +115,7 @@ COUNTED_ON: Final = {
     "models": "specs/index",
     "states": "specs/index",
     "theorems": "theorems",
-    "cases": "evidence",
+    "cases": "tested/index",
     "incidents": "incidents/index",
     "defects": "defects",
     "lines": "log-lines",
@@ -126,7 +128,7 @@ class GlanceDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         self.env.note_reread()  # made from data that no page depends on
-        found = figures(Path(self.env.srcdir) / self.config.mqspec_report)
+        found = figures(Path(self.env.srcdir))
         items = [
             nodes.container(
                 "",
@@ -141,11 +143,11 @@ class GlanceDirective(SphinxDirective):
     def _linked(self, number: str, words: str) -> nodes.Node:
         """The number, as a link to the page that has what it counts."""
         page = next(page for word, page in COUNTED_ON.items() if word in words)
-        return nodes.strong("", "", _page_link(page, self.env.docname, number))
+        return nodes.strong("", "", page_link(page, self.env.docname, number))
 
 
-def figures(report: Path) -> list[tuple[str, str]]:
-    """Numbers and what they count; what only a run tells has a dash without a report."""
+def figures(docs: Path) -> list[tuple[str, str]]:
+    """Numbers and what they count; of brokers, as the reports say that docs/tested keeps."""
     all_rules = rules().values()
     states = sum(model.counts.distinct for model in models().values())
     counted = [
@@ -164,36 +166,16 @@ def figures(report: Path) -> list[tuple[str, str]]:
         ),
         (len(log_lines()), "lines of logs, explained"),
     ]
-    found = [(f"{number:,}", words) for number, words in counted]
-    cases = f"{_conforming(report):,}" if report.is_file() else "\N{EN DASH}"
-    found.insert(5, (cases, "conformance cases run on a live broker"))
-    return found
-
-
-def _conforming(report: Path) -> int:
-    """How many cases a report of `mqspec verify` has evidence from."""
-    data = json.loads(report.read_text(encoding="utf-8"))
-    records = [r for rule in data.get("rules", ()) for r in rule["evidence"]]
-    return len({r["subject"] for r in records if r["kind"] == "conforms"})
+    tested = [
+        (f"{one.counts['passed']} of {one.counts.total()}", f"cases passed by {one.broker}")
+        for one in kept(docs)
+    ]
+    return [*((f"{number:,}", words) for number, words in counted), *tested]
 
 
 def page_of(incident: Incident, docname: str) -> pending_xref:
     """A link to an incident's page, by its title; one that is not there fails the build."""
-    return _page_link(f"incidents/{incident.page}", docname, incident.title, is_explicit=False)
-
-
-def _page_link(page: str, docname: str, words: str, *, is_explicit: bool = True) -> pending_xref:
-    """A link to a page; where the words are not explicit, by its title."""
-    return pending_xref(
-        "",
-        nodes.inline("", words),
-        refdomain="std",
-        reftype="doc",
-        reftarget=f"/{page}",
-        refexplicit=is_explicit,
-        refwarn=True,
-        refdoc=docname,
-    )
+    return page_link(f"incidents/{incident.page}", docname, incident.title, is_explicit=False)
 
 
 def _joined(several: Iterable[nodes.Node]) -> list[nodes.Node]:

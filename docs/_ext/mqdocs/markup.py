@@ -54,6 +54,20 @@ def rule_ids(text: str) -> list[str]:
     return list(dict.fromkeys(_RULE_ID.findall(text)))
 
 
+def page_link(page: str, docname: str, words: str, *, is_explicit: bool = True) -> pending_xref:
+    """A link to a page; where the words are not explicit, by its title."""
+    return pending_xref(
+        "",
+        nodes.inline("", words),
+        refdomain="std",
+        reftype="doc",
+        reftarget=f"/{page}",
+        refexplicit=is_explicit,
+        refwarn=True,
+        refdoc=docname,
+    )
+
+
 def paragraph(*children: nodes.Node) -> nodes.paragraph:
     """A paragraph of inline nodes."""
     return nodes.paragraph("", "", *children)

@@ -1,0 +1,153 @@
+"""`{tested}`: what the suite saw of brokers, from the reports of runs that docs/tested keeps.
+
+Without an argument a line for each broker; with the name of a kept report that broker: how far it
+keeps each area of the rules, then where it departs, each cause with its frames.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from mqdocs.markup import Cell, fields, linked, page_link, paragraph, references, table, text
+from mqdocs.rules import area
+from mqrules import rules
+
+FOLDER: Final = "tested"
+COLUMNS: Final = ("passed", "deviates", "failed", "blocked", "not claimed")  # as reports say it
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The report of a run, by the name of its file and its page."""
+
+    name: str
+    report: Mapping[str, Any]
+
+    @property
+    def broker(self) -> str:
+        return str(self.report["target"]).replace(":", " ").capitalize()
+
+    @property
+    def day(self) -> str:
+        return str(self.report["began"]).partition("T")[0]
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(self.report["counts"])
+
+    def of_rules(self) -> dict[str, set[str]]:
+        """What became of the cases of each rule."""
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for case in self.report["cases"]:
+            for rule in case["rules"]:
+                found[rule].add(case["status"])
+        return dict(found)
+
+
+def kept(docs: Path) -> list[Kept]:
+    """All kept reports, by name."""
+    return [
+        Kept(path.stem, json.loads(path.read_text(encoding="utf-8")))
+        for path in sorted((docs / FOLDER).glob("*.json"))
+    ]
+
+
+def to_keep(report: Mapping[str, Any]) -> dict[str, Any]:
+    """A report without what the rules say anyway, and without frames that no cause needs."""
+    cases = [
+        {name: case[name] for name in ("name", "rules", "status", "strength")}
+        | ({"why": case["why"]} if case["status"] not in ("passed", "not run") else {})
+        | ({"frames": case["frames"][-2:]} if case["status"] == "deviates" else {})
+        for case in report["cases"]
+    ]
+    return {k: v for k, v in report.items() if k != "texts"} | {"cases": cases}
+
+
+class TestedDirective(SphinxDirective):
+    """The brokers that were tested, or one of them."""
+
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from data that no page depends on
+        reports = {one.name: one for one in kept(Path(self.env.srcdir))}
+        if not self.arguments:
+            heads = ["broker", "run on", *COLUMNS, "rules kept"]
+            return [table(heads, map(self._row, reports.values()), "tested")]
+        if (name := self.arguments[0]) not in reports:
+            raise self.error(f"no report {FOLDER}/{name}.json: {', '.join(reports)} are there")
+        one = reports[name]
+        return [
+            _summary(one),
+            table(["area", "rules kept", "not kept, or not seen"], self._areas(one), "areas"),
+            *self._departures(one),
+        ]
+
+    def _row(self, one: Kept) -> list[Cell]:
+        found = one.of_rules()
+        whole = sum(outcome == {"passed"} for outcome in found.values())
+        return [
+            [page_link(f"{FOLDER}/{one.name}", self.env.docname, one.broker)],
+            text(one.day),
+            *(text(one.counts[name] or "") for name in COLUMNS),
+            text(f"{whole} of {len(found)}"),
+        ]
+
+    def _areas(self, one: Kept) -> Iterator[list[Cell]]:
+        found = one.of_rules()
+        for name in dict.fromkeys(area(rule) for rule in rules().values()):
+            of_area = [rule for rule in found if rule.startswith(f"{name}-") and rule in rules()]
+            if of_area:
+                others = [rule for rule in of_area if found[rule] != {"passed"}]
+                whole = f"{len(of_area) - len(others)} of {len(of_area)}"
+                links = references("rule", sorted(others), self.env.docname)
+                yield [text(name), text(whole), links]
+
+    def _departures(self, one: Kept) -> Iterator[nodes.Node]:
+        """Causes of failures, most cases first; then the deviations that are listed."""
+        for cause in one.report["causes"]:
+            told_by = f"{cause['strength']}, by {', '.join(cause['relied_on_by'])}"
+            yield from self._departure(
+                cause["title"],
+                cause["rules"],
+                [
+                    ("Strength", told_by if cause["relied_on_by"] else cause["strength"]),
+                    ("Cases", ", ".join(cause["cases"])),
+                    ("It blocks", ", ".join(cause["blocks"])),
+                ],
+                cause["frames"],
+            )
+        for case in one.report["cases"]:
+            if case["status"] == "deviates":
+                facts = [("Strength", case["strength"]), ("Cases", case["name"])]
+                yield from self._departure(case["why"], case["rules"], facts, case["frames"])
+
+    def _departure(
+        self,
+        title: str,
+        of: Sequence[str],
+        facts: Sequence[tuple[str, str]],
+        frames: Sequence[Mapping[str, Any]],
+    ) -> Iterator[nodes.Node]:
+        docname = self.env.docname
+        yield nodes.rubric("", title[:1].upper() + title[1:])
+        known = [rule for rule in of if rule in rules()]
+        pairs = [("Rules", references("rule", known, docname))]
+        yield fields([*pairs, *((name, linked(words, docname)) for name, words in facts if words)])
+        lines = [f"{'->' if frame['sent'] else '<-'} {frame['text']}" for frame in frames]
+        said = "\n".join(lines)
+        yield nodes.literal_block(said, said, language="text")
+
+
+def _summary(one: Kept) -> nodes.paragraph:
+    counts = ", ".join(f"{number} {name}" for name, number in one.counts.most_common())
+    judged = f"{one.broker}, judged by the rules of {one.report['keeps']} on {one.day}"
+    return paragraph(nodes.Text(f"{judged}, in {one.report['seconds']:.0f} s: {counts}."))
