@@ -1,12 +1,13 @@
-"""Prove theorems about the reference's own code, for every number of queues and members.
+"""Prove theorems about the reference's own code and about the protocols, without bounds.
 
 mqspec prove                                 all theorems and contracts
 mqspec prove --theorem averagely-disjoint    one of them
 mqspec prove --mutants                       and test the theorems on mutants of the code
 mqspec prove --export DIR                    and ask cvc5 the same, in SMT-LIB files
 
-Each theorem is proved by Z3 about the functions that the reference runs, or fails with a
-counterexample in numbers. Some are expected to fail: they show what a precondition is for.
+Each theorem is proved by Z3 about the functions that the reference runs, or about the steps of a
+TLA+ module for any number of members, queues and messages; or fails with a counterexample in
+numbers. Some are expected to fail: they show what a precondition is for.
 CrossHair then confirms contracts of the arithmetic alone, over all paths. With `--export` every
 obligation is written for other provers, and asked of cvc5: a disagreement with Z3 fails.
 """
@@ -15,16 +16,20 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
+from mqprove.any_group import Obligation
 from mqprove.contracts import CONTRACTS, Confirmation, confirm, name_of
+from mqprove.inductive import Invariance, Steps, obligations_of, prove_invariance
 from mqprove.mutants import FUNCTIONS, Fate, about, judge, of_strategy
-from mqprove.prover import Proof, Theorem, prove
+from mqprove.protocol_mutants import StepFate, judge_step, protocols, steps_mutants
+from mqprove.protocols import INVARIANCES
+from mqprove.prover import Claimed, Proof, Statement, Theorem, prove
 from mqprove.second import Comparison, compare, exported, write
 from mqprove.theorems import THEOREMS
 from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
@@ -48,13 +53,18 @@ def run(args: argparse.Namespace) -> int:
     console = Console(highlight=False)
     wanted = args.theorem
     theorems = [theorem for theorem in THEOREMS if wanted in (None, theorem.name)]
+    of_protocols = [theorem for theorem in INVARIANCES if wanted in (None, theorem.name)]
     chosen = [contract for contract in CONTRACTS if wanted in (None, name_of(contract))]
-    if not theorems and not chosen:
-        names = ", ".join([*(t.name for t in THEOREMS), *map(name_of, CONTRACTS)])
+    if not theorems and not of_protocols and not chosen:
+        known = [*(t.name for t in THEOREMS), *(t.name for t in INVARIANCES)]
+        names = ", ".join([*known, *map(name_of, CONTRACTS)])
         raise UserError("--theorem", f"no theorem {wanted!r}", f"there are {names}")
     proofs, confirmations = [], []
     for theorem in theorems:
         proofs.append(prove(theorem, allocation))
+        _print(console, *_told(proofs[-1]))
+    for invariance in of_protocols:
+        proofs.append(prove_invariance(invariance))
         _print(console, *_told(proofs[-1]))
     for contract in chosen:
         confirmations.append(confirm(contract))
@@ -66,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
     numbers = f"{_count(len(proofs), 'theorem')}, {_count(len(confirmations), 'contract')}"
     console.print(f"{numbers}, {failed} failed")
     survivors = _try_mutants(console) if args.mutants else 0
-    disagreements = _ask_again(console, theorems, args.export) if args.export else 0
+    every: list[Theorem | Invariance] = [*theorems, *of_protocols]
+    disagreements = _ask_again(console, every, args.export) if args.export else 0
     return 1 if failed or survivors or disagreements else 0
 
 
@@ -87,7 +98,7 @@ def evidence(proofs: Iterable[Proof]) -> Iterator[Evidence]:
                 detail={
                     "statement": proof.theorem.statement,
                     "outcome": proof.outcome,
-                    "bounds": "none: every number of queues and members",
+                    "bounds": proof.theorem.unbounded,
                     "goals": proof.goals,
                     "paths": proof.paths,
                 },
@@ -145,20 +156,40 @@ def _try_mutants(console: Console) -> int:
         survivors += sum(fate.survived for fate in fates)
         counts = f"{killed} killed, {equivalent} proved equivalent, {listed} listed"
         console.print(f"{strategy}: {len(fates)} mutants, {counts}")
+    survivors += _try_steps(console, killers)
     _print_killers(console, killers)
+    return survivors
+
+
+def _try_steps(console: Console, killers: Counter[str]) -> int:
+    """Judge every mutant of the protocols' actions; how many survive."""
+    survivors = 0
+    for protocol in protocols():
+        fates = []
+        for mutation in steps_mutants(protocol):
+            fates.append(judge_step(protocol, mutation))
+            console.print(_step_line(fates[-1]), soft_wrap=True)
+        killers.update(fate.killed_by.partition(":")[0] for fate in fates if fate.killed_by)
+        killed = sum(bool(fate.killed_by) for fate in fates)
+        harmless = sum(fate.harmless for fate in fates)
+        refused = sum(bool(fate.refused) for fate in fates)
+        survivors += sum(fate.survived for fate in fates)
+        counts = f"{killed} killed, {harmless} harmless by proof, {refused} not read"
+        console.print(f"{protocol.of}: {len(fates)} mutants, {counts}")
     return survivors
 
 
 def _print_killers(console: Console, killers: Mapping[str, int]) -> None:
     """How many mutants fell to each theorem before any other; those of which none did show."""
-    for theorem in (each for strategy in FUNCTIONS for each in about(strategy)):
+    about_code: list[Claimed] = [each for strategy in FUNCTIONS for each in about(strategy)]
+    for theorem in [*about_code, *INVARIANCES]:
         first = killers.get(theorem.name, 0)
         console.print(f"{theorem.name}: {first or 'no'} mutants fall to it first")
 
 
-def _ask_again(console: Console, theorems: Iterable[Theorem], folder: Path) -> int:
+def _ask_again(console: Console, theorems: Iterable[Theorem | Invariance], folder: Path) -> int:
     """Write every obligation, and ask the second prover; how often the two disagree."""
-    obligations = [each for theorem in theorems for each in exported(theorem, allocation)]
+    obligations = [each for theorem in theorems for each in exported(theorem, _goals(theorem))]
     write(obligations, folder)
     comparisons = []
     for obligation in obligations:
@@ -175,10 +206,23 @@ def _ask_again(console: Console, theorems: Iterable[Theorem], folder: Path) -> i
     return disagreed
 
 
+def _goals(theorem: Theorem | Invariance) -> Sequence[Obligation]:
+    if isinstance(theorem, Invariance):
+        return obligations_of(theorem, Steps(theorem.protocol))
+    return Statement.of(theorem, allocation).goals
+
+
 def _comparison_line(comparison: Comparison) -> str:
     mark = "[red]DISAGREE[/]" if comparison.disagree else "[yellow]no answer[/]"
     answers = f"Z3 {comparison.exported.z3}, cvc5 {comparison.cvc5}"
     return f"{mark} {comparison.exported.filename}: {answers}"
+
+
+def _step_line(fate: StepFate) -> str:
+    if fate.survived:
+        return f"[red]SURVIVED[/] {escape(fate.name)}"
+    what = f"by {fate.killed_by}" if fate.killed_by else fate.refused or "all stays proved"
+    return f"[green]ok[/] {escape(fate.name)}: {escape(what)}"
 
 
 def _fate_line(fate: Fate) -> str:

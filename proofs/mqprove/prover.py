@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from time import perf_counter
 from types import ModuleType
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import z3
 
@@ -47,12 +47,37 @@ class Theorem:
     empty: bool = False  # whether the lists may be
     holds: bool = True  # else a counterexample is expected
 
+    @property
+    def unbounded(self) -> str:
+        return "none: every number of queues and members"
+
+
+class Claimed(Protocol):
+    """What any theorem has."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def rules(self) -> tuple[str, ...]: ...
+
+    @property
+    def statement(self) -> str: ...
+
+    @property
+    def holds(self) -> bool: ...
+
+    @property
+    def unbounded(self) -> str:
+        """What there may be any number of."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Proof:
     """What came of a theorem: proved, refuted with a counterexample, or neither."""
 
-    theorem: Theorem
+    theorem: Claimed
     proved: bool
     counterexample: str | None
     not_understood: str  # why neither, where the code could not be read

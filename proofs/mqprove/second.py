@@ -12,14 +12,14 @@ the others cover all cases is an obligation of its own, which both are asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 
 import z3
 
-from mqprove.prover import PROOF_MS_MAX, Statement, Theorem
+from mqprove.any_group import Obligation
+from mqprove.prover import PROOF_MS_MAX, Claimed
 from mqrules import UserError
 
 ANSWERS = ("sat", "unsat")  # any other is none
@@ -60,9 +60,8 @@ class Comparison:
         return len(answers) == 2 and answers <= set(ANSWERS)
 
 
-def exported(theorem: Theorem, allocation: ModuleType) -> Iterator[Exported]:
-    """Every obligation of a theorem. Raises NotUnderstoodError where the code cannot be read."""
-    goals = Statement.of(theorem, allocation).goals
+def exported(theorem: Claimed, goals: Sequence[Obligation]) -> Iterator[Exported]:
+    """Every obligation of a theorem."""
     for number, goal in enumerate(goals, start=1):
         solver = z3.Solver()
         solver.set("timeout", PROOF_MS_MAX)

@@ -16,7 +16,7 @@ class EvidenceKind(StrEnum):
     """How strong it is: the kinds are never merged in a report."""
 
     CHECKED = "checked"  # TLC: bounded, with its bounds and state counts
-    PROVED = "proved"  # Z3, about the code that runs: unbounded, or the bound stated
+    PROVED = "proved"  # Z3, of the code that runs or of a module: unbounded, or the bound stated
     CONFIRMED = "confirmed"  # CrossHair 'confirmed over all paths' only
     SAMPLED = "sampled"  # Hypothesis, simulation, trace validation: how many
     CONFORMS = "conforms"  # conformance cases on a named party and version

@@ -14,6 +14,7 @@ from mqcheck.manifest import models
 from mqdocs.givers import conformance_cases, givers
 from mqdocs.rules import again
 from mqprove.contracts import CONTRACTS, name_of
+from mqprove.protocols import INVARIANCES
 from mqprove.theorems import THEOREMS
 from mqrules import EvidenceKind, rules
 from mqspec.commands import paths
@@ -25,6 +26,9 @@ WIDE = os.environ | {"COLUMNS": "300"}  # names are not cut
 def _marker(request: pytest.FixtureRequest) -> None:
     # The suite registers it for its own runs; here its modules are only read.
     request.config.addinivalue_line("markers", "case: a conformance case")
+
+
+PROVED = {theorem.name for theorem in THEOREMS} | {theorem.name for theorem in INVARIANCES}
 
 
 def subjects(kind: EvidenceKind) -> set[str]:
@@ -44,7 +48,7 @@ def test_every_giver_of_every_kind_is_there() -> None:
         for m in models().values()
         if any(m.holds.values()) or any(broken.rules for broken in m.breaks.values())
     }
-    assert subjects(EvidenceKind.PROVED) == {theorem.name for theorem in THEOREMS}
+    assert subjects(EvidenceKind.PROVED) == PROVED
     assert subjects(EvidenceKind.CONFORMS) == {name for name, _ in conformance_cases()}
     judging = {check.name for check in HISTORY_CHECKS if check.can_violate or check.ideal}
     assert subjects(EvidenceKind.AUDITED) >= judging
@@ -59,7 +63,7 @@ def test_every_case_of_the_suite_is_found() -> None:
 
 
 def test_each_rule_names_commands_that_there_are() -> None:
-    theorems = {theorem.name for theorem in THEOREMS} | {name_of(each) for each in CONTRACTS}
+    theorems = PROVED | {name_of(each) for each in CONTRACTS}
     for rule in rules().values():
         of_rule = givers().get(rule.id, ())
         commands = [command.split() for command in again(rule, of_rule)]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqprove import command
+from mqprove.prover import Statement
 from mqprove.second import Comparison, Exported, ask_cvc5, compare, exported, write
 from mqprove.theorems import THEOREMS
 from mqrules import UserError
@@ -15,25 +16,26 @@ from mqspec.cli import main
 from mqspec.core import allocation
 
 DEALT = next(theorem for theorem in THEOREMS if theorem.name == "circle-dealt")
+GOALS = Statement.of(DEALT, allocation).goals
 FALSE = replace(
     DEALT, claim=lambda group: group.member("i").takes(group.number("k", below=group.queues))
 )
 
 
 def test_both_prove_what_holds() -> None:
-    found = [compare(obligation) for obligation in exported(DEALT, allocation)]
+    found = [compare(obligation) for obligation in exported(DEALT, GOALS)]
     assert len(found) >= 2
     assert [(each.exported.z3, each.cvc5) for each in found] == [("unsat", "unsat")] * len(found)
 
 
 def test_neither_proves_what_is_false() -> None:
-    *_, claim = exported(FALSE, allocation)
+    *_, claim = exported(FALSE, Statement.of(FALSE, allocation).goals)
     assert claim.what == "the claim"
     assert "unsat" not in (claim.z3, ask_cvc5(claim.text))
 
 
 def test_a_file_says_what_was_asked(tmp_path: Path) -> None:
-    obligations = list(exported(DEALT, allocation))
+    obligations = list(exported(DEALT, GOALS))
     write(obligations, tmp_path / "smt")
     files = sorted((tmp_path / "smt").iterdir())
     assert len(files) == len(obligations)

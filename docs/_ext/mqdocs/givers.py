@@ -16,6 +16,8 @@ from mqcheck.manifest import models
 from mqconform import cases
 from mqconform.case import Case
 from mqprove.contracts import CONTRACTS, name_of
+from mqprove.protocols import INVARIANCES
+from mqprove.prover import Claimed
 from mqprove.theorems import THEOREMS
 from mqrules import EvidenceKind
 from mqspec.commands import paths
@@ -52,7 +54,8 @@ def _models() -> Iterator[tuple[str, Giver]]:
 
 
 def _theorems() -> Iterator[tuple[str, Giver]]:
-    for theorem in THEOREMS:
+    every: list[Claimed] = [*THEOREMS, *INVARIANCES]
+    for theorem in every:
         note = "" if theorem.holds else "counterexample expected"
         for rule in theorem.rules:
             yield rule, Giver(EvidenceKind.PROVED, theorem.name, note)

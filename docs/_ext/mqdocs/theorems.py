@@ -7,7 +7,12 @@ import inspect
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from mqcheck.manifest import TLA
+from mqcheck.mutants import definitions
+from mqcheck.source import blank_comments
 from mqdocs.markup import anchored, fields, paragraph, references, text
+from mqprove.inductive import Invariance, Protocol
+from mqprove.protocols import INVARIANCES
 from mqprove.prover import Theorem
 from mqprove.theorems import THEOREMS
 
@@ -40,3 +45,50 @@ class TheoremsDirective(SphinxDirective):
             fields(pairs),
             nodes.literal_block(source, source, language="python"),
         )
+
+
+class InvariancesDirective(SphinxDirective):
+    """The theorems about protocols, each protocol with its invariants."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from code that no page depends on
+        protocols = {theorem.protocol.module: theorem.protocol for theorem in INVARIANCES}
+        return [self._protocol(protocol) for protocol in protocols.values()]
+
+    def _protocol(self, protocol: Protocol) -> nodes.section:
+        source = protocol.path.read_text(encoding="utf-8")
+        of_it = [theorem for theorem in INVARIANCES if theorem.protocol.module == protocol.module]
+        return anchored(
+            protocol.of,
+            f"invariants-{protocol.of}",
+            nodes.literal_block(source, source, language="tlaplus"),
+            *(self._section(theorem) for theorem in of_it),
+        )
+
+    def _section(self, theorem: Invariance) -> nodes.section:
+        anchor = f"theorem-{theorem.name}"
+        standard = self.env.domains.standard_domain
+        standard.note_object("theorem", theorem.name, anchor, self.state_machine)
+        pairs = [
+            ("Evidence for", references("rule", theorem.rules, self.env.docname)),
+            ("Given", text(theorem.bounds or "nothing")),
+            ("Follows from", text(theorem.invariant or "any state")),
+            ("Outcome", text("is proved")),
+            ("Again", [nodes.literal("", f"mqspec prove --theorem {theorem.name}")]),
+        ]
+        claim = definition(theorem.protocol.of, theorem.claim)
+        return anchored(
+            theorem.name,
+            anchor,
+            paragraph(nodes.Text(theorem.statement)),
+            fields(pairs),
+            nodes.literal_block(claim, claim, language="tlaplus"),
+        )
+
+
+def definition(module: str, name: str) -> str:
+    """A definition of a module, as it stands there."""
+    code = (TLA / f"{module}.tla").read_text(encoding="utf-8")
+    found = {each: code[a:b] for each, a, b in definitions(blank_comments(code))}
+    body = found[name].partition("\n(*")[0].partition("\n---")[0]
+    return f"{name} ==\n    {body.strip()}"

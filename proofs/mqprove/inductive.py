@@ -1,0 +1,274 @@
+"""Theorems about protocols: an invariant that each step keeps, for any number of everything.
+
+The steps are those of the TLA+ module, as its own parser reads it. That the invariant holds at the
+beginning, that each way of each action keeps it, and that the property follows from it are the
+obligations. What falls is shown as a state and a step of a small group that was computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from time import perf_counter
+
+import z3
+
+from mqcheck.values import ModelValue, tla
+from mqprove.any_group import Obligation
+from mqprove.prover import PROOF_MS_MAX, Proof, valid
+from mqprove.symbolic import NotUnderstoodError
+from mqprove.tla_meaning import Meaning, Place, Way
+from mqprove.tla_module import STATE, Expression, Module, read
+from mqprove.tla_told import told
+from mqprove.tla_values import Number, Shape, Token, Value, World
+
+FOLDER = Path(__file__).parent / "invariants"
+SMALL = (
+    (1, 2),
+    (2, 3),
+    (3, 6),
+)  # elements of each set, greatest number: where a step is looked for
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A module of invariants, which extends that of the protocol, and what its names stand for."""
+
+    module: str
+    of: str  # the protocol's module
+    sets: tuple[str, ...]  # constants that are sets of any size
+    tokens: tuple[str, ...]  # constants that stand for none
+    constants: Mapping[str, Shape]
+    variables: Mapping[str, Shape]
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / f"{self.module}.tla"
+
+    def meaning(self, module: Module, world: World) -> Meaning:
+        """The module, over constants of which nothing is known."""
+        constants: dict[str, Value] = {name: world.all_of(name) for name in self.sets}
+        constants |= {name: Token(name) for name in self.tokens}
+        constants |= {name: world.any(shape, name) for name, shape in self.constants.items()}
+        if missing := set(module.constants) - constants.keys():
+            raise NotUnderstoodError(f"{self.module}: nothing is said of {sorted(missing)}")
+        return Meaning(module, world, constants, self.variables)
+
+    def state(self, meaning: Meaning) -> dict[str, Value]:
+        """Any state."""
+        return {name: meaning.world.any(shape, name) for name, shape in self.variables.items()}
+
+    def read(self, first: Path | None = None) -> Module:
+        """The module; with those of a folder in place of the project's."""
+        return read(self.path, first)
+
+
+@dataclass(frozen=True)
+class Invariance:
+    """A property of a protocol, and the invariant that it follows from."""
+
+    name: str
+    rules: tuple[str, ...]
+    statement: str
+    protocol: Protocol
+    claim: str  # a state predicate, or [][step]_vars
+    invariant: str = ""  # nothing is needed where it is empty
+    bounds: str = ""  # what is assumed of the constants
+    holds: bool = field(default=True, init=False)
+
+    @property
+    def unbounded(self) -> str:
+        any_of = ", ".join(each.lower() for each in self.protocol.sets)
+        given = f"; {self.bounds} of {self.protocol.module}" if self.bounds else ""
+        return f"none: {self.protocol.of}.tla with any number of {any_of}, and any constants{given}"
+
+
+@cache
+def _module(protocol_path: Path) -> Module:
+    return read(protocol_path)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal(Obligation):
+    """An obligation, and the step that it is about."""
+
+    way: Way | None = None
+
+
+class Steps:
+    """What an invariant has to be shown of, in a module as it is or changed."""
+
+    def __init__(
+        self, protocol: Protocol, module: Module | None = None, world: World | None = None
+    ) -> None:
+        self.protocol = protocol
+        self.module = module or _module(protocol.path)
+        self.world = world or World()
+        self.meaning = protocol.meaning(self.module, self.world)
+        self.state = protocol.state(self.meaning)
+
+    @cached_property
+    def ways(self) -> list[Way]:
+        """All ways of all actions, from any state."""
+        return self.ways_from(self.state)
+
+    def ways_from(self, state: Mapping[str, Value]) -> list[Way]:
+        """All ways of all actions, from a state."""
+        return self.meaning.ways(self._body("Next"), state)
+
+    @cached_property
+    def initial(self) -> list[Way]:
+        """The ways to begin."""
+        return self.beginnings()
+
+    def beginnings(self) -> list[Way]:
+        """The ways to begin: the initial predicate gives each variable a value, as a step does."""
+        return self.meaning.beginnings(self._body("Init"))
+
+    def _body(self, name: str) -> Expression:
+        return self.module.named(name).body
+
+    def says(self, name: str, state: Mapping[str, Value]) -> z3.BoolRef:
+        """A formula of the module about a state; true where there is none of the name."""
+        return self.meaning.says(self._body(name), Place(state)) if name else z3.BoolVal(True)
+
+    def parts(self, name: str) -> list[tuple[str, Expression]]:
+        """The conjuncts of a definition, with what they are called."""
+        return list(self._parts(name, self._body(name))) if name else []
+
+    def _parts(self, name: str, expression: Expression) -> Iterator[tuple[str, Expression]]:
+        if expression.kind == "builtin" and expression.name in ("$ConjList", "\\land"):
+            for each in expression.operands:
+                yield from self._parts(name, each)
+        elif expression.kind == "operator" and not expression.operands:
+            defined = self.module.definitions[expression.name]
+            yield from self._parts(defined.name, defined.body)
+        else:
+            yield f"{name}, line {expression.line}", expression
+
+    def inductive(self, theorem: Invariance) -> Iterator[Goal]:
+        """That the invariant holds at the beginning, and each way of each action keeps it."""
+        bounds = self.says(theorem.bounds, {})
+        before = [bounds, self.says(theorem.invariant, self.state)]
+        for what, part in self.parts(theorem.invariant):
+            for way in self.initial:
+                goal = self.meaning.says(part, Place(way.after))
+                given = (bounds, *way.conditions)
+                yield self._obligation(f"Init: {what}", given, goal, way)
+            for number, way in enumerate(self.ways, 1):
+                goal = self.meaning.says(part, Place(way.after))
+                given = (*before, *way.conditions)
+                yield self._obligation(f"{way.action} {number}: {what}", given, goal, way)
+
+    def follows(self, theorem: Invariance) -> Iterator[Goal]:
+        """That the property follows from the invariant: of each state, or of each step."""
+        body = self._body(theorem.claim)
+        before = (self.says(theorem.bounds, {}), self.says(theorem.invariant, self.state))
+        if body.level <= STATE:
+            goal = self.meaning.says(body, Place(self.state))
+            yield self._obligation(theorem.claim, before, goal)
+            return
+        step = _step(body)
+        for number, way in enumerate(self.ways, 1):
+            goal = self.meaning.says(step, Place(self.state, after=way.after))
+            given = (*before, *way.conditions)
+            what = f"{way.action} {number}: {theorem.claim}"
+            yield self._obligation(what, given, goal, way)
+
+    def told(self, goal: Goal, model: z3.ModelRef) -> str:
+        """What a model says: the constants, the state, the step, and what it changes."""
+
+        def look(term: z3.ExprRef) -> z3.ExprRef:
+            return z3.simplify(model.eval(term, model_completion=True))
+
+        def state_of(values: Mapping[str, Value]) -> dict[str, str]:
+            return {
+                name: tla(told(values[name], shape, self.world, look))
+                for name, shape in self.protocol.variables.items()
+            }
+
+        constants = ", ".join(
+            f"{name} = {tla(told(self.meaning.constants[name], shape, self.world, look))}"
+            for name, shape in self.protocol.constants.items()
+        )
+        way = goal.way
+        before = state_of(self.state) if way is None or way.action != "Init" else {}
+        after = state_of(way.after) if way else {}
+        words = [goal.what.partition(": ")[2] or goal.what, "falls:", constants]
+        words += ["in", _listed(before)] if before else []
+        if way:
+            changed = {name: text for name, text in after.items() if before.get(name) != text}
+            words += ["by", way.action, "to", _listed(changed)]
+        return " ".join(words)
+
+    def _obligation(
+        self,
+        what: str,
+        given: Sequence[z3.BoolRef],
+        goal: z3.BoolRef,
+        way: Way | None = None,
+    ) -> Goal:
+        return Goal(what, (*given, *self.meaning.facts, *self.world.facts), goal, way)
+
+
+def _listed(state: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} = {text}" for name, text in state.items())
+
+
+def _step(body: Expression) -> Expression:
+    """A of [][A]_vars: a step that changes nothing is one of them anyway."""
+    if body.name == "[]" and body.operands[0].name == "$SquareAct":
+        return body.operands[0].operands[0]
+    raise NotUnderstoodError(f"line {body.line}: neither of a state nor of each step")
+
+
+def obligations_of(theorem: Invariance, steps: Steps) -> list[Goal]:
+    """All that there is to show."""
+    return [*steps.inductive(theorem), *steps.follows(theorem)]
+
+
+def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof:
+    """Prove the theorem, of the module as it is or changed, or show a step that breaks it."""
+    started = perf_counter()
+    try:
+        steps = Steps(theorem.protocol, module)
+        goals = obligations_of(theorem, steps)
+    except NotUnderstoodError as error:
+        return Proof(theorem, False, None, str(error), 0, 0, perf_counter() - started)
+    fallen = [goal.what for goal in goals if not valid(goal)]
+    return Proof(
+        theorem,
+        proved=not fallen,
+        counterexample=refute_invariance(theorem, module) if fallen else None,
+        not_understood="",
+        goals=len(goals),
+        paths=len(steps.ways),
+        seconds=perf_counter() - started,
+    )
+
+
+def refute_invariance(theorem: Invariance, module: Module | None = None) -> str | None:
+    """A small world, in numbers, and a step of it that breaks the invariant, or a state of the
+    invariant that breaks the property; None: none found."""
+    for size, most in SMALL:
+        elements = {
+            of: [ModelValue(f"{of[0].lower()}{number}") for number in range(1, size + 1)]
+            for of in theorem.protocol.sets
+        }
+        steps = Steps(theorem.protocol, module, World(elements, range(most + 1)))
+        numbers = [
+            value
+            for name, value in steps.meaning.constants.items()
+            if isinstance(theorem.protocol.constants.get(name), Number)
+        ]
+        numbers = [n for n, shape in theorem.protocol.constants.items() if shape == Number()]
+        bounds = [z3.And(z3.Int(name) >= 0, z3.Int(name) <= most) for name in numbers]
+        for goal in obligations_of(theorem, steps):
+            solver = z3.Solver()
+            solver.set("timeout", PROOF_MS_MAX)
+            solver.add(*goal.hypotheses, *bounds, z3.Not(goal.goal))
+            if solver.check() == z3.sat:
+                return steps.told(goal, solver.model())
+    return None

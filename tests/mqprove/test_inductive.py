@@ -1,0 +1,130 @@
+"""Theorems about protocols: what is wrong falls with a step, and the steps are the model's."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqcheck.behaviours import StateGraph, state_graph
+from mqcheck.manifest import TLA, Model, models
+from mqprove.inductive import Invariance, Protocol, prove_invariance
+from mqprove.protocols import INVARIANCES
+from mqprove.tied import differences
+from mqprove.tla_module import Module
+from mqrules import rules
+
+EDITS = tomllib.loads(Path(__file__).with_name("protocol_edits.toml").read_text(encoding="utf-8"))
+PROTOCOLS = {theorem.protocol.of: theorem.protocol for theorem in INVARIANCES}
+TIED = {
+    "MC_Lock": "Lock",
+    "MC_ForcedUnlock": "Lock",
+    "MC_CrashesAtWork": "OffsetCommit",
+    "MC_CleanHandover": "OffsetCommit",
+}
+"""Small models whose every transition is compared, and whose they are."""
+
+
+def about(edit: dict[str, str]) -> str:
+    return edit["about"]
+
+
+def edited(edit: dict[str, str], folder: Path) -> Module:
+    """The invariants, over the module with the edit."""
+    name, text = edit["module"], (TLA / f"{edit['module']}.tla").read_text(encoding="utf-8")
+    assert text.count(edit["old"]) == 1
+    (folder / f"{name}.tla").write_text(text.replace(edit["old"], edit["new"]), encoding="utf-8")
+    return PROTOCOLS[name].read(folder)
+
+
+def theorems_of(module: str) -> Iterator[Invariance]:
+    return (theorem for theorem in INVARIANCES if theorem.protocol.of == module)
+
+
+@pytest.mark.parametrize("theorem", INVARIANCES, ids=lambda theorem: theorem.name)
+def test_it_is_proved_for_any_number_of_members(theorem: Invariance) -> None:
+    assert set(theorem.rules) <= rules().keys()
+    proof = prove_invariance(theorem)
+    assert (proof.outcome, proof.as_expected) == ("proved", True)
+
+
+@pytest.mark.parametrize("edit", EDITS["wrong"], ids=about)
+def test_a_wrong_edit_falls_with_a_step(edit: dict[str, str], tmp_path: Path) -> None:
+    module = edited(edit, tmp_path)
+    (theorem,) = (each for each in INVARIANCES if each.name == edit["theorem"])
+    proof = prove_invariance(theorem, module)
+    assert not proof.proved
+    assert proof.counterexample
+    assert " falls: " in proof.counterexample
+    assert " by " in proof.counterexample
+
+
+@pytest.mark.parametrize("edit", EDITS["harmless"], ids=about)
+def test_of_a_harmless_edit_all_stays_proved(edit: dict[str, str], tmp_path: Path) -> None:
+    module = edited(edit, tmp_path)
+    proofs = [prove_invariance(theorem, module) for theorem in theorems_of(edit["module"])]
+    assert [proof.theorem.name for proof in proofs if not proof.proved] == []
+
+
+def named(name: str) -> Invariance:
+    return next(theorem for theorem in INVARIANCES if theorem.name == name)
+
+
+@pytest.mark.parametrize(
+    "false",
+    [
+        # Each without something that it rests on.
+        replace(named("lock-one-listener"), bounds="BeliefBounds"),
+        replace(named("lock-one-listener"), invariant="BeliefInductive"),
+        replace(named("lock-one-belief"), bounds="HolderBounds"),  # brokers start again
+        replace(named("offset-nothing-skipped"), bounds="OwnBounds"),  # groups begin at the end
+        replace(named("offset-nothing-skipped"), invariant="OwnInductive"),
+        # And what the modules say to show that models are not empty, or call an ideal.
+        replace(named("offset-committed-is-consumed"), claim="NeverAllCommitted"),
+        replace(named("offset-committed-is-consumed"), claim="NeverTwoOwners"),
+        replace(named("offset-committed-is-consumed"), claim="NoRepeat"),
+        replace(named("offset-committed-is-consumed"), claim="StoredNeverGoesBack"),
+    ],
+    ids=lambda false: f"{false.name} {false.bounds} {false.invariant} {false.claim}",
+)
+def test_what_is_false_is_not_proved(false: Invariance) -> None:
+    proof = prove_invariance(false)
+    assert not proof.proved
+    assert proof.counterexample
+
+
+@pytest.fixture(scope="module")
+def graphs() -> dict[str, tuple[Protocol, Model, StateGraph]]:
+    return {
+        name: (PROTOCOLS[of], models()[name], state_graph(models()[name]))
+        for name, of in TIED.items()
+    }
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_the_steps_are_those_of_the_model(
+    name: str, graphs: dict[str, tuple[Protocol, Model, StateGraph]]
+) -> None:
+    protocol, model, graph = graphs[name]
+    assert len(graph.edges) > 250
+    assert list(differences(protocol, model, graph)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("MC_Lock", 0), ("MC_Lock", 5), ("MC_CrashesAtWork", 10)]
+)
+def test_a_module_that_is_changed_alone_has_other_steps(
+    name: str,
+    number: int,
+    graphs: dict[str, tuple[Protocol, Model, StateGraph]],
+    tmp_path: Path,
+) -> None:
+    protocol, model, graph = graphs[name]
+    edit: dict[str, Any] = EDITS["wrong"][number]
+    assert edit["module"] == protocol.of
+    found = next(differences(protocol, model, graph, edited(edit, tmp_path)), "")
+    assert found.startswith(("only read", "only in the graph", "the beginning"))
