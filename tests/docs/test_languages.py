@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from built import DOCS, build
+from built import DOCS, Book, build
 
 from mqdocs.languages import is_translated, twin, words
 
@@ -68,6 +68,13 @@ def test_a_book_with_all_translations_builds(source: Path) -> None:
     page = (source.parent / "target" / "index.html").read_text(encoding="utf-8")
     assert "它只有<em>一个</em>消费者。" in page
     assert "In English." in (source.parent / "target" / "untold.html").read_text(encoding="utf-8")
+
+
+def test_the_chinese_book_says_which_pages_are_in_english(book: Book) -> None:
+    pages = book.pages()
+    assert "本页只有英文" in pages["zh/rules/pop.html"]
+    assert "本页只有英文" not in pages["zh/faq.html"] + pages["rules/pop.html"]
+    assert all(words in pages["zh/faq.html"] for words in ("上一页", "本页内容", "回到顶部"))
 
 
 def test_a_changed_sentence_is_missing_and_its_old_one_stale(source: Path) -> None:

@@ -22,6 +22,7 @@ from sphinx.util import logging
 from sphinx.util.nodes import extract_messages
 
 CHINESE = "zh_CN"
+_IN_ENGLISH = "本页只有英文。"
 FOLDER = "zh"  # where the Chinese book stands, within the English one
 
 _HAN = r"[\u3400-\u9fff]"
@@ -36,13 +37,15 @@ def twin(page: str, language: str) -> str:
 
 
 def link_twin(app: Sphinx, page: str, _: str, context: dict[str, Any], __: object) -> None:
-    """Give the template of a page what it links to its twin with."""
+    """Give the template of a page what it links to its twin with; tell where it is in English."""
     chinese = app.config.language == CHINESE
     context["twin"] = {
         "href": twin(page, app.config.language),
         "name": "English" if chinese else "中文",
         "language": "en" if chinese else "zh-CN",
     }
+    if chinese and "body" in context and not is_translated(app.config.mqspec_translated, page):
+        context["body"] = f'<p class="untranslated">{_IN_ENGLISH}</p>{context["body"]}'
 
 
 def is_translated(patterns: list[str], page: str) -> bool:
