@@ -12,7 +12,7 @@ from mqcheck.source import snake_case
 from mqcheck.twins import cores
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.tla import parse
-from mqdocs.twin import CORE, module_names, twins
+from mqdocs.twin import CORE, module_names, twins, unframed
 
 MODULES = sorted([*TLA.glob("*.tla"), *MODELS.glob("*/*.tla")])
 
@@ -101,8 +101,13 @@ def test_names_in_python_spelling(name: str, twin: str) -> None:
 def test_every_module_has_a_page_with_its_twins(name: str) -> None:
     text = (TLA / f"{name}.tla").read_text()
     for core in cores(name, text):
-        pairs = twins(parse(text), (CORE / f"{core}.py").read_text())
+        pairs = twins(parse(text), CORE / f"{core}.py")
         assert pairs, f"no action of {name} has a twin in {core}"
     assert (
         Path(__file__).parents[2] / f"docs/specs/{snake_case(name).replace('_', '-')}.md"
     ).exists()
+
+
+def test_a_comment_beside_its_twin_is_without_its_frame() -> None:
+    framed = "(*******)\n(* One thing, *)\n(* another.   *)\n(*******)\nNext == a * b"
+    assert unframed(framed) == "(* One thing, *)\n(* another. *)\nNext == a * b"

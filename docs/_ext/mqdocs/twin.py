@@ -8,7 +8,10 @@ module or to one of its actions, as `OffsetCommit!Persist`.
 from __future__ import annotations
 
 import ast
+import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
@@ -21,6 +24,20 @@ from mqdocs.markup import anchored, paragraph, references, rule_ids
 from mqdocs.tla import Module, Part, parse
 
 CORE = Path(mqspec.core.__file__).parent
+
+
+_FRAME: Final = re.compile(r"\(\*{5,}\)")
+_PADDED: Final = re.compile(r" {2,}\*\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A definition of a module, and the function of the core that is the same in Python."""
+
+    part: Part
+    file: str  # the core's module
+    line: int  # where the function begins in it
+    source: str  # of the function
 
 
 class ModuleDirective(SphinxDirective):
@@ -36,48 +53,62 @@ class ModuleDirective(SphinxDirective):
         whole = path.read_text(encoding="utf-8")
         module = parse(whole)
         self.env.note_dependency(path)
-        pairs: list[tuple[Part, str]] = []
+        pairs: list[Pair] = []
         for twin in (CORE / f"{core}.py" for core in cores(name, whole)):
             if twin.is_file():
                 self.env.note_dependency(twin)
-                pairs += twins(module, twin.read_text(encoding="utf-8"))
-        paired = {part.name for part, _ in pairs}
+                pairs += twins(module, twin)
+        paired = {twin.part.name for twin in pairs}
         full = anchored("The whole module", f"tla-{name}", self._code(whole, "tlaplus", lines=True))
         self._note(name, f"tla-{name}")
         for operator in module.operators:
             anchor = f"tla-{name}-{operator}" if operator in paired else f"tla-{name}"
             self._note(f"{name}!{operator}", anchor)
-        return [*(self._pair(name, part, source) for part, source in pairs), full]
+        return [*(self._pair(name, twin) for twin in pairs), full]
 
     def _note(self, name: str, anchor: str) -> None:
         standard = self.env.domains.standard_domain
         standard.note_object("tla", name, anchor, self.state_machine)
 
-    def _pair(self, module: str, part: Part, source: str) -> nodes.section:
+    def _pair(self, module: str, twin: Pair) -> nodes.section:
+        part, source = twin.part, twin.source
         sides = nodes.container(
             "",
-            nodes.container("", self._code(part.source, "tlaplus")),
+            nodes.container("", self._code(unframed(part.source), "tlaplus")),
             nodes.container("", self._code(source, "python")),
             classes=["twin"],
         )
         named = rule_ids(part.source + source)
         links = references("rule", named, self.env.docname)
-        about = [paragraph(nodes.Text("Rules: "), *links)] if links else []
-        return anchored(part.name, f"tla-{module}-{part.name}", *about, sides)
+        where = f"{module}.tla, line {part.line}; {twin.file}, line {twin.line}"
+        about = [nodes.Text("Rules: "), *links, nodes.Text(". ")] if links else []
+        about.append(nodes.emphasis("", where))
+        return anchored(part.name, f"tla-{module}-{part.name}", paragraph(*about), sides)
 
     def _code(self, source: str, language: str, *, lines: bool = False) -> nodes.literal_block:
         return nodes.literal_block(source, source, language=language, linenos=lines)
 
 
-def twins(module: Module, python: str) -> list[tuple[Part, str]]:
+def twins(module: Module, python: Path) -> list[Pair]:
     """The module's definitions that the Python module has a function of the same name for."""
+    text = python.read_text(encoding="utf-8")
     functions = {
-        node.name: ast.get_source_segment(python, node)
-        for node in ast.parse(python).body
+        node.name: (ast.get_source_segment(text, node), node.lineno)
+        for node in ast.parse(text).body
         if isinstance(node, ast.FunctionDef)
     }
     found = ((part, functions.get(snake_case(name))) for name, part in module.operators.items())
-    return [(part, source) for part, source in found if source]
+    return [
+        Pair(part, python.name, function[1], function[0])
+        for part, function in found
+        if function and function[0]
+    ]
+
+
+def unframed(source: str) -> str:
+    """TLA+ without the stars around its comments, which no narrow column has room for."""
+    lines = (line for line in source.splitlines() if not _FRAME.fullmatch(line))
+    return "\n".join(_PADDED.sub(" *)", line) for line in lines)
 
 
 def module_names() -> list[str]:
