@@ -12,7 +12,7 @@ import itertools
 import ssl
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from mqconform import requests
 from mqconform.causes import Step, UnexpectedError
@@ -29,6 +29,7 @@ from mqconform.transcript import Transcript
 from mqrules import EventKind, Outcome, Strength
 from mqrules.rule import version_key
 
+HUNG_UP_S: Final = 0.5  # by when it is known that a broker was restarted
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -352,6 +353,18 @@ class Scene:
         self._connections.close()
         self._stage.restart(kind, damaged)
         self._open()
+
+    def restart_now(self, kind: Restart) -> list[str]:
+        """Have the first broker restarted at once, where no case runs, and connect again. The
+        brokers that were: of some targets all are one process."""
+        watched = {name: self.connect(name) for name in self.broker_names}
+        self._stage.restart_now(kind)
+        restarted = [
+            name for name, connection in watched.items() if connection.is_closed(HUNG_UP_S)
+        ]
+        self._connections.close()
+        self._open()
+        return restarted
 
 
 def config_of(server: Connection, code: int = requests.GET_BROKER_CONFIG) -> dict[str, str]:

@@ -79,6 +79,10 @@ class Stage:
         finally:
             self._slots.acquire()
 
+    def restart_now(self, kind: Restart) -> None:
+        """Restart the broker, where no case runs."""
+        self._do(kind, [])
+
     def _run(
         self, body: Callable[[], None], first: Future[None] | None, ended: Future[None]
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -13,10 +13,11 @@ from wrong_brokers import BROKERS
 
 from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
-from mqconform.explore.areas import NAMES
+from mqconform.explore.areas import ALONE, NAMES
 from mqconform.explore.engine import Explorer
 from mqconform.explore.player import NAMESERVER, Program, _on
 from mqconform.explore.possible import Answered, State, explained, settled
+from mqconform.reference import Reference
 from mqconform.target import Target
 from mqrules import rules
 
@@ -70,6 +71,33 @@ def test_a_wrong_broker_is_found_by_a_short_program_that_can_be_kept(tmp_path: P
     assert eval(cases.literal(found.program), names) == found.program
 
 
+class Forgetful:
+    """Starts the reference without some of the files that it left."""
+
+    def __init__(self, reference: Reference, store: Path, files: str) -> None:
+        self.stop, self.kill = reference.stop, reference.kill
+        self._start, self._store, self._files = reference.start, store, files
+
+    def start(self) -> None:
+        for file in self._store.glob(f"*/config/{self._files}*"):
+            file.unlink()
+        self._start()
+
+
+@pytest.mark.parametrize("files", ["consumerOffset.json", "topics.json"])
+def test_what_a_restart_loses_is_noticed(tmp_path: Path, files: str) -> None:
+    with Reference(tmp_path) as reference:
+        target = reference.target
+        assert target.store
+        lossy = Forgetful(reference, target.store.parent, files)
+        target = replace(target, lifecycle=lossy)
+        cluster = Cluster(target.nameserver)
+        cluster.wait(2)
+        explorer = Explorer(target, cluster, 1, "mq", shrinks=False)
+        found = explorer.run([cases.area_of("restarts")], 60).found
+    assert found
+
+
 @pytest.mark.parametrize("name", ["first-16-characters", "delete-namespace", "unlock-all"])
 def test_some_wrong_brokers_are_noticed(name: str) -> None:
     explored, _ = judge(name, 90, seed=1, shrinks=False)
@@ -77,7 +105,7 @@ def test_some_wrong_brokers_are_noticed(name: str) -> None:
 
 
 def test_every_request_names_rules_that_there_are() -> None:
-    for name in NAMES:
+    for name in (*NAMES, *ALONE):
         for each in vars(import_module(f"mqconform.explore.areas.{name}")).values():
             for rule in getattr(each, "rules", ()) if isinstance(each, type) else ():
                 assert rule in rules(), f"{name}.{each.__name__}: {rule}"

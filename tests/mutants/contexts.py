@@ -85,6 +85,11 @@ class Recording:
             names |= set(self._by_file.get(CONSTANTS, ()))
         return sorted(names, key=lambda name: self.ran[name].seconds)
 
+    def runs(self, path: Path, lines: Iterable[int]) -> bool:
+        """Whether anybody runs one of these lines, when its module is there already."""
+        by_line = self.data.contexts_by_lineno(str(path))
+        return any(True for line in lines for _ in self._names(by_line.get(line, ())))
+
     def _names(self, contexts: Iterable[str]) -> Iterable[str]:
         for context in contexts:
             name, _, phase = context.partition("|")

@@ -2,10 +2,14 @@
 
   run.py mutants --seed 1 --number 40
   run.py mutants --seed 1 --number 40 reference/mqspec/core/pull.py
+  run.py mutants --suite --seed 1 --number 10
 
 Each mutant is tried on the tests, the replays of models and the cases that run its line, in a copy
 of the tree. Who runs which line is recorded first, in some minutes, and kept for as long as the
 reference and the checks stay the same. The same seed, number and tree make the same mutants.
+
+With --suite it is asked what anybody's broker is asked: the suite's cases that run the line, and
+then exploration, of what can be seen from outside. Lines that no case runs are no part of that.
 
 Exit code 1 where a mutant survives that equivalent.toml does not explain; 2 for bad arguments.
 """
@@ -20,17 +24,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from textwrap import indent
 
-from contexts import PATHS, recorded
+from contexts import CASES, PATHS, Recording, recorded, statement
 from mutation import Mutant, sample
 from trial import Copy, Fate, copy_of
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".mqspec" / "mutants"
 DECIDES = tuple(f"reference/mqspec/{name}" for name in ("core", "broker", "nameserver", "client"))
+SERVES = tuple(f"reference/mqspec/{name}" for name in ("core", "broker", "nameserver"))
 EXPLAINED = Path(__file__).parent / "equivalent.toml"
 
 Edit = tuple[str, str, str]  # a file, the lines that are gone, and those in their place
@@ -46,6 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="tried at once"
     )
     parser.add_argument(
+        "--suite", action="store_true", help="by the suite's cases and by exploration alone"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=120, metavar="N", help="of exploration; default: 120"
+    )
+    parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="what to mutate; default: all that decides"
     )
     args = parser.parse_args(arguments)
@@ -53,12 +65,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(args, name) < 1:
             parser.error(f"--{name} is at least 1, not {getattr(args, name)}")
     try:
-        paths = list(_files(args.paths or DECIDES))
+        paths = list(_files(args.paths or (SERVES if args.suite else DECIDES)))
     except FileNotFoundError as error:
         parser.error(f"{error} is no Python file or folder of this tree")
 
-    mutants = list(sample(ROOT, paths, args.seed, args.number))
-    recordings = [recorded(ROOT, kind, CACHE) for kind in PATHS]
+    kinds = [CASES] if args.suite else list(PATHS)
+    recordings = [recorded(ROOT, kind, CACHE) for kind in kinds]
+    drawn = sample(ROOT, paths, args.seed, sys.maxsize if args.suite else args.number)
+    if args.suite:
+        drawn = (mutant for mutant in drawn if is_seen(mutant, recordings[0]))
+    mutants = list(islice(drawn, args.number))
     known = explained()
     fates: list[Fate] = []
     with ExitStack() as stack, ThreadPoolExecutor(args.jobs) as pool:
@@ -69,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         def judge(mutant: Mutant) -> Fate:
             copy = copies.get()
             try:
+                if args.suite:
+                    return copy.judge_by_suite(mutant, recordings[0], ROOT, args.seconds, args.seed)
                 return copy.judge(mutant, recordings, ROOT)
             finally:
                 copies.put(copy)
@@ -77,6 +95,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             fates.append(fate)
             print(f"{len(fates)}/{len(mutants)} {_told(fate, known)}", flush=True)
     return summary(fates, known)
+
+
+def is_seen(mutant: Mutant, cases: Recording) -> bool:
+    """Whether a case runs the mutant's line: what no request reaches nobody sees from outside."""
+    return cases.runs(ROOT / mutant.path, statement(mutant.source, mutant.line))
 
 
 def _files(names: Sequence[str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from contexts import CASES, Recording, conform, read_results, statement
 from mutation import Mutant
+from servers import explored
 
 ROOTS = ("spec", "reference", "proofs", "conformance")
 PATIENCE = 10  # how many times what it took when it was recorded a check may take
@@ -61,13 +62,41 @@ class Copy:
                 names.remove(killer)
         return Fate(mutant, "", time.monotonic() - began, tried)
 
-    def _failing_with(self, mutant: Mutant, recording: Recording, names: Sequence[str]) -> str:
+    def judge_by_suite(
+        self, mutant: Mutant, cases: Recording, measured: Path, seconds: float, seed: int
+    ) -> Fate:
+        """Run the files of cases that meet the mutant's line, the quickest first, and then explore
+        what its servers do: until something notices."""
+        began = time.monotonic()
+        names = cases.meeting(measured / mutant.path, statement(mutant.source, mutant.line))
+        files: dict[str, list[str]] = {}
+        for name in names:
+            files.setdefault(name.partition("::")[0], []).append(name)
+        for meeting in sorted(files.values(), key=lambda each: self._seconds(cases, each)):
+            killer = self._failing_with(mutant, cases, meeting)
+            if killer and not self._failing(cases, [killer]):
+                took = time.monotonic() - began
+                return Fate(mutant, f"{cases.kind}: {killer}", took, len(names))
+        with self._holding(mutant):
+            why = explored(self.root, self.environment(), seconds, seed)
+        return Fate(mutant, why and f"exploration: {why}", time.monotonic() - began, len(names))
+
+    def _seconds(self, recording: Recording, names: Sequence[str]) -> float:
+        return sum(recording.ran[name].seconds for name in names)
+
+    @contextmanager
+    def _holding(self, mutant: Mutant) -> Iterator[None]:
+        """The copy of the tree with the mutant in it."""
         file = self.root / mutant.path
         file.write_text(mutant.mutated, encoding="utf-8")
         try:
-            return self._failing(recording, names)
+            yield
         finally:
             file.write_text(mutant.source, encoding="utf-8")
+
+    def _failing_with(self, mutant: Mutant, recording: Recording, names: Sequence[str]) -> str:
+        with self._holding(mutant):
+            return self._failing(recording, names)
 
     def _failing(self, recording: Recording, names: Sequence[str]) -> str:
         """The first of these checks that fails; empty where all pass, or there are none."""
@@ -92,10 +121,14 @@ class Copy:
         cut_off = "" if recording.kind == CASES else names[0]
         return failed[0] if failed else cut_off
 
+    def environment(self) -> dict[str, str]:
+        """With what a process runs the copy."""
+        path = os.pathsep.join(str(self.root / name) for name in ROOTS)
+        return os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+
     def _run(self, command: Sequence[str], limit: float) -> int | None:
         """Its exit code; none where it took longer. Nothing of it runs on after that."""
-        path = os.pathsep.join(str(self.root / name) for name in ROOTS)
-        env = os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        env = self.environment()
         process = subprocess.Popen(
             command, cwd=self.root, env=env, start_new_session=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

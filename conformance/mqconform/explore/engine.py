@@ -66,12 +66,14 @@ class Explorer:
     def __init__(
         self, target: Target, cluster: Cluster, seed: int, prefix: str, *, shrinks: bool = True
     ) -> None:
+        """Who does not want departures to be shrunk wants one: all areas end with the first."""
         self._target, self._cluster = target, cluster
         self._recorder = Recorder(f"{prefix}{seed % 10_000_000:x}{random.getrandbits(24):06x}")
         self.tidy = Tidy(cluster, self._recorder.run)
-        self._stage = Stage(None, cluster.wait)
+        self._stage = Stage(target.lifecycle, cluster.wait)
         self._scenes = itertools.count(1)
         self._is_over = False
+        self._is_one_enough = not shrinks
         self._shrink_s = _SHRINK_S if shrinks else 0.0
         self._leave_out_s = _LEAVE_OUT_S if shrinks else 0.0
         self.explored = Explored(seed)
@@ -104,6 +106,7 @@ class Explorer:
             if time.monotonic() > end or self._is_over:
                 break
             if found := self._batch(area, batch, end):
+                self._is_over = self._is_over or self._is_one_enough
                 return found
         return None
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
-from mqconform.explore.areas import NAMES
+from mqconform.explore.areas import ALONE, NAMES
 from mqconform.explore.engine import Explored, Explorer
 from mqconform.explore.vigil import Vigil
 from mqconform.target import Target
@@ -42,8 +42,14 @@ def explore(
     prefix: str,
 ) -> int:
     """Explore; 1 where something departs from the core. Raises UserError."""
-    if unknown := [name for name in names if name not in NAMES]:
-        raise UserError(unknown[0], "no such area", f"one of {', '.join(NAMES)}")
+    if unknown := [name for name in names if name not in (*NAMES, *ALONE)]:
+        raise UserError(unknown[0], "no such area", f"one of {', '.join((*NAMES, *ALONE))}")
+    if alone := [name for name in names if name in ALONE]:
+        if len(names) > 1:
+            raise UserError(alone[0], "touches what else is explored", "name it alone")
+        if not target.lifecycle or not target.exclusive:
+            what = "the target cannot be restarted, or others may use it"
+            raise UserError(alone[0], what, "say in its file how it is started, and --exclusive")
     areas = [cases.area_of(name) for name in names or NAMES]
     seed = random.getrandbits(32) if seed is None else seed
     console.print(f"exploring {target}, seed {seed}", highlight=False)
@@ -56,7 +62,8 @@ def explore(
             console.print(_line(so_far), highlight=False)
 
     try:
-        with Vigil(explorer.scene, duration_s) as vigil:
+        # Who is a member would be gone with a restart.
+        with Vigil(explorer.scene, 0 if alone else duration_s) as vigil:
             explored = explorer.run(areas, duration_s, tell)
             wrong = vigil.end()
     finally:

@@ -15,6 +15,7 @@ from mqconform.explore.possible import Answered, State, answers, explained, sett
 from mqconform.frame import Frame
 from mqconform.requests import Request
 from mqconform.scene import Scene, done
+from mqconform.stage import Restart
 
 S = TypeVar("S")
 
@@ -122,6 +123,14 @@ class World:
     def hang_up(self, client: int, broker: int = 0) -> None:
         """Close a connection; the next use opens another."""
         self._connections.pop((client, broker % len(self.scene.broker_names))).close()
+
+    def restart(self, kind: Restart) -> tuple[int, ...]:
+        """Restart the first broker; the numbers of those that were. Connections of before are
+        gone."""
+        restarted = self.scene.restart_now(kind)
+        self._connections.clear()
+        names = enumerate(self.scene.broker_names)
+        return tuple(number for number, name in names if name in restarted)
 
     def call(self, request: Request, broker: int = 0, client: int = 0) -> Frame:
         self.sent += 1

@@ -19,3 +19,5 @@ NAMES: Final = (
     "delays",
     "tools",
 )
+ALONE: Final = ("restarts",)
+"""Areas that touch whoever else uses the target: explored where they are named, and alone."""
