@@ -98,7 +98,19 @@ def test_what_a_restart_loses_is_noticed(tmp_path: Path, files: str) -> None:
     assert found
 
 
-@pytest.mark.parametrize("name", ["first-16-characters", "delete-namespace", "unlock-all"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "first-16-characters",
+        "delete-namespace",
+        "unlock-all",
+        "pop-of-32-refused",
+        "last-acknowledges-all",
+        "any-offset",
+        "seventeen-levels",
+        "second-group-stays",
+    ],
+)
 def test_some_wrong_brokers_are_noticed(name: str) -> None:
     explored, _ = judge(name, 90, seed=1, shrinks=False)
     assert [found.area for found in explored.found] == [BROKERS[name].area]

@@ -66,7 +66,12 @@ STAGES = (
     Stage("crashes", (*PYTEST, "tests/store/crash", "--kills", "50"), 20),
     Stage("siege", ("tests/fuzz/siege.py", "--frames", "200000", "--seed", SEED), 10),
     Stage("decoder", ("tests/fuzz/siege.py", "--decode", "--frames", "500000", "--seed", SEED), 5),
-    Stage("explore", (*MQSPEC, "conform", "reference", "--explore", "8m", "--seed", SEED), 10),
+    Stage("explore", (*MQSPEC, "conform", "reference", "--explore", "5m", "--seed", SEED), 7),
+    Stage(
+        "restarts",
+        (*MQSPEC, "conform", "reference", "--explore", "2m", "--area", "restarts", "--seed", SEED),
+        3,
+    ),
     Stage("bench", ("tests/bench/bench.py",), 45),
     Stage("full", (*MQSPEC, "check", "--tier", "full"), 35),
     Stage("mutants", ("tests/mutants/mutants.py", "--number", "40", "--seed", SEED), 40),
