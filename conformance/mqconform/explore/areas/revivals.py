@@ -31,7 +31,7 @@ from mqspec.core.record import NOWHERE, Record, decode_properties, encode_proper
 from mqspec.core.revive_log import ReviveMessage, decode
 from mqspec.core.step import apply
 
-GROUPS: Final = 8
+GROUPS: Final = 16  # half of them on each of two brokers; each pops a queue of its own
 NAMES: Final = (0, 64, 127)
 SHORT_MS: Final = 2_000  # an invisible time whose end is waited for
 IN_TIME_S: Final = 1.2  # by when all of a pop is acknowledged, or nothing is judged
@@ -365,6 +365,8 @@ class Area:
 
     def settle(self, world: World, round_: Sequence[Any]) -> None:
         """What is popped last comes again last: then so did all else."""
+        places = world.notes.setdefault("places", {})
+        places.update(dict.fromkeys(op.place for op in round_))
         brokers = dict.fromkeys(op.broker for op in round_)
         known = {broker: self._probe(world, broker) for broker in brokers}
         topic = pop_retry_topic(world.topics[0], world.groups[GROUPS])
@@ -392,8 +394,7 @@ class Area:
         return count
 
     def last(self, world: World, setting: Setting) -> Sequence[Any]:
-        brokers = range(len(world.scene.broker_names))
-        return [Again(0, broker, group) for broker in brokers for group in range(GROUPS)]
+        return [Again(0, *place) for place in world.notes.get("places", ())]
 
 
 @st.composite
@@ -409,7 +410,7 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         st.just(Done("batch", ())),
     )
     then = st.lists(deeds, max_size=8).map(_changed_once)
-    places = [(broker, group) for broker in range(2) for group in range(GROUPS)]
+    places = [(group % 2, group) for group in range(GROUPS)]
     first = [
         Deal(
             draw(st.integers(0, 3)), *place, draw(st.sampled_from(BATCHES)),
