@@ -24,7 +24,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from mqaudit import alerts, findings, history, settled
 from mqaudit.arrived import RECORDERS, arrived, marked
-from mqaudit.history_checks import HISTORY_CHECKS, PLACE
+from mqaudit.history_checks import (
+    DELAYED,
+    GIVEN_TWICE,
+    HISTORY_CHECKS,
+    LOST,
+    PLACE,
+    REFUSED,
+    REPEATED,
+    ROLLED_BACK,
+)
 from mqaudit.report import AuditReport, Judgement
 from mqaudit.session import spark_errors
 from mqaudit.tables import Stages
@@ -50,6 +59,16 @@ _TABLES: Final = {
     "counts": _COUNTS,  # all together
 }
 _WRITTEN: Final = ("seats", "alerts")
+# What the batch sees, and a follower cannot when the events lie further apart than is recent.
+LIMITS: Final = {
+    f"{REPEATED.name}; {REFUSED.name}; {ROLLED_BACK.name}": (
+        "another delivery of a message, its sends, or the end of its transaction"
+    ),
+    GIVEN_TWICE.name: "the other message at an offset",
+    LOST.name: "what was stored before a group began",
+    DELAYED.name: "the send of a message that was delayed, and has come before",
+    "all": "what changes how a member, a group or a run is seen from its beginning on",
+}
 _FEW_ROWS = 100_000  # so many more are worth no look at which are settled
 
 
@@ -63,8 +82,9 @@ class Settings:
     recent_s: float = 600.0
     every_s: float = 10.0
     once: bool = False
+    lines: bool = False  # files of JSON lines too, which are whole when they are seen
     target: str = "mqspec"
-    batch_bytes: int = 32 << 20  # of files that are judged together, where there are more
+    batch_bytes: int = 8 << 20  # of files that are judged together, where there are more
 
 
 class _Stopped(Exception):  # noqa: N818  (no error: what Spark asks for is not judged any more)
@@ -124,7 +144,7 @@ class Follower:
         streams = [
             history.stream(self._spark, path, suffix, self._settings.batch_bytes)
             for path in self._settings.paths
-            for suffix in history.READERS
+            for suffix in (history.READERS if self._settings.lines else ("parquet",))
         ]
         writer = (
             reduce(DataFrame.unionByName, streams)

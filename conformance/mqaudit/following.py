@@ -10,10 +10,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
 
-from mqaudit.follow import Follower, Settings
+from rich.console import Console
+
+from mqaudit.follow import LIMITS, Follower, Settings
 from mqaudit.gauges import Gauges
 from mqaudit.report import AuditReport
 from mqaudit.session import session
+from mqaudit.versions import Version
 from mqrules import UserError, check_writable
 
 _OF_THE_BATCH = ("out", "html", "show")
@@ -25,6 +28,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--follow", action="store_true", help="go on with what is added to histories, until Ctrl-C"
     )
     group.add_argument("--once", action="store_true", help="follow up to what is there, and end")
+    group.add_argument(
+        "--lines",
+        action="store_true",
+        help="read *.jsonl too: files that are whole when they appear, as a recorder's are not",
+    )
     group.add_argument(
         "--checkpoint",
         type=Path,
@@ -71,6 +79,7 @@ def follow(args: argparse.Namespace) -> AuditReport:
             recent_s=args.recent,
             every_s=args.every,
             once=args.once,
+            lines=args.lines,
             target=args.target,
         )
         stopped = stack.enter_context(_signals())
@@ -82,7 +91,23 @@ def follow(args: argparse.Namespace) -> AuditReport:
             if gauges is not None:
                 gauges.show(follower.version, follower.report())
 
-        return Follower(spark, settings, judged).run(stopped)
+        follower = Follower(spark, settings, judged)
+        report = follower.run(stopped)
+        _say(follower.version, args.recent)
+        return report
+
+
+def _say(version: Version, recent_s: float) -> None:
+    """What was left out, and what cannot be told, in words."""
+    console = Console(stderr=True, highlight=False)
+    console.print(
+        f"{version.rows} events stay; left out: {version.again} that were read before, "
+        f"{version.late} that came too late",
+        soft_wrap=True,
+    )
+    console.print(f"not seen where it lies more than {recent_s:g} s back:", soft_wrap=True)
+    for checks, what in LIMITS.items():
+        console.print(f"  {checks}: {what}", soft_wrap=True)
 
 
 @contextmanager

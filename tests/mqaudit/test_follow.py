@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event as Signal
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import test_history_checks as made
@@ -17,11 +19,12 @@ from handmade import Recorder, table
 from pyspark.sql import SparkSession
 from test_planted import PLANTED, renamed
 
-from mqaudit import AuditReport, audit
-from mqaudit.follow import Follower, Settings
+from mqaudit import AuditReport, alerts, audit, follow
+from mqaudit.follow import LIMITS, Follower, Settings
 from mqaudit.history_checks import HISTORY_CHECKS
 from mqaudit.report import Judgement
-from mqrules import Event
+from mqaudit.versions import Versions
+from mqrules import Event, UserError
 
 NEVER_MIND = 10**9  # seconds: nothing is old
 
@@ -41,15 +44,30 @@ def planted(cases: tuple[made.Case, ...]) -> list[Event]:
 
 def cut(events: list[Event], into: Path, parts: int, chance: random.Random) -> list[Path]:
     """The events as files in their order, cut at places by chance."""
+    return slices(table(events), into, parts, chance)
+
+
+def slices(history: pa.Table, into: Path, parts: int, chance: random.Random) -> list[Path]:
+    places = sorted(chance.sample(range(1, len(history)), parts - 1))
+    return _write(history, into, places)
+
+
+def cut_at(events: list[Event], into: Path, places: list[int]) -> list[Path]:
+    return _write(table(events), into, places)
+
+
+def _write(history: pa.Table, into: Path, places: list[int]) -> list[Path]:
     into.mkdir()
-    places = sorted(chance.sample(range(1, len(events)), parts - 1))
     files = []
-    for number, (first, behind) in enumerate(
-        zip([0, *places], [*places, len(events)], strict=True)
-    ):
+    ends = zip([0, *places], [*places, len(history)], strict=True)
+    for number, (first, behind) in enumerate(ends):
         files.append(into / f"{number:03}.parquet")
-        pq.write_table(table(events[first:behind]), files[-1])
+        pq.write_table(history.slice(first, behind - first), files[-1])
     return files
+
+
+class Killed(Exception):  # noqa: N818  (no error of the follower's)
+    """Stands for a kill: nothing of the follower runs on after it."""
 
 
 class Followed:
@@ -72,8 +90,16 @@ class Followed:
         for file in files:
             (self.folder / file.name).hardlink_to(file)
 
-    def run(self) -> AuditReport:
-        return Follower(self._spark, self.settings).run(Signal())
+    def follower(self) -> Follower:
+        return Follower(self._spark, self.settings)
+
+    def run(self, killed_in: str = "", after: int = 0) -> AuditReport:
+        """To the end of what is there; or until a step of a kind was done so often."""
+        with pytest.MonkeyPatch.context() as patch:
+            if killed_in:
+                of, name = _STEPS[killed_in]
+                patch.setattr(of, name, _killed(getattr(of, name), after))
+            return self.follower().run(Signal())
 
     @property
     def lines(self) -> list[dict[str, Any]]:
@@ -89,6 +115,26 @@ class Followed:
         return +found
 
 
+_STEPS: dict[str, tuple[Any, str]] = {
+    "keep": (follow._Step, "_keep"),  # the tables of a version
+    "tell": (alerts, "lines"),
+    "commit": (Versions, "commit"),
+    "deliver": (alerts, "deliver"),  # the version is known, and its alerts are half there
+}
+
+
+def _killed(step: Callable[..., Any], after: int) -> Callable[..., Any]:
+    left = [after]
+
+    def done(*args: Any, **kwargs: Any) -> Any:
+        if not left[0]:
+            raise Killed
+        left[0] -= 1
+        return step(*args, **kwargs)
+
+    return done
+
+
 def findings(spark: SparkSession, path: Path) -> tuple[AuditReport, Counter[tuple[Any, ...]]]:
     """What the batch says of a path: its report, and what it finds that was due."""
     audited = audit(spark, str(path), keep=True)
@@ -99,11 +145,10 @@ def findings(spark: SparkSession, path: Path) -> tuple[AuditReport, Counter[tupl
     return audited.report, Counter(tuple(sorted(row.items())) for row in known)
 
 
-@pytest.mark.parametrize("seed", [1])
 def test_it_tells_what_the_batch_tells_whatever_the_order(
-    spark: SparkSession, tmp_path: Path, seed: int
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    chance = random.Random(seed)
+    chance = random.Random(1)
     files = cut(planted(PLANTED), tmp_path / "files", 4, chance)
     chance.shuffle(files)
     followed = Followed(spark, tmp_path, NEVER_MIND)
@@ -117,3 +162,56 @@ def test_it_tells_what_the_batch_tells_whatever_the_order(
     assert report.coverage == batch.coverage
     assert followed.told == expected
     assert {dict(one)["check"] for one in expected} == {check.name for check in HISTORY_CHECKS}
+
+
+def test_a_row_that_comes_twice_is_judged_once_and_counted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    events = planted((made.lost,))
+    followed = Followed(spark, tmp_path, NEVER_MIND)
+    files = cut(events, tmp_path / "files", 2, random.Random(3))
+    pq.write_table(table([*events, *events[:3]]), tmp_path / "files" / "all.parquet")
+    followed.add(*files)
+    before = followed.run()
+    followed.add(tmp_path / "files" / "all.parquet")
+    follower = followed.follower()
+    assert follower.run(Signal()).checks == before.checks
+    assert follower.version.again == len(events) + 3
+
+
+def test_a_finding_that_is_explained_later_is_withdrawn(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    recorder = Recorder()
+    recorder.own("a", 0)
+    recorder.send(0)
+    recorder.commit("a", 1)
+    recorder.receive("a", 0)
+    files = cut_at(recorder.events, tmp_path / "files", [5])
+    followed = Followed(spark, tmp_path, NEVER_MIND)
+    followed.add(files[0])
+    followed.run()
+    (lost,) = [line for line in followed.lines if line["check"] == "lost"]
+    assert lost["told"] == "found"
+    followed.add(files[1])
+    followed.run()
+    told = [line["told"] for line in followed.lines if line["check"] == "lost"]
+    assert told == ["found", "withdrawn"]
+
+
+def test_what_is_no_event_is_said_and_not_judged(spark: SparkSession, tmp_path: Path) -> None:
+    followed = Followed(spark, tmp_path, NEVER_MIND)
+    (followed.folder / "h.jsonl").write_text('{"run": "r"\n')
+    followed.settings = replace(followed.settings, lines=True)
+    with pytest.raises(UserError, match="not a history: no event"):
+        followed.run()
+
+
+def test_two_do_not_follow_with_one_checkpoint(tmp_path: Path) -> None:
+    with Versions(tmp_path), pytest.raises(UserError, match="another follower"):
+        Versions(tmp_path)
+
+
+def test_the_limits_name_checks() -> None:
+    names = {name for key in LIMITS if key != "all" for name in key.split("; ")}
+    assert names <= {check.name for check in HISTORY_CHECKS}
