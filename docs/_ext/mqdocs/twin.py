@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,8 +21,9 @@ import mqspec.core
 from mqcheck.manifest import TLA
 from mqcheck.source import snake_case
 from mqcheck.twins import cores
-from mqdocs.markup import anchored, paragraph, references, rule_ids
+from mqdocs.markup import Cell, anchored, paragraph, reference, references, rule_ids, table, text
 from mqdocs.tla import Module, Part, parse
+from mqdocs.variables import Variable, used_by, variables
 
 CORE = Path(mqspec.core.__file__).parent
 
@@ -59,18 +61,23 @@ class ModuleDirective(SphinxDirective):
                 self.env.note_dependency(twin)
                 pairs += twins(module, twin)
         paired = {twin.part.name for twin in pairs}
+        found = variables(module, whole)
         full = anchored("The whole module", f"tla-{name}", self._code(whole, "tlaplus", lines=True))
         self._note(name, f"tla-{name}")
         for operator in module.operators:
             anchor = f"tla-{name}-{operator}" if operator in paired else f"tla-{name}"
             self._note(f"{name}!{operator}", anchor)
-        return [*(self._pair(name, twin) for twin in pairs), full]
+        return [
+            *(self._pair(name, twin, found) for twin in pairs),
+            anchored("Variables", f"variables-{name}", self._variables(name, found)),
+            full,
+        ]
 
     def _note(self, name: str, anchor: str) -> None:
         standard = self.env.domains.standard_domain
         standard.note_object("tla", name, anchor, self.state_machine)
 
-    def _pair(self, module: str, twin: Pair) -> nodes.section:
+    def _pair(self, module: str, twin: Pair, found: Sequence[Variable]) -> nodes.section:
         part, source = twin.part, twin.source
         sides = nodes.container(
             "",
@@ -82,19 +89,57 @@ class ModuleDirective(SphinxDirective):
         links = references("rule", named, self.env.docname)
         where = f"{module}.tla, line {part.line}; {twin.file}, line {twin.line}"
         about = [nodes.Text("Rules: "), *links, nodes.Text(". ")] if links else []
+        for word, names in zip(("Changes", "Reads"), used_by(found, part.name), strict=True):
+            about += [nodes.Text(f"{word}: "), *_to_variables(module, names)] if names else []
         about.append(nodes.emphasis("", where))
         return anchored(part.name, f"tla-{module}-{part.name}", paragraph(*about), sides)
+
+    def _variables(self, module: str, found: Sequence[Variable]) -> nodes.container:
+        heads = ["variable", "what it is", "in Python", "changed by", "read by", "properties"]
+        return table(heads, (self._variable(module, one) for one in found), "variables")
+
+    def _variable(self, module: str, one: Variable) -> list[Cell]:
+        docname = self.env.docname
+        named = (
+            [reference("tla", f"{module}!{operator}", docname, operator) for operator in operators]
+            for operators in (one.changed_by, one.read_by, one.properties)
+        )
+        return [
+            [nodes.literal("", one.name, ids=[_anchor(module, one.name)])],
+            text(one.what),
+            [nodes.literal("", one.python)] if one.python else text("\N{EN DASH}"),
+            *map(_listed, named),
+        ]
 
     def _code(self, source: str, language: str, *, lines: bool = False) -> nodes.literal_block:
         return nodes.literal_block(source, source, language=language, linenos=lines)
 
 
+def _anchor(module: str, variable: str) -> str:
+    return f"variable-{module}-{variable}"
+
+
+def _to_variables(module: str, names: Iterable[str]) -> list[nodes.Node]:
+    """Links to rows of the table, and a full stop."""
+    links = [
+        nodes.reference("", "", nodes.literal("", name), refid=_anchor(module, name))
+        for name in names
+    ]
+    return [*_listed(links), nodes.Text(". ")]
+
+
+def _listed(found: Iterable[nodes.Node]) -> list[nodes.Node]:
+    """Nodes with commas between them."""
+    listed = [node for each in found for node in (nodes.Text(", "), each)]
+    return listed[1:]
+
+
 def twins(module: Module, python: Path) -> list[Pair]:
     """The module's definitions that the Python module has a function of the same name for."""
-    text = python.read_text(encoding="utf-8")
+    code = python.read_text(encoding="utf-8")
     functions = {
-        node.name: (ast.get_source_segment(text, node), node.lineno)
-        for node in ast.parse(text).body
+        node.name: (ast.get_source_segment(code, node), node.lineno)
+        for node in ast.parse(code).body
         if isinstance(node, ast.FunctionDef)
     }
     found = ((part, functions.get(snake_case(name))) for name, part in module.operators.items())
