@@ -16,6 +16,7 @@ from mqspec.core import (
     pop,
     pop_messages,
     pop_order,
+    pop_polling,
     revive_log,
 )
 from mqspec.core.conversation import Carry
@@ -105,6 +106,31 @@ def ack_beyond(right: Any, topic: str, queue_id: int, offset: int, queue: Any) -
 def one_queue_more(right: Any, state: Any, config: Any, topic: str, queue: int, *args: Any) -> Any:
     """The queue behind the last may be popped."""
     return right(state, config, topic, queue - 1 if queue else queue, *args)
+
+
+ARRIVED = pop_polling.notify_message_arriving
+
+
+@wrong("pops", ARRIVED)
+def all_are_not_woken(right: Any, state: Any, topic: str, queue_id: int, *args: Any) -> Any:
+    """A message of a queue above the eighth wakes nobody that waits for all queues."""
+    if queue_id < 8:
+        return right(state, topic, queue_id, *args)
+    kept = {
+        key: held
+        for key, held in state.polling_map.items()
+        if key.queue_id != pop_polling.ALL_QUEUES
+    }
+    return right(replace(state, polling_map=kept), topic, queue_id, *args)
+
+
+@wrong("pops", ARRIVED)
+def negative_tags_wake_nobody(
+    right: Any, state: Any, topic: str, queue_id: int, offset: int, code: Any, *args: Any
+) -> Any:
+    """A message whose tag has a negative hash wakes no pop that wants it by its tag."""
+    other = 0 if code is not None and code < 0 else code
+    return right(state, topic, queue_id, offset, other, *args)
 
 
 # In order

@@ -13,7 +13,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from mqconform import requests
-from mqconform.connection import eventually
+from mqconform.connection import Connection, SilentError, eventually
 from mqconform.explore.conversing import Answers, converse
 from mqconform.explore.edges import COLLIDING, COUNTS, NEGATIVE, around
 from mqconform.explore.player import DepartureError, Program, World
@@ -53,6 +53,9 @@ BATCHES: Final = (1, 1, 2, 3, 31, 32, 33, 64, 65)
 ALL_QUEUES: Final = -1
 ALL_MAX: Final = 64  # queues of a topic of which all are popped: any may be the first
 RACING_MAX: Final = 3  # queues that may each be passed over in a race
+HELD_MS: Final = 20_000
+LOOK_S: Final = 0.01  # between two looks whether a pop is held
+WOKEN_S: Final = 8.0  # a message wakes who waits at once, and nothing else does so soon
 CLOCKS_MS: Final = 60_000  # how far the target's clock may be from this one
 PROBABILITIES: Final = 100
 LIMITS: Final = Limits()
@@ -325,6 +328,66 @@ class Pop(_At):
         return range(1 if self.queue_id >= 0 else min(PROBABILITIES, here.queues))
 
 
+@dataclass(frozen=True)
+class Held(_At):
+    """A pop, of the queue or of all, and then a message that it wants: where it found nothing it
+    is held, and gets the message at once."""
+
+    tag: str
+    count: int = 32
+    by_tag: bool = False
+    of_all: bool = False
+    at: int = 0
+    rules = "POP-015", "POP-019", "POP-001", "POP-005"
+
+    def pop(self) -> Pop:
+        queue_id = ALL_QUEUES if self.of_all else self.queue_id
+        expression = self.tag if self.by_tag and self.tag else "*"
+        return Pop(CLIENTS, self.broker, queue_id, self.count, expression, at=self.at)
+
+    def send(self) -> Send:
+        return Send(self.client, self.broker, self.queue_id, self.tag)
+
+    def act(self, world: World) -> Any:
+        """What the pop was given, and whether it was held until the message came."""
+        pop, send, topic, group = self.pop(), self.send(), world.topics[0], world.groups[0]
+        connection = world.connection(CLIENTS, self.broker)
+        asked = pop.request(world).having(pollTime=HELD_MS, bornTime=time.time_ns() // 1_000_000)
+        opaque = connection.ask(asked)
+        info = requests.polling_info(topic, group, pop.queue_id)
+        answer = None
+        while answer is None and not world.call(info, self.broker).number("pollingNum"):
+            answer = _soon(connection, opaque, LOOK_S)
+        send.seen(world, done(world.call(send.request(world), self.broker, self.client)))
+        is_held = answer is None
+        answer = answer or _soon(connection, opaque, WOKEN_S)
+        if answer is None:
+            world.hang_up(CLIENTS, self.broker)
+            return 0, ("was not woken", is_held)
+        at, told = pop.seen(world, answer)
+        return at, (told, is_held)
+
+    def parts(self, seen: Any) -> Iterator[tuple[Any, Any]]:
+        at, told = seen
+        yield replace(self, at=at), told
+
+    def allowed(self, state: Brokers) -> Iterator[tuple[Any, Brokers]]:
+        for told, popped in self.pop().allowed(state):
+            for _, behind in self.send().allowed(popped):
+                if told[0] == NOTHING:
+                    for given, woken in self.pop().allowed(behind):
+                        yield (given, True), woken
+                else:
+                    yield (told, False), behind
+
+
+def _soon(connection: Connection, opaque: int, within_s: float) -> Frame | None:
+    try:
+        return connection.answer(opaque, within_s)
+    except SilentError:
+        return None
+
+
 def assert_clock(op: Any, at: int) -> None:
     """A broker pops now, by its clock."""
     off_ms = at - time.time_ns() // 1_000_000
@@ -483,7 +546,9 @@ class Area:
         return filled.having(broker, moved)
 
     def settle(self, world: World, round_: Sequence[Any]) -> None:
-        self._await(world, [(op.broker, op.queue_id) for op in round_ if isinstance(op, Send)])
+        self._await(
+            world, [(op.broker, op.queue_id) for op in round_ if isinstance(op, Send | Held)]
+        )
 
     def _await(self, world: World, places: Sequence[tuple[int, int]]) -> None:
         """What is stored can be read soon."""
@@ -548,7 +613,11 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         st.builds(Pop, **beyond, count=counts),
         st.builds(Ack, **beyond, which=st.just(0)),
     )
-    alone = [pops, others]
+    held = st.builds(
+        Held, **at, tag=st.sampled_from(TAGS), by_tag=st.booleans(),
+        of_all=st.booleans() if queues <= ALL_MAX else st.just(False),
+    )  # fmt: skip
+    alone = [pops, others, held]
     if queues <= ALL_MAX:
         every = {**at, "queue_id": st.just(ALL_QUEUES)}
         alone += [
