@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqprove.inductive import Invariance, Protocol
-from mqprove.tla_values import Element, Map, Number, Optional, Record, SetOf, Truth, Word
+from mqprove.tla_values import Element, Map, Number, Optional, Record, SeqOf, SetOf, Truth, Word
 
 MEMBER = Element("Members")
 
@@ -66,6 +66,44 @@ OFFSET_COMMIT = Protocol(
         "maxOffset": Map(QUEUE, Number()),
         "begun": Map(QUEUE, Optional("None", Number())),
         "consumed": Map(QUEUE, Map(Number(), Number())),
+    },
+)
+
+CONSUMER = Element("Consumers")
+
+LONG_POLLING = Protocol(
+    module="LongPollingInductive",
+    of="LongPolling",
+    sets=("Consumers",),
+    tokens=(),
+    constants={
+        "MaxMessages": Number(),
+        "SuspendTimeout": Number(),
+        "CheckInterval": Number(),
+        "ClientTimeout": Number(),
+        "LooksAgain": Truth(),
+        "Defect": Word(),
+    },
+    variables={
+        "queue": SeqOf(Word()),
+        "maxOffset": Number(),
+        "arrived": Number(),
+        "reading": SetOf(CONSUMER),
+        "pullRequestTable": SetOf(CONSUMER),
+        "pullFromThisOffset": Map(CONSUMER, Number()),
+        "waited": Map(CONSUMER, Number()),
+        "sinceCheck": Number(),
+        "heldAt": Map(CONSUMER, Number()),
+        "answers": SetOf(
+            Record(
+                {
+                    "to": CONSUMER,
+                    "code": Number(),
+                    "by": Word(("read", "arrival", "check")),
+                    "waited": Number(),
+                }
+            )
+        ),
     },
 )
 
@@ -165,5 +203,58 @@ INVARIANCES: tuple[Invariance, ...] = (
         "What a broker has stored is changed by a commit of that queue, or a start.",
         OFFSET_COMMIT,
         claim="OnlyCommitsAreStored",
+    ),
+    Invariance(
+        "polling-arrivals-wake",
+        ("PULL-008", "PULL-011"),
+        "A pull that is held when a message that it wants arrives is not held any more.",
+        LONG_POLLING,
+        claim="ArrivalsWake",
+        invariant="Arriving",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "polling-nothing-left-at-a-look",
+        ("PULL-010",),
+        "After a look at the held pulls none is held for which there is a message.",
+        LONG_POLLING,
+        claim="NothingIsLeftAtALook",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "polling-others-wake-nobody",
+        ("PULL-010",),
+        "A message that a pull does not want does not end it by its arrival.",
+        LONG_POLLING,
+        claim="OthersWakeNobody",
+        invariant="Answering",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "polling-nothing-too-early",
+        ("PULL-009",),
+        "A pull is answered that there is nothing only when its time is up.",
+        LONG_POLLING,
+        claim="NothingTooEarly",
+        invariant="Answering",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "polling-held-no-longer",
+        ("PULL-009",),
+        "No pull is held for longer than its time and the time between two looks.",
+        LONG_POLLING,
+        claim="HeldNoLonger",
+        invariant="Holding",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "polling-client-still-waits",
+        ("PULL-015",),
+        "A held pull's client still waits, if it waits for longer than that.",
+        LONG_POLLING,
+        claim="ClientStillWaits",
+        invariant="Holding",
+        bounds="WaitingBounds",
     ),
 )

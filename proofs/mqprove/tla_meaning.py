@@ -21,6 +21,7 @@ from mqprove.tla_values import (
     Number,
     Rec,
     Record,
+    Seq,
     Set,
     Shape,
     Value,
@@ -157,6 +158,11 @@ class Meaning:
                 return self._range(low, high)
             case "Cardinality", [over]:
                 return self._cardinality(over)
+            case "Len", [sequence]:
+                return sequence.length
+            case "Append", [sequence, last]:
+                length = z3.simplify(sequence.length + 1)
+                return Seq(length, lambda x: either(_same(x, length), last, sequence.at(x)))
             case "-.", [number]:
                 return -number
             case "Nat", []:
@@ -223,6 +229,10 @@ class Meaning:
                 return same if name == "=" else z3.Not(same)
             case "$IfThenElse":
                 condition = self.says(operands[0], place)
+                if self.world.is_small:
+                    condition = z3.simplify(condition)
+                if z3.is_true(condition) or z3.is_false(condition):
+                    return self.value(operands[1 if z3.is_true(condition) else 2], place)
                 one, other = (self.value(each, place) for each in operands[1:])
                 return either(condition, one, other)
             case "'":
@@ -256,11 +266,27 @@ class Meaning:
                 )
             case "$RcdSelect":
                 return plain(self.value(operands[0], place)).fields[operands[1].name]
+            case "$Tuple" if not operands:
+                return Seq(z3.IntVal(0), lambda x: self._any(Number(), "none"))
+            case "$Case":
+                return self._case(expression, place)
             case "$Tuple":
                 parts = [self.value(each, place) for each in operands]
                 return Rec({str(number): part for number, part in enumerate(parts, 1)})
             case _:
                 return self._set(expression, place)
+
+    def _case(self, expression: Expression, place: Place) -> Any:
+        """CASE, whose conditions are looked at in their order: TLC takes the first that holds."""
+        found: Any = None
+        for pair in reversed(expression.operands):
+            condition, value = pair.operands
+            there = self.value(value, place)
+            is_other = condition.kind == "other"
+            if found is None and not is_other:
+                raise NotUnderstoodError(f"line {expression.line}: a CASE without OTHER")
+            found = there if is_other else either(self.says(condition, place), there, found)
+        return found
 
     def _set(self, expression: Expression, place: Place) -> Any:
         name, operands = expression.name, expression.operands

@@ -118,10 +118,12 @@ class _Reader:
         return Definition(_text(node, "uniquename"), parameters, self._expression(body), module)
 
     def _expression(self, node: Xml.Element) -> Expression:
-        level, line = int(_text(node, "level")), int(node.findtext("location/line/begin") or 0)
+        level, line = (int(node.findtext(path) or 0) for path in ("level", "location/line/begin"))
         match node.tag:
             case "NumeralNode":
                 return Expression("number", number=int(_text(node, "IntValue")), line=line)
+            case "StringNode" if node.find("StringValue") is None:
+                return Expression("other", line=line)  # of a CASE
             case "StringNode":
                 return Expression("text", _text(node, "StringValue"), line=line)
             case "AtNode":

@@ -18,6 +18,8 @@ from mqprove.tla_values import (
     Optional,
     Rec,
     Record,
+    Seq,
+    SeqOf,
     Set,
     SetOf,
     Shape,
@@ -56,6 +58,10 @@ def told(value: Any, shape: Shape, world: World, look: Look) -> Any:
             return FrozenDict({n: told(parts[n], of, world, look) for n, of in fields.items()})
         case SetOf(of):
             return frozenset(told(each, of, world, look) for each in _elements(plain(value), look))
+        case SeqOf(of):
+            length = _whole(look(value.length))
+            places = [z3.IntVal(place) for place in range(1, length + 1)]
+            return tuple(told(value.at(place), of, world, look) for place in places)
         case Map(key, to):
             function = plain(value)
             return FrozenDict(
@@ -103,6 +109,17 @@ def given(value: Any, shape: Shape, world: World) -> Any:
             return Rec({name: given(value[name], of, world) for name, of in fields.items()})
         case SetOf(of):
             return enumerated([given(each, of, world) for each in value], of)
+        case SeqOf(of):
+            elements = [given(each, of, world) for each in value]
+
+            def nth(place: Value) -> Value:
+                found = world.any(of, world.name("outside"))
+                for number, each in enumerate(elements, 1):
+                    here = z3.simplify(equal(place, z3.IntVal(number)))
+                    found = either(here, each, found)
+                return found
+
+            return Seq(z3.IntVal(len(elements)), nth)
         case Map(key, to):
             pairs = [(given(k, key, world), given(v, to, world)) for k, v in items(value)]
 

@@ -16,7 +16,7 @@ import z3
 
 from mqprove.symbolic import NotUnderstoodError
 
-Value: TypeAlias = "z3.ExprRef | Rec | Set | Fun | Maybe | Token"
+Value: TypeAlias = "z3.ExprRef | Rec | Set | Seq | Fun | Maybe | Token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,14 @@ def word_of(number: int) -> str:
     return known.get(number, f"another {number}")
 
 
+@dataclass(frozen=True, slots=True)
+class Seq:
+    """A sequence: from 1 up to its length."""
+
+    length: z3.ArithRef
+    at: Callable[[Any], Any]
+
+
 # Shapes
 
 
@@ -88,7 +96,9 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A string: they are told apart by number."""
+    """A string, of those that are named: they are told apart by number."""
+
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,13 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True)
+class SeqOf:
+    """A sequence of such."""
+
+    of: Shape
+
+
+@dataclass(frozen=True, slots=True)
 class Optional:
     """Such a value, or a token."""
 
@@ -128,7 +145,7 @@ class Optional:
     of: Shape
 
 
-Shape: TypeAlias = Number | Truth | Word | Element | Record | SetOf | Map | Optional
+Shape: TypeAlias = Number | Truth | Word | Element | Record | SetOf | SeqOf | Map | Optional
 
 
 @dataclass
@@ -163,6 +180,8 @@ class World:
                 return [z3.IntVal(number) for number in range(len(self.elements[of]))]
             case Truth():
                 return [z3.BoolVal(True), z3.BoolVal(False)]
+            case Word(words) if words:
+                return [word(each) for each in words]
             case Record(fields):
                 parts = [self.candidates(of) for of in fields.values()]
                 if any(part is None for part in parts):
@@ -182,10 +201,10 @@ class World:
     def any(self, shape: Shape, name: str, given: Sequence[z3.ExprRef] = ()) -> Value:
         """Any value of a shape; one for each of what is given."""
 
-        def term(sort: z3.SortRef) -> z3.ExprRef:
+        def term(sort: z3.SortRef, called: str = name) -> Any:
             if not given:
-                return z3.Const(name, sort)
-            return z3.Function(name, *(each.sort() for each in given), sort)(*given)
+                return z3.Const(called, sort)
+            return z3.Function(called, *(each.sort() for each in given), sort)(*given)
 
         match shape:
             case Number() | Word():
@@ -206,6 +225,11 @@ class World:
                 return Maybe(none, token, self.any(of, name, given))
             case SetOf(of):
                 return self._any_set(of, name, given)
+            case SeqOf(of):
+                length = term(z3.IntSort(), f"{name}.length")
+                if not given:
+                    self.facts.append(length >= 0)
+                return Seq(length, lambda x: self.any(of, name, [*given, *flat(x)]))
             case Map(key, to):
                 domain = self.domain(key)
                 return Fun(domain, lambda x: self.any(to, name, [*given, *flat(x)]))
@@ -333,6 +357,11 @@ def either(condition: z3.BoolRef, one: Any, other: Any) -> Any:
             return Fun(
                 either(condition, one.domain, other.domain),
                 lambda value: either(condition, one.at(value), other.at(value)),
+            )
+        case Seq(), Seq():
+            return Seq(
+                z3.If(condition, one.length, other.length),
+                lambda x: either(condition, one.at(x), other.at(x)),
             )
         case z3.ExprRef(), z3.ExprRef() if one.sort() == other.sort():
             return z3.If(condition, one, other)

@@ -25,6 +25,7 @@ TIED = {
     "MC_ForcedUnlock": "Lock",
     "MC_CrashesAtWork": "OffsetCommit",
     "MC_CleanHandover": "OffsetCommit",
+    "MC_LongPolling": "LongPolling",
 }
 """Small models whose every transition is compared, and whose they are."""
 
@@ -88,6 +89,8 @@ def named(name: str) -> Invariance:
         replace(named("offset-committed-is-consumed"), claim="NeverTwoOwners"),
         replace(named("offset-committed-is-consumed"), claim="NoRepeat"),
         replace(named("offset-committed-is-consumed"), claim="StoredNeverGoesBack"),
+        replace(named("polling-arrivals-wake"), claim="NoLostWakeUp"),
+        replace(named("polling-client-still-waits"), bounds="Bounds"),
     ],
     ids=lambda false: f"{false.name} {false.bounds} {false.invariant} {false.claim}",
 )
@@ -115,7 +118,8 @@ def test_the_steps_are_those_of_the_model(
 
 
 @pytest.mark.parametrize(
-    ("name", "number"), [("MC_Lock", 0), ("MC_Lock", 5), ("MC_CrashesAtWork", 10)]
+    ("name", "number"),
+    [("MC_Lock", 0), ("MC_Lock", 5), ("MC_CrashesAtWork", 10), ("MC_LongPolling", 18)],
 )
 def test_a_module_that_is_changed_alone_has_other_steps(
     name: str,
