@@ -30,6 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+LOCK = ROOT / ".mqspec" / "set-up.lock"  # held by who sets up
 STAMP = VENV / "set-up"  # written last: where it is missing, nothing in .venv is trusted
 
 # What a Python says of itself: its version, its path, and the seconds that some work takes it.
@@ -107,10 +108,25 @@ def unsupported() -> str:
 
 
 def set_up() -> None:
-    """Bring .venv to the state that the lock and pyproject.toml ask for."""
+    """Bring .venv to the state that the lock and pyproject.toml ask for. One at a time: another
+    that begins meanwhile would remove what this one has so far."""
     wanted = state()
-    if STAMP.exists() and STAMP.read_text() == wanted:
+    if is_set_up(wanted):
         return
+    import fcntl  # not where run.py says that it is not supported
+
+    LOCK.parent.mkdir(exist_ok=True)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_set_up(wanted):
+            install(wanted)
+
+
+def is_set_up(wanted: str) -> bool:
+    return STAMP.exists() and STAMP.read_text() == wanted
+
+
+def install(wanted: str) -> None:
     if not (STAMP.exists() and STAMP.read_text().split()[0] == wanted.split()[0]):
         say("an environment in .venv (a few minutes, some 500 MB)")
         shutil.rmtree(VENV, ignore_errors=True)

@@ -1,8 +1,9 @@
 """The manifest: every model, what it is for, and what TLC must say of it.
 
 `models/NAME/NAME.toml` lists the models of module NAME, whose files are beside it, and at its end,
-for each property, where it fails. A model's configuration, its manifest entry and the rules must
-agree; `models()` refuses them where they do not.
+for each property, where it fails; and, where it names no rule, why it names none. A model's
+configuration, its manifest entry and the rules must agree; `models()` refuses them where they do
+not.
 """
 
 from __future__ import annotations
@@ -139,6 +140,7 @@ def protocols() -> dict[str, list[Model]]:
             check_model(model, model.config, f"{name}.toml")
         check_actions(listed, f"{name}.toml")
         check_larger(listed, read_larger(manifests()[name]), f"{name}.toml")
+        check_ruled(listed, read_unruled(manifests()[name]), f"{name}.toml")
     return found
 
 
@@ -168,6 +170,20 @@ def check_larger(listed: Sequence[Model], larger: Mapping[str, str], where: str)
         raise UserError(where, f"[larger]: no model has {', '.join(unknown)} in least")
 
 
+def check_ruled(listed: Sequence[Model], unruled: Mapping[str, str], where: str) -> None:
+    """Raise UserError unless each property that is claimed names a rule in one of the models, or it
+    is said why it names none. What says what variables may be, and witnesses, which every model
+    breaks, name none."""
+    claimed = {name for model in listed for name in model.holds if not name.endswith("TypeOK")}
+    booked = {name for model in listed for name, group in model.holds.items() if group}
+    booked |= {name for model in listed for name, broken in model.breaks.items() if broken.rules}
+    if untold := sorted(claimed - booked - unruled.keys()):
+        advice = "book it on a rule, or say under [unruled] why it names none"
+        raise UserError(where, f"{', '.join(untold)} names no rule", advice)
+    if unneeded := sorted(unruled.keys() - (claimed - booked)):
+        raise UserError(where, f"[unruled]: {', '.join(unneeded)} names a rule, or holds nowhere")
+
+
 def read_manifest(path: Path) -> list[Model]:
     """The models of one manifest file."""
     return [
@@ -185,6 +201,11 @@ def read_killers(path: Path) -> dict[str, Killer]:
 def read_larger(path: Path) -> dict[str, str]:
     """By constant, what a larger bound could show that those of the models cannot."""
     return decode(dict[str, str], _read(path).get("larger", {}), f"{path.name}: larger")
+
+
+def read_unruled(path: Path) -> dict[str, str]:
+    """By property, why it names no rule."""
+    return decode(dict[str, str], _read(path).get("unruled", {}), f"{path.name}: unruled")
 
 
 def read_steps(path: Path) -> dict[str, OneStep]:

@@ -1,5 +1,6 @@
 """run.py makes .venv of a Python that is built well, and of none that cannot serve."""
 
+import fcntl
 import importlib.util
 import re
 import subprocess
@@ -110,6 +111,32 @@ def test_a_python_that_cannot_make_an_environment_gives_way(
     real = run.probe
     monkeypatch.setattr(run, "probe", lambda p: None if p == sys.executable else real(p))
     assert run.best_built() == other
+
+
+def test_who_sets_up_holds_the_lock(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Another one that began meanwhile would remove what this one has so far. It waits, and then
+    finds that all is done."""
+    monkeypatch.setattr(run, "LOCK", tmp_path / "lock")
+    monkeypatch.setattr(run, "STAMP", tmp_path / "stamp")
+    installed: list[str] = []
+
+    def install(wanted: str) -> None:
+        with run.LOCK.open("w") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        installed.append(wanted)
+        run.STAMP.write_text(wanted)
+
+    monkeypatch.setattr(run, "install", install)
+    seen = iter((False, True))  # before the lock, and once it was got
+    with monkeypatch.context() as late:
+        late.setattr(run, "is_set_up", lambda _: next(seen))
+        run.set_up()
+    assert not installed
+    run.set_up()
+    run.set_up()
+    assert installed == [run.state()]
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from mqcheck.manifest import (
     check_actions,
     check_larger,
     check_model,
+    check_ruled,
 )
 from mqcheck.runner import (
     Batch,
@@ -281,3 +282,17 @@ def test_of_each_bound_it_is_said_what_a_larger_one_could_show() -> None:
         check_larger([counting], {}, "Counter.toml")
     with pytest.raises(UserError, match="no model has Queues in least"):
         check_larger([counting], told | {"Queues": "Nothing."}, "Counter.toml")
+
+
+def test_each_property_names_a_rule_or_says_why_it_names_none() -> None:
+    holds = {"TypeOK": (), "Lemma": (), "Promise": ("LOG-001",)}
+    one = replace(MODEL, holds=holds, breaks={"Witness": Break(rules=())})
+    told = {"Lemma": "a step of the argument for LOG-001"}
+    check_ruled([one], told, "Counter.toml")
+    with pytest.raises(UserError, match="Lemma names no rule"):
+        check_ruled([one], {}, "Counter.toml")
+    for odd in ("Promise", "TypeOK", "Witness", "Absent"):
+        with pytest.raises(UserError, match=f"{odd} names a rule, or holds nowhere"):
+            check_ruled([one], {**told, odd: "Nothing."}, "Counter.toml")
+    elsewhere = replace(MODEL, holds={"Lemma": ("LOG-001",)}, breaks={})
+    check_ruled([one, elsewhere], {}, "Counter.toml")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -11,10 +13,11 @@ import pytest
 from graphs import counterexample, graph, smaller
 from msgspec import structs
 
+from mqcheck import worlds
 from mqcheck.behaviours import take_every_edge
 from mqcheck.manifest import TLA, check_model, models
 from mqcheck.mutants import ghosts_of
-from mqcheck.replay import ReplayError, replay
+from mqcheck.replay import ReplayError, World, replay
 from mqcheck.scenario import begin
 from mqcheck.twins import twins
 from mqcheck.worlds import world_of
@@ -192,6 +195,15 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_Lock", lock, "unlock_batch", _nothing, "UnlockBatch"),
         ("MC_ForcedUnlock", rebalance, "update_process_queue_table", _nothing, "UnlockBatch"),
         ("MC_BrokerRestarts", consume_orderly, "refuse_lock", _nothing, "TryLockBatch"),
+        (
+            "MC_Broadcasting",
+            rebalance,
+            "compute_pull_from_where",
+            lambda *_: rebalance.PullFrom.ZERO,
+            "Start",
+        ),
+        ("MC_BroadcastingKept", offset_commit, "process_consume_result", _nothing, "Consume"),
+        ("MC_BroadcastingKept", offset_commit, "persist_all", _nothing, "PersistAll"),
         ("MC_Retry", retry, "consumer_send_msg_back", _same, "ConsumerSendMsgBack"),
         ("MC_Retry", retry, "handle_retry_and_dlq", _same, "HandleRetryAndDlq"),
         ("MC_Group", group, "unregister_consumer", _nothing, "UnregisterConsumer"),
@@ -363,6 +375,30 @@ def test_most_models_of_what_the_core_has_are_replayed() -> None:
     unwritten = "nobody has written a world of it"
     could = [m for m in models().values() if m.world or m.not_replayed == unwritten]
     assert sum(bool(m.world) for m in could) > len(could) / 2
+
+
+def unnamed(named: Iterable[str]) -> set[str]:
+    """The modules of mqcheck.worlds with a world that is not among those that are named."""
+    found = {each.name for each in pkgutil.iter_modules(worlds.__path__)}
+    with_world = {
+        name
+        for name in found
+        if any(
+            isinstance(item, type)
+            and issubclass(item, World)
+            and item.__module__ == f"{worlds.__name__}.{name}"
+            for item in vars(import_module(f"{worlds.__name__}.{name}")).values()
+        )
+    }
+    assert with_world
+    return with_world - {*named}
+
+
+def test_every_world_is_named_by_a_manifest() -> None:
+    """One that nothing names replays nothing."""
+    named = {model.world for model in models().values() if model.world}
+    assert not unnamed(named)
+    assert unnamed(named - {"lock"}) == {"lock"}
 
 
 def test_a_world_says_what_it_does_not_compare() -> None:
