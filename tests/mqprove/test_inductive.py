@@ -12,7 +12,9 @@ import pytest
 
 from mqcheck.behaviours import StateGraph, state_graph
 from mqcheck.manifest import TLA, Model, models
+from mqcheck.mutation import Mutation
 from mqprove.inductive import Invariance, Protocol, prove_invariance
+from mqprove.protocol_mutants import judge_step, steps_mutants
 from mqprove.protocols import INVARIANCES
 from mqprove.tied import differences
 from mqprove.tla_module import Module
@@ -132,3 +134,27 @@ def test_a_module_that_is_changed_alone_has_other_steps(
     assert edit["module"] == protocol.of
     found = next(differences(protocol, model, graph, edited(edit, tmp_path)), "")
     assert found.startswith(("only read", "only in the graph", "the beginning"))
+
+
+@pytest.mark.parametrize(
+    ("edit", "fate"),
+    [
+        (EDITS["wrong"][0], "killed"),
+        (EDITS["harmless"][0], "harmless"),
+        ({"old": "Spec == Init", "new": "Spec == Ini"}, "refused"),
+    ],
+    ids=["killed", "harmless", "refused"],
+)
+def test_a_mutant_of_a_step_is_judged(edit: dict[str, str], fate: str) -> None:
+    text = (TLA / "Lock.tla").read_text(encoding="utf-8")
+    mutation = Mutation("Lock", "", 1, text, text.replace(edit["old"], edit["new"]))
+    found = judge_step(PROTOCOLS["Lock"], mutation)
+    what = {"killed": found.killed_by, "harmless": found.harmless, "refused": found.refused}
+    assert [name for name, is_so in what.items() if is_so] == [fate]
+    assert not found.survived
+
+
+def test_each_place_of_the_steps_is_mutated() -> None:
+    named = {mutation.definition for mutation in steps_mutants(PROTOCOLS["Lock"])}
+    assert {"TryLockBatch", "UnlockBatch", "Tick", "Crash", "Restart", "Holds"} <= named
+    assert not {"OneListener", "Fairness", "TypeOK"} & named

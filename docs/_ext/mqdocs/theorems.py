@@ -76,7 +76,7 @@ class InvariancesDirective(SphinxDirective):
             ("Outcome", text("is proved")),
             ("Again", [nodes.literal("", f"mqspec prove --theorem {theorem.name}")]),
         ]
-        claim = definition(theorem.protocol.of, theorem.claim)
+        claim = definition(theorem)
         return anchored(
             theorem.name,
             anchor,
@@ -86,9 +86,11 @@ class InvariancesDirective(SphinxDirective):
         )
 
 
-def definition(module: str, name: str) -> str:
-    """A definition of a module, as it stands there."""
-    code = (TLA / f"{module}.tla").read_text(encoding="utf-8")
-    found = {each: code[a:b] for each, a, b in definitions(blank_comments(code))}
-    body = found[name].partition("\n(*")[0].partition("\n---")[0]
-    return f"{name} ==\n    {body.strip()}"
+def definition(theorem: Invariance) -> str:
+    """What a theorem claims, as it stands in the protocol's module or beside the invariants."""
+    found: dict[str, str] = {}
+    for path in (TLA / f"{theorem.protocol.of}.tla", theorem.protocol.path):
+        code = path.read_text(encoding="utf-8")
+        found |= {each: code[a:b] for each, a, b in definitions(blank_comments(code))}
+    body = found[theorem.claim].partition("\n(*")[0].partition("\n---")[0].partition("\n===")[0]
+    return f"{theorem.claim} ==\n    {body.strip()}"
