@@ -18,6 +18,7 @@ from mqaudit import findings, history, store
 from mqaudit.check import Check
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
 from mqaudit.kept import judging
+from mqaudit.kept.live_source import LIVE
 from mqaudit.kept.log_source import SUFFIXES as LOGS
 from mqaudit.report import AuditReport, CheckReport, Unread
 from mqaudit.session import spark_errors
@@ -65,7 +66,8 @@ def audit(
     keep: bool = False,
     one_clock: bool = False,
 ) -> Audit:
-    """Audit the histories, stores and logs at `uri`: files, directories or globs that Spark reads.
+    """Audit the histories, stores and logs at `uri`: files, directories or globs that Spark reads;
+    and topics of live clusters, as `rocketmq://NAMESERVER/TOPIC,TOPIC`.
 
     `target` names the system that was recorded. Of each finding at most `examples` places are
     brought to the driver besides the first and the last; everything else stays in Spark.
@@ -76,6 +78,8 @@ def audit(
     """
     paths = [uri] if isinstance(uri, str) else list(uri)
     subject = " ".join(paths)
+    live = [judging.Live.of(path) for path in paths if path.startswith(LIVE)]
+    paths = [path for path in paths if not path.startswith(LIVE)]
     coverage: dict[str, int] = {}
     reports: list[CheckReport] = []
     tables: Tables | None = None
@@ -83,7 +87,7 @@ def audit(
 
     with spark_errors(subject):
         progress("looking for histories and stores")
-        sources = find(spark, paths)
+        sources = find(spark, paths) if paths else Sources((), ())
         if sources.formats:
             progress("reading the history")
             events = history.read(spark, paths, sources.formats)
@@ -111,9 +115,9 @@ def audit(
                 reports += findings.reports(instances, [check], check.places, examples)
             for view in views.values():
                 view.unpersist()
-        if sources.stores or sources.logs:
-            progress("reading message traces and logs")
-            joined = judging.kept(spark, sources.stores, sources.logs, one_clock)
+        if sources.stores or sources.logs or live:
+            progress("reading message traces, logs and topics")
+            joined = judging.kept(spark, sources.stores, sources.logs, one_clock, live)
             if joined is not None:
                 progress("what clients did, by their traces and logs")
                 seen, found = judging.reports(joined, examples)
@@ -121,7 +125,7 @@ def audit(
                 reports += found
                 unread = joined.unread
         if not reports:
-            raise _nothing(paths)
+            raise _nothing([subject])
     return Audit(AuditReport(subject, coverage, tuple(reports), target, unread), tables)
 
 

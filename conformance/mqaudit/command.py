@@ -4,6 +4,7 @@
   mqspec audit 'runs/2024-*/*.parquet'         a glob
   mqspec audit ~/store                         a store: its CommitLog, ConsumeQueues and traces
   mqspec audit ~/store ~/logs --one-clock      with the logs of its broker and of all clients
+  mqspec audit rocketmq://10.0.0.1:9876/Orders,RMQ_SYS_TRACE_TOPIC    live topics
   mqspec audit s3a://runs --master spark://host:7077
   mqspec audit --follow recorded --alerts found.jsonl --checkpoint known   while it is recorded
 
@@ -52,7 +53,12 @@ _SUMMARY_FINDINGS = 23  # so that all of it is at most 30 lines
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a file, a directory or a glob")
+    parser.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="a file, a directory, a glob, or rocketmq://NAMESERVER/TOPIC,TOPIC",
+    )
     parser.add_argument("--master", default=LOCAL, help=f"any Spark master; default {LOCAL}")
     parser.add_argument(
         "--target", default="mqspec", help="the system that was recorded, for the evidence"

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from serving import serving
 
+from mqaudit import audit
 from mqaudit.kept import events
 from mqaudit.kept.live import batches, spans
 from mqaudit.session import session
@@ -21,6 +22,7 @@ from mqspec.client.message import Message
 from mqspec.client.producer import Producer
 
 TOPIC = "Live"
+TRACES = "RMQ_SYS_TRACE_TOPIC"
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +105,36 @@ def test_a_stream_goes_on_where_it_was_stopped(
         query.awaitTermination()
         told = keys_of(spark.read.parquet(str(tmp_path / "told")))
         assert told == sorted(f"K{n}" for n in range(first + 30))
+
+
+async def send_traced(nameserver: str, topic: str, twice: int) -> None:
+    """Twenty messages, and the traces of a member that got each once, and one of them twice."""
+    async with Producer(nameserver, "LiveProducers") as producer:
+        ids = [(await producer.send(Message(topic, b"x"))).message_id for _ in range(20)]
+        for at, one in enumerate([*ids, ids[twice]]):
+            request, now = f"{one[:-4]}{at:04X}", 1_800_000_000_000 + at
+            before = ["SubBefore", now, "Region", "G", request, one, 0, "key"]
+            after = ["SubAfter", request, one, 1, "true", "key", 0, now + 1, "G"]
+            texts = ("\x01".join(map(str, context)) + "\x02" for context in (before, after))
+            await producer.send(Message(TRACES, "".join(texts).encode()))
+
+
+def test_the_topics_of_a_live_cluster_are_judged_by_its_traces(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    topic = TOPIC + "Traced"
+    with serving(tmp_path_factory.mktemp("traced") / "store") as nameserver:
+        asyncio.run(send_traced(nameserver, topic, twice=7))
+        report = audit(spark, f"rocketmq://{nameserver}/{topic},{TRACES}").report
+    checks = {check.name: check for check in report.checks}
+    assert report.coverage["kept deliveries"] == 21
+    assert report.unread == ()
+    repeated = checks["repeated"]
+    assert (repeated.examined, repeated.held) == (21, 20)
+    assert repeated.sources == ("store", "message trace")
+    assert repeated.findings[0].first["topic"] == topic
+    with pytest.raises(UserError, match="names no topic"):
+        audit(spark, f"rocketmq://{nameserver}")
 
 
 def test_a_topic_that_is_not_known_is_one_line(spark: SparkSession, nameserver: str) -> None:

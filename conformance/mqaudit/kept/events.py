@@ -25,7 +25,7 @@ from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
 from mqaudit import history
 from mqaudit.datasource import CommitLogSource
-from mqaudit.kept.live_source import TopicSource
+from mqaudit.kept.live_source import TopicSource, live_name
 from mqaudit.kept.log_source import LogSource
 from mqaudit.kept.members import RANK
 from mqaudit.kept.trace import TOPIC
@@ -49,6 +49,7 @@ _MS_NS: Final = 1_000_000
 
 def register(spark: SparkSession) -> None:
     """Make the data sources of what is kept known to a session."""
+    spark.dataSource.register(CommitLogSource)
     spark.dataSource.register(TraceSource)
     spark.dataSource.register(LogSource)
     spark.dataSource.register(TopicSource)
@@ -58,10 +59,29 @@ def stored(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     """A row a message that consumers can get: the records of all topics that are not the
     broker's own. `copy_of` is the group of a copy to be tried again."""
     log = _loaded(spark, CommitLogSource.name(), roots, columns=_LOG)
+    return _messages(log.where("kind = 'record'"))
+
+
+def live(spark: SparkSession, nameserver: str, topics: str) -> DataFrame:
+    """Likewise, of topics of a live cluster. A queue is a recorder there."""
+    source = spark.read.format(TopicSource.name()).option("nameserver", nameserver).load(topics)
+    return _messages(
+        source.withColumn("store", F.lit(live_name(nameserver))).withColumn(
+            "segment", F.xxhash64("topic", "broker", "queue_id")
+        )
+    )
+
+
+def live_traces(spark: SparkSession, nameserver: str) -> DataFrame:
+    """The contexts of the traces that a live cluster holds."""
+    return spark.read.format(TraceSource.name()).option("nameserver", nameserver).load(TOPIC)
+
+
+def _messages(log: DataFrame) -> DataFrame:
     topic = F.col("topic")
     is_system = topic.isin(_SYSTEM) | topic.startswith("rmq_sys_")
     return (
-        log.where((F.col("kind") == "record") & ~F.col("sys_flag").bitwiseAND(12).isin(4, 12))
+        log.where(~F.col("sys_flag").bitwiseAND(12).isin(4, 12))
         .where(~is_system & ~topic.startswith(DEAD))
         .select(
             "store", "segment", "physical_offset", "topic", "queue_id", "queue_offset",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -14,10 +14,12 @@ from mqaudit import findings, history
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
 from mqaudit.kept import events as E  # noqa: N812  (a name for what it gives)
 from mqaudit.kept import members
+from mqaudit.kept.live_source import LIVE
 from mqaudit.kept.tells import TELLS, Source, Told, limited, told_by
-from mqaudit.kept.trace import DAMAGE
+from mqaudit.kept.trace import DAMAGE, TOPIC
 from mqaudit.report import CheckReport, Unread
 from mqaudit.tables import Stages
+from mqrules import UserError
 
 # What is counted of it, beside what is counted of histories.
 _COVERAGE: Final = {
@@ -38,23 +40,62 @@ class Kept:
     unread: tuple[Unread, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Live:
+    """Topics of a live cluster, with commas between them; the trace's own topic is one of them
+    where traces are to be read."""
+
+    nameserver: str
+    topics: str
+
+    @classmethod
+    def of(cls, path: str) -> Live:
+        """What `rocketmq://HOST:PORT/TOPIC,TOPIC` names. Raises UserError."""
+        nameserver, _, topics = path.removeprefix(LIVE).partition("/")
+        if not nameserver or not topics:
+            raise UserError(path, "names no topic", f"write {LIVE}HOST:PORT/TOPIC,TOPIC")
+        return cls(nameserver, topics)
+
+    @property
+    def messages(self) -> str:
+        """The topics that are no trace."""
+        return ",".join(one for one in self.topics.split(",") if one.strip() != TOPIC)
+
+    @property
+    def has_traces(self) -> bool:
+        return TOPIC in (one.strip() for one in self.topics.split(","))
+
+
 def kept(
-    spark: SparkSession, stores: Sequence[str], logs: Sequence[str] = (), one_clock: bool = False
+    spark: SparkSession,
+    stores: Sequence[str],
+    logs: Sequence[str] = (),
+    one_clock: bool = False,
+    live: Sequence[Live] = (),
 ) -> Kept | None:
-    """What stores with a message trace keep, and logs; None where there is nothing of it.
+    """What stores with a message trace keep, logs, and topics of live clusters; None where there
+    is nothing of it.
 
     `one_clock`: the clocks of all clients agree, as on one machine.
     """
     stores = [*stores] if any(E.has_traces(store) for store in stores) else []
-    if not stores and not logs:
+    if not (stores or logs or live):
         return None
     E.register(spark)
     lines = E.logs(spark, logs).persist()
-    sources = _sources(bool(stores), lines)
+    traced = bool(stores) or any(one.has_traces for one in live)
+    has_messages = bool(stores) or any(one.messages for one in live)
+    sources = _sources({Source.STORE: has_messages, Source.TRACE: traced}, lines)
     if not sources:
         return None
-    traces = E.traces(spark, stores).persist()
-    stored = E.named(E.stored(spark, stores), members.broker_names(lines)).persist()
+    traces, stored = E.traces(spark, stores), E.stored(spark, stores)
+    for one in live:
+        if one.has_traces:
+            traces = traces.unionByName(E.live_traces(spark, one.nameserver))
+        if one.messages:
+            stored = stored.unionByName(E.live(spark, one.nameserver, one.messages))
+    traces = traces.persist()
+    stored = E.named(stored, members.broker_names(lines)).persist()
     rows = stored.groupBy("store").agg(F.max("broker").alias("broker")).collect()
 
     # Who is who is little, and told here.
@@ -76,11 +117,11 @@ def kept(
         ),
         E.offsets(spark, stores, {row.store: row.broker for row in rows}),
     ]
-    unread = (*_not_read(traces, lines), _not_placed(given), _not_logged(given, lines))
-    is_whole = _not_logged(given, lines) is None
-    return Kept(
-        E.events(parts), sources, _told(sources, lines, is_whole), tuple(filter(None, unread))
-    )
+    # Where there are logs of clients at all, all of them are wanted.
+    not_logged = _not_logged(given, lines) if Source.CLIENT_LOG in sources else None
+    unread = (*_not_read(traces, lines), _not_placed(given), not_logged)
+    told = _told(sources, lines, not_logged is None)
+    return Kept(E.events(parts), sources, told, tuple(filter(None, unread)))
 
 
 def reports(kept: Kept, examples: int) -> tuple[dict[str, int], list[CheckReport]]:
@@ -96,10 +137,9 @@ def reports(kept: Kept, examples: int) -> tuple[dict[str, int], list[CheckReport
     ]
 
 
-def _sources(has_stores: bool, lines: DataFrame) -> tuple[Source, ...]:
-    """The kinds of sources that there are."""
+def _sources(here: Mapping[Source, bool], lines: DataFrame) -> tuple[Source, ...]:
+    """The kinds of sources that there are; logs, as their lines say."""
     logs = {row.source for row in lines.select("source").distinct().collect()}
-    here = {Source.STORE: has_stores, Source.TRACE: has_stores}
     return tuple(source for source in Source if here.get(source, source.value in logs))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -25,6 +25,8 @@ from pyspark.sql.types import StructType
 
 from mqaudit.datasource import schema_of
 from mqaudit.kept.live import COLUMNS, Span, batches, spans
+
+LIVE: Final = "rocketmq://"
 
 
 @dataclass
@@ -45,7 +47,7 @@ class TopicSource(DataSource):
         return schema_of(COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _BatchReader(self.options)
+        return QueuesReader(self.options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return _StreamReader(self.options)
@@ -69,7 +71,9 @@ class _Queues:
         yield from batches(self.nameserver, [partition.span])
 
 
-class _BatchReader(_Queues, DataSourceReader):
+class QueuesReader(_Queues, DataSourceReader):
+    """What reads the queues of topics as they are now: a task has one."""
+
     def partitions(self) -> Sequence[InputPartition]:
         return [Queue(span) for span in self.now()]
 
@@ -92,6 +96,11 @@ class _StreamReader(_Queues, DataSourceStreamReader):
             for name, span in known.items()
             if name in end
         ]
+
+
+def live_name(nameserver: str, topics: str = "") -> str:
+    """How topics of a live cluster are named among the paths of an audit."""
+    return f"{LIVE}{nameserver}" + (f"/{topics}" if topics else "")
 
 
 def _name(span: Span) -> str:
