@@ -11,13 +11,14 @@ from pathlib import Path
 from threading import Event as Signal
 from typing import Any
 
+import histories
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import test_history_checks as made
 from handmade import Recorder, table
 from pyspark.sql import SparkSession
-from test_planted import PLANTED, renamed
+from test_planted import PLANTED, plant, renamed
 
 from mqaudit import AuditReport, alerts, audit, follow
 from mqaudit.follow import LIMITS, Follower, Settings
@@ -164,6 +165,34 @@ def test_it_tells_what_the_batch_tells_whatever_the_order(
     assert {dict(one)["check"] for one in expected} == {check.name for check in HISTORY_CHECKS}
 
 
+def test_killed_at_any_step_it_tells_what_the_batch_tells_with_little_kept(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each anomaly twice in clean traffic, which leaves; each start but the last is killed."""
+    monkeypatch.setattr(follow, "_FEW_ROWS", 500)
+    shape = histories.Shape(messages=1000, queues=4, members=2, round=500)
+    whole = tmp_path / "history.parquet"
+    plant(whole, shape, (0, 2))
+    history = pq.read_table(whole)
+    chance = random.Random(2)
+    followed = Followed(spark, tmp_path, 60)
+    followed.add(*slices(history, tmp_path / "files", 3, chance))
+
+    for step in ("keep", "tell", "commit", "deliver"):
+        with pytest.raises(Killed):
+            followed.run(killed_in=step, after=chance.randrange(3))
+    follower = followed.follower()
+    report = follower.run(Signal())
+
+    batch, expected = findings(spark, followed.folder)
+    assert follower.version.rows < len(history) / 3
+    assert followed.told == expected
+    assert report.checks == batch.checks
+    assert report.coverage == batch.coverage
+    found = Counter(json.dumps(line) for line in followed.lines)
+    assert max(found.values()) == 1
+
+
 def test_a_row_that_comes_twice_is_judged_once_and_counted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -177,6 +206,26 @@ def test_a_row_that_comes_twice_is_judged_once_and_counted(
     follower = followed.follower()
     assert follower.run(Signal()).checks == before.checks
     assert follower.version.again == len(events) + 3
+
+
+def test_what_comes_after_its_gap_was_given_up_is_left_out_and_counted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follow, "_FEW_ROWS", 0)
+    recorder = Recorder()
+    recorder.own("a", 0)
+    for offset in range(40):
+        recorder.send(offset)
+        recorder.receive("a", offset)
+        recorder.commit("a", offset + 1)
+    files = cut_at(recorder.events, tmp_path / "files", [20, 30])
+    followed = Followed(spark, tmp_path, 20)
+    followed.add(files[0], files[2])
+    followed.run()
+    followed.add(files[1])
+    follower = followed.follower()
+    follower.run(Signal())
+    assert follower.version.late == 10
 
 
 def test_a_finding_that_is_explained_later_is_withdrawn(
