@@ -1,10 +1,10 @@
-"""Audit what was recorded or kept: histories, stores, traces and logs, one or thousands, on Spark.
+"""Audit what was recorded or kept: histories, stores, traces and logs, on Spark.
 
   mqspec audit .mqspec/verify/histories        every history below a directory
   mqspec audit 'runs/2024-*/*.parquet'         a glob
-  mqspec audit ~/store                         a store: its CommitLog, ConsumeQueues and traces
-  mqspec audit ~/store ~/logs --one-clock      with the logs of its broker and of all clients
-  mqspec audit rocketmq://10.0.0.1:9876/Orders,RMQ_SYS_TRACE_TOPIC    live topics
+  mqspec audit ~/store                         its log, queues and traces
+  mqspec audit ~/store ~/logs --one-clock      with logs of broker and clients
+  mqspec audit rocketmq://10.0.0.1:9876/Orders,RMQ_SYS_TRACE_TOPIC   live topics
   mqspec audit s3a://runs --master spark://host:7077
   mqspec audit --follow recorded --alerts found.jsonl --checkpoint known   while it is recorded
 
