@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, combinations
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 
 from mqconform import requests
 from mqconform.connection import Connection, SilentError, eventually
+from mqconform.explore.brokers import Each
 from mqconform.explore.conversing import Answers, converse
 from mqconform.explore.edges import COLLIDING, COUNTS, NEGATIVE, around
 from mqconform.explore.player import DepartureError, Program, World
@@ -100,12 +101,7 @@ class Popped:
         return repr((self._hash, self.offsets, self.orders))
 
 
-@dataclass(frozen=True)
-class Brokers:
-    of: tuple[Popped, ...]
-
-    def having(self, broker: int, state: Popped) -> Brokers:
-        return Brokers(tuple(state if b == broker else kept for b, kept in enumerate(self.of)))
+Brokers: TypeAlias = Each[Popped]
 
 
 class _Talk:

@@ -10,12 +10,13 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 
 from mqconform import requests
 from mqconform.connection import eventually
+from mqconform.explore.brokers import Each, OfBroker
 from mqconform.explore.edges import COUNTS, around
 from mqconform.explore.player import DepartureError, Program, World
 from mqconform.explore.possible import branch
@@ -56,26 +57,11 @@ class Broker:
         return replace(self, kept=tuple(sorted(kept.items())))
 
 
-@dataclass(frozen=True)
-class Brokers:
-    of: tuple[Broker, ...]
-
-    def having(self, broker: int, state: Broker) -> Brokers:
-        return Brokers(tuple(state if b == broker else kept for b, kept in enumerate(self.of)))
+Brokers: TypeAlias = Each[Broker]
 
 
 @dataclass(frozen=True)
-class _Of:
-    client: int
-    broker: int
-
-    @property
-    def place(self) -> tuple[int, ...]:
-        return (self.broker,)
-
-
-@dataclass(frozen=True)
-class Send(_Of):
+class Send(OfBroker):
     queue_id: int
     mark: str
     count: int = 1
@@ -105,7 +91,7 @@ class Send(_Of):
 
 
 @dataclass(frozen=True)
-class Read(_Of):
+class Read(OfBroker):
     """All messages of a queue."""
 
     queue_id: int
@@ -129,7 +115,7 @@ class Read(_Of):
 
 
 @dataclass(frozen=True)
-class _OfGroup(_Of):
+class _OfGroup(OfBroker):
     group: int
     queue_id: int
 
@@ -183,7 +169,7 @@ class Query(_OfGroup):
 
 
 @dataclass(frozen=True)
-class MakeTopic(_Of):
+class MakeTopic(OfBroker):
     slot: int
     queues: int
     rules = "ADMIN-001", "ADMIN-002"
@@ -201,7 +187,7 @@ class MakeTopic(_Of):
 
 
 @dataclass(frozen=True)
-class ShowTopic(_Of):
+class ShowTopic(OfBroker):
     slot: int
     rules = "ADMIN-001", "ADMIN-002"
 

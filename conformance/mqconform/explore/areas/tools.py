@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 
 from mqconform import requests
 from mqconform.connection import eventually
+from mqconform.explore.brokers import Each, OfBroker
 from mqconform.explore.conversing import Answers, converse
 from mqconform.explore.edges import COUNTS, around
 from mqconform.explore.player import DepartureError, Program, World
@@ -57,12 +58,7 @@ class Broker:
     resets: tuple[tuple[OffsetKey, int], ...] = ()
 
 
-@dataclass(frozen=True)
-class Brokers:
-    of: tuple[Broker, ...]
-
-    def having(self, broker: int, state: Broker) -> Brokers:
-        return Brokers(tuple(state if b == broker else kept for b, kept in enumerate(self.of)))
+Brokers: TypeAlias = Each[Broker]
 
 
 class _Talk:
@@ -115,17 +111,7 @@ class _Talk:
 
 
 @dataclass(frozen=True)
-class _Of:
-    client: int
-    broker: int
-
-    @property
-    def place(self) -> tuple[int, ...]:
-        return (self.broker,)
-
-
-@dataclass(frozen=True)
-class _OfTopic(_Of):
+class _OfTopic(OfBroker):
     topic: int
 
 
@@ -193,7 +179,7 @@ class ShowTopic(_OfTopic):
 
 
 @dataclass(frozen=True)
-class _OfGroup(_Of):
+class _OfGroup(OfBroker):
     group: int
 
 
@@ -270,7 +256,7 @@ class ShowGroup(_OfGroup):
 
 
 @dataclass(frozen=True)
-class _OfQueue(_Of):
+class _OfQueue(OfBroker):
     topic: int
     group: int
     queue_id: int

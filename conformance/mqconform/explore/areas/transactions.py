@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 from hypothesis import strategies as st
 
 from mqconform import requests
 from mqconform.connection import eventually
+from mqconform.explore.brokers import Each, OfBroker
 from mqconform.explore.conversing import Answers, converse
 from mqconform.explore.edges import COUNTS, NEGATIVE, around
 from mqconform.explore.player import DepartureError, Program, World
@@ -71,26 +72,11 @@ class State:
         return repr((len(self.halves), hash(self.kept), tuple(sorted(self.ended))))
 
 
-@dataclass(frozen=True)
-class Brokers:
-    of: tuple[State, ...]
-
-    def having(self, broker: int, state: State) -> Brokers:
-        return Brokers(tuple(state if b == broker else kept for b, kept in enumerate(self.of)))
+Brokers: TypeAlias = Each[State]
 
 
 @dataclass(frozen=True)
-class _Of:
-    client: int
-    broker: int
-
-    @property
-    def place(self) -> tuple[int, ...]:
-        return (self.broker,)
-
-
-@dataclass(frozen=True)
-class Half(_Of):
+class Half(OfBroker):
     """A half message. Where it lies, the answer tells: the half topic is everybody's."""
 
     producer: int
@@ -151,7 +137,7 @@ class Half(_Of):
 
 
 @dataclass(frozen=True)
-class End(_Of):
+class End(OfBroker):
     """The end of a half: `which`, from the newest on. `mixed`: its offset is that of another."""
 
     which: int
@@ -228,7 +214,7 @@ class Unknown(End):
 
 
 @dataclass(frozen=True)
-class Send(_Of):
+class Send(OfBroker):
     """A message that is no half."""
 
     queue_id: int
@@ -248,7 +234,7 @@ class Send(_Of):
 
 
 @dataclass(frozen=True)
-class Read(_Of):
+class Read(OfBroker):
     """All messages of a queue."""
 
     queue_id: int
@@ -300,7 +286,7 @@ def _told_of(kept: tuple[Record, ...]) -> Any:
 
 
 @dataclass(frozen=True)
-class Ended(_Of):
+class Ended(OfBroker):
     """The halves that are named in the op queue."""
 
     rules = ("TX-010",)
