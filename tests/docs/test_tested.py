@@ -7,10 +7,11 @@ from built import DOCS, Book
 from mqdocs.tested import Kept, kept, to_keep
 from mqrules import rules
 
-FRAME = {"sent": True, "text": "code 14"}
+FRAME = {"sent": True, "text": "code 14", "hex": "00", "address": "127.0.0.1:1"}
 REPORT = {
     "target": "mine:1.0",
     "counts": {"passed": 1, "failed": 1, "deviates": 1},
+    "causes": [{"title": "no answer", "frames": [FRAME]}],
     "texts": {"LOCK-001": "What the rule says."},
     "cases": [
         {"name": "a", "rules": ["LOCK-001"], "status": "passed", "strength": "relied on",
@@ -28,10 +29,12 @@ def test_what_is_kept_is_verdicts_and_the_frames_of_departures() -> None:
     assert "texts" not in short
     assert [set(case) for case in short["cases"]] == [
         {"name", "rules", "status", "strength"},
-        {"name", "rules", "status", "strength", "why"},  # its frames are with its cause
+        {"name", "rules", "status", "strength"},  # the rest is with its cause
         {"name", "rules", "status", "strength", "why", "frames"},
     ]
-    assert short["cases"][2]["frames"] == [FRAME, FRAME]
+    shown = {"sent": True, "text": "code 14"}
+    assert short["cases"][2]["frames"] == [shown, shown]
+    assert short["causes"] == [{"title": "no answer", "frames": [shown]}]
 
 
 def test_a_rule_is_kept_where_all_of_its_cases_passed() -> None:

@@ -21,6 +21,7 @@ from mqdocs.rules import area
 from mqrules import rules
 
 FOLDER: Final = "tested"
+PROPER: Final = {"apache": "Apache", "reference": "Reference"}  # others as they write themselves
 COLUMNS: Final = ("passed", "deviates", "failed", "blocked", "not claimed")  # as reports say it
 
 
@@ -33,7 +34,8 @@ class Kept:
 
     @property
     def broker(self) -> str:
-        return str(self.report["target"]).replace(":", " ").capitalize()
+        name, _, version = str(self.report["target"]).partition(":")
+        return f"{PROPER.get(name, name)} {version}"
 
     @property
     def day(self) -> str:
@@ -61,14 +63,23 @@ def kept(docs: Path) -> list[Kept]:
 
 
 def to_keep(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A report without what the rules say anyway, and without frames that no cause needs."""
+    """A report without what the rules say anyway, and with as much of frames as a page shows."""
     cases = [
         {name: case[name] for name in ("name", "rules", "status", "strength")}
-        | ({"why": case["why"]} if case["status"] not in ("passed", "not run") else {})
-        | ({"frames": case["frames"][-2:]} if case["status"] == "deviates" else {})
+        | (
+            {"why": case["why"], "frames": _shown(case["frames"][-2:])}
+            if case["status"] == "deviates"
+            else {}
+        )
         for case in report["cases"]
     ]
-    return {k: v for k, v in report.items() if k != "texts"} | {"cases": cases}
+    causes = [{**cause, "frames": _shown(cause["frames"])} for cause in report["causes"]]
+    kept_as_it_is = {name: value for name, value in report.items() if name != "texts"}
+    return {**kept_as_it_is, "cases": cases, "causes": causes}
+
+
+def _shown(frames: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: frame[name] for name in ("sent", "text")} for frame in frames]
 
 
 class TestedDirective(SphinxDirective):
