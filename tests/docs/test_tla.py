@@ -12,7 +12,7 @@ from mqcheck.source import snake_case
 from mqcheck.twins import cores
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.tla import parse
-from mqdocs.twin import CORE, module_names, twins, unframed
+from mqdocs.twin import CORE, module_names, traced, twins, unframed
 
 MODULES = sorted([*TLA.glob("*.tla"), *MODELS.glob("*/*.tla")])
 
@@ -111,3 +111,9 @@ def test_every_module_has_a_page_with_its_twins(name: str) -> None:
 def test_a_comment_beside_its_twin_is_without_its_frame() -> None:
     framed = "(*******)\n(* One thing, *)\n(* another.   *)\n(*******)\nNext == a * b"
     assert unframed(framed) == "(* One thing, *)\n(* another. *)\nNext == a * b"
+
+
+def test_which_actions_traces_have_is_told() -> None:
+    assert {"TryLockBatch", "UnlockBatch"} <= traced("Lock")
+    assert "Tick" not in traced("Lock")  # time stands in its comment alone
+    assert traced("RaftLog") == set()

@@ -26,7 +26,7 @@ from mqdocs.modules import ModuleMapDirective, OtherModulesDirective
 from mqdocs.navigation import Navigation
 from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_page, read_rules
 from mqdocs.run import RunDirective
-from mqdocs.telling import TellingDirective
+from mqdocs.telling import AtStakeDirective, TellingDirective
 from mqdocs.tested import TestedDirective
 from mqdocs.theorems import InvariancesDirective, TheoremsDirective
 from mqdocs.twin import ModuleDirective
@@ -44,6 +44,7 @@ _DIRECTIVES = {
     "incidents": IncidentsDirective,
     "symptoms": SymptomsDirective,
     "telling": TellingDirective,
+    "at-stake": AtStakeDirective,
     "log-lines": LogLinesDirective,
     "at-a-glance": GlanceDirective,
     "evidence-matrix": EvidenceMatrixDirective,

@@ -1,7 +1,8 @@
-"""`{telling} ID`: how to tell that an incident is one's own.
+"""`{telling} ID`: how to tell that an incident is one's own; `{at-stake} ID`: what speaks of it.
 
 What people see, what mqadmin shows, and the lines of logs: from the tables that the symptoms, the
-log lines and `mqspec explain` are made from.
+log lines and `mqspec explain` are made from. What is at stake: from the rules of the incident, and
+from what gives evidence for them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterator
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqdocs.markup import Cell, paragraph, table, told
-from mqrules import Incident, incidents, log_lines, ways_to
+from mqdocs.givers import givers
+from mqdocs.markup import Cell, paragraph, references, table, told
+from mqrules import EvidenceKind, Incident, incidents, log_lines, ways_to
 
 
 class TellingDirective(SphinxDirective):
@@ -21,11 +23,7 @@ class TellingDirective(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        self.env.note_reread()  # made from data that no page depends on
-        name = self.arguments[0]
-        if name not in incidents():
-            raise self.error(f"{name} is no incident: {', '.join(incidents())} are")
-        incident = incidents()[name]
+        incident = _named(self)
         told_by = table(["look at", "it may be this one where"], self._rows(incident), "telling")
         return [told_by, *self._lines(incident)]
 
@@ -49,3 +47,49 @@ class TellingDirective(SphinxDirective):
         page = self.env.app.builder.get_relative_uri(self.env.docname, "log-lines")
         code = nodes.literal("", text)
         return nodes.reference("", "", code, refuri=f"{page}#log-line-{number}", internal=True)
+
+
+class AtStakeDirective(SphinxDirective):
+    """The rules of an incident, and the models, proofs and cases of it and of them."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        rows = self._rows(_named(self))
+        return [table(["what speaks of it", "which"], rows, "telling")]
+
+    def _rows(self, incident: Incident) -> Iterator[tuple[Cell, Cell]]:
+        docname = self.env.docname
+        own = (("Models", "model", incident.models), ("Defects", "defect", incident.defects))
+        yield told("Rules"), references("rule", incident.rules, docname)
+        for words, kind, names in own:
+            if names:
+                yield told(words), references(kind, names, docname)
+        if proved := _of_kind(incident, EvidenceKind.PROVED):
+            yield told("Theorems"), references("theorem", proved, docname)
+        if cases := _of_kind(incident, EvidenceKind.CONFORMS):
+            commands = [f"mqspec conform HOST:PORT --rule {rule}" for rule in _tested(incident)]
+            links = [nodes.literal("", command) for command in commands]
+            listed = [node for link in links for node in (link, nodes.Text("; "))]
+            yield told("Cases"), [nodes.Text(f"{len(cases)}: "), *listed[:-1]]
+
+
+def _named(directive: SphinxDirective) -> Incident:
+    """The incident that a directive's argument names."""
+    directive.env.note_reread()  # made from data that no page depends on
+    name = directive.arguments[0]
+    if name not in incidents():
+        raise directive.error(f"{name} is no incident: {', '.join(incidents())} are")
+    return incidents()[name]
+
+
+def _of_kind(incident: Incident, kind: EvidenceKind) -> list[str]:
+    """What gives evidence of a kind for an incident's rules, each once."""
+    found = (giver for rule in incident.rules for giver in givers().get(rule, ()))
+    return list(dict.fromkeys(giver.subject for giver in found if giver.kind is kind))
+
+
+def _tested(incident: Incident) -> list[str]:
+    """An incident's rules that there are cases of."""
+    kinds = {rule: {giver.kind for giver in givers().get(rule, ())} for rule in incident.rules}
+    return [rule for rule in incident.rules if EvidenceKind.CONFORMS in kinds[rule]]

@@ -17,15 +17,29 @@ from typing import Final
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+import mqcheck.traces
 import mqspec.core
 from mqcheck.manifest import TLA
-from mqcheck.source import snake_case
+from mqcheck.source import blank_comments, snake_case
 from mqcheck.twins import cores
-from mqdocs.markup import Cell, anchored, paragraph, reference, references, rule_ids, table, text
+from mqdocs.givers import givers
+from mqdocs.markup import (
+    Cell,
+    anchored,
+    page_link,
+    paragraph,
+    reference,
+    references,
+    rule_ids,
+    table,
+    text,
+)
 from mqdocs.tla import Module, Part, parse
 from mqdocs.variables import Variable, used_by, variables
+from mqrules import EvidenceKind
 
 CORE = Path(mqspec.core.__file__).parent
+TRACES = Path(mqcheck.traces.__file__).parent
 
 
 _FRAME: Final = re.compile(r"\(\*{5,}\)")
@@ -91,6 +105,12 @@ class ModuleDirective(SphinxDirective):
         about = [nodes.Text("Rules: "), *links, nodes.Text(". ")] if links else []
         for word, names in zip(("Changes", "Reads"), used_by(found, part.name), strict=True):
             about += [nodes.Text(f"{word}: "), *_to_variables(module, names)] if names else []
+        if proved := _proved(named):
+            links = references("theorem", proved, self.env.docname)
+            about += [nodes.Text("Proved of them: "), *links, nodes.Text(". ")]
+        if part.name in traced(module):
+            to_traces = page_link("how-to/trace", self.env.docname, "Traces of real runs")
+            about += [to_traces, nodes.Text(" have it. ")]
         about.append(nodes.emphasis("", where))
         return anchored(part.name, f"tla-{module}-{part.name}", paragraph(*about), sides)
 
@@ -113,6 +133,18 @@ class ModuleDirective(SphinxDirective):
 
     def _code(self, source: str, language: str, *, lines: bool = False) -> nodes.literal_block:
         return nodes.literal_block(source, source, language=language, linenos=lines)
+
+
+def traced(module: str) -> set[str]:
+    """What the events of traces are taken for: the words of its TRACE module, if it has one."""
+    path = TRACES / f"TRACE_{module}.tla"
+    return set(re.findall(r"\w+", blank_comments(path.read_text()))) if path.is_file() else set()
+
+
+def _proved(of_rules: Iterable[str]) -> list[str]:
+    """The theorems that are evidence for some rules, each once."""
+    found = (giver for rule in of_rules for giver in givers().get(rule, ()))
+    return list(dict.fromkeys(g.subject for g in found if g.kind is EvidenceKind.PROVED))
 
 
 def _anchor(module: str, variable: str) -> str:
