@@ -113,7 +113,7 @@ def test_the_same_page_without_what_is_wrong_builds(tmp_path: Path) -> None:
     source.mkdir()
     areas = " ".join(dict.fromkeys(rule.partition("-")[0] for rule in rules()))
     names = "\n".join(f"```{{models}} {name}\n```" for name in manifests())
-    others = "\n\n".join(f"```{{{name}}}\n```" for name in ("defects", "theorems"))
+    others = "\n\n".join(f"```{{{name}}}\n```" for name in ("defects", "theorems", "invariances"))
     right = f"{{rule}}`ALLOC-001`\n\n```{{rules}} {areas}\n```\n\n{names}\n\n{others}\n"
     (source / "conf.py").write_text(CONF)
     (source / "index.md").write_text(f"# Page\n\n## Part\n\n{right}")

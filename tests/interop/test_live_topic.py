@@ -25,7 +25,7 @@ TOPIC = "Live"
 TRACES = "RMQ_SYS_TRACE_TOPIC"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # the process has one: who ended it would end everybody's
 def spark() -> Iterator[SparkSession]:
     spark = session("local[2]", little=True)
     events.register(spark)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqdocs.markup import Cell, fields, linked, page_link, paragraph, references, table, text
+from mqdocs.markup import Cell, fields, page_link, paragraph, references, table, text
 from mqdocs.rules import area
 from mqrules import rules
 
@@ -99,6 +99,7 @@ class TestedDirective(SphinxDirective):
         return [
             _summary(one),
             table(["area", "rules kept", "not kept, or not seen"], self._areas(one), "areas"),
+            *_not_claimed(one),
             *self._departures(one),
         ]
 
@@ -125,37 +126,44 @@ class TestedDirective(SphinxDirective):
     def _departures(self, one: Kept) -> Iterator[nodes.Node]:
         """Causes of failures, most cases first; then the deviations that are listed."""
         for cause in one.report["causes"]:
-            told_by = f"{cause['strength']}, by {', '.join(cause['relied_on_by'])}"
-            yield from self._departure(
-                cause["title"],
-                cause["rules"],
-                [
-                    ("Strength", told_by if cause["relied_on_by"] else cause["strength"]),
-                    ("Cases", ", ".join(cause["cases"])),
-                    ("It blocks", ", ".join(cause["blocks"])),
-                ],
-                cause["frames"],
-            )
+            relying = f", by {', '.join(cause['relied_on_by'])}" if cause["relied_on_by"] else ""
+            facts = [
+                ("Strength", text(cause["strength"] + relying)),
+                ("Cases", _names(cause["cases"])),
+                ("It blocks", _names(cause["blocks"])),
+            ]
+            yield from self._departure(cause["title"], cause["rules"], facts, cause["frames"])
         for case in one.report["cases"]:
             if case["status"] == "deviates":
-                facts = [("Strength", case["strength"]), ("Cases", case["name"])]
+                facts = [("Strength", text(case["strength"])), ("Cases", _names([case["name"]]))]
                 yield from self._departure(case["why"], case["rules"], facts, case["frames"])
 
     def _departure(
         self,
         title: str,
         of: Sequence[str],
-        facts: Sequence[tuple[str, str]],
+        facts: Sequence[tuple[str, Sequence[nodes.Node]]],
         frames: Sequence[Mapping[str, Any]],
     ) -> Iterator[nodes.Node]:
-        docname = self.env.docname
-        yield nodes.rubric("", title[:1].upper() + title[1:])
         known = [rule for rule in of if rule in rules()]
-        pairs = [("Rules", references("rule", known, docname))]
-        yield fields([*pairs, *((name, linked(words, docname)) for name, words in facts if words)])
+        links = references("rule", known, self.env.docname)
+        yield nodes.rubric("", title[:1].upper() + title[1:])
+        yield fields([("Rules", links), *((name, value) for name, value in facts if value)])
         lines = [f"{'->' if frame['sent'] else '<-'} {frame['text']}" for frame in frames]
         said = "\n".join(lines)
         yield nodes.literal_block(said, said, language="text")
+
+
+def _names(cases: Sequence[str]) -> list[nodes.Node]:
+    """Names of cases, as code: prose would make a dash of two hyphens."""
+    listed = [node for case in cases for node in (nodes.Text(", "), nodes.literal("", case))]
+    return listed[1:]
+
+
+def _not_claimed(one: Kept) -> Iterator[nodes.Node]:
+    names = [case["name"] for case in one.report["cases"] if case["status"] == "not claimed"]
+    if names:
+        yield paragraph(nodes.Text("What it does not claim to do, by case: "), *_names(names))
 
 
 def _summary(one: Kept) -> nodes.paragraph:
