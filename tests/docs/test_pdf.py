@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsing import needs_browser
+from built import DOCS
 from pypdf import PdfReader
 from pypdf.generic import Destination
 
 from mqdocs import pdf
 
 PAGE = """<!doctype html><html lang="en"><head><title>A book</title>
+<link rel="stylesheet" href="{up}mqspec.css">
 <style>@page {{ size: A4; @bottom-right {{ content: "page " counter(page); }} }}</style></head>
 <body>
 <div class="sidebar-tree"><p class="caption"><span class="caption-text">Begin</span></p>
@@ -21,7 +24,7 @@ PAGE = """<!doctype html><html lang="en"><head><title>A book</title>
 <li><a class="reference internal" href="{up}deep/under.html">Under it</a></li></ul></li></ul>
 <p class="caption"><span class="caption-text">End</span></p>
 <ul><li><a class="reference internal" href="{up}last.html">The last</a></li></ul></div>
-{body}</body></html>"""
+<a class="skip-to-content">Press here</a>{body}<footer>Made by</footer></body></html>"""
 LONG = "<p style='break-before: page' id='two'>The second page of it.</p>"
 
 
@@ -29,6 +32,7 @@ LONG = "<p style='break-before: page' id='two'>The second page of it.</p>"
 def site(tmp_path: Path) -> Path:
     """Four pages of a book, and one that no navigation names."""
     (tmp_path / "deep").mkdir()
+    shutil.copy(DOCS / "_static" / "mqspec.css", tmp_path)
     bodies = {
         "index.html": "<p>The front. <a href='last.html#end'>To the end</a></p>",
         "first.html": f"<p>One. <a href='#two'>Over</a></p>{LONG}",
@@ -69,6 +73,8 @@ def test_every_page_is_there_in_order_with_its_number(printed: PdfReader) -> Non
     for number, (text, words) in enumerate(zip(texts[1:], kept, strict=True), 1):
         assert words in text
         assert f"page {number}" in text
+        assert "Press here" not in text  # paper cannot be pressed
+        assert "Made by" not in text
 
 
 @needs_browser
