@@ -11,7 +11,8 @@ from built import DOCS, URL, Book, build, twins
 
 from mqcheck.manifest import manifests
 from mqdocs.links import broken
-from mqrules import rules
+from mqdocs.twin import module_names
+from mqrules import incidents, rules
 
 # A page that has all that the extensions offer, without the cost of autodoc.
 CONF = f"""
@@ -113,8 +114,14 @@ def test_the_same_page_without_what_is_wrong_builds(tmp_path: Path) -> None:
     source.mkdir()
     areas = " ".join(dict.fromkeys(rule.partition("-")[0] for rule in rules()))
     names = "\n".join(f"```{{models}} {name}\n```" for name in manifests())
+    modules = "\n".join(f"```{{tla-module}} {name}\n```" for name in module_names())
     others = "\n\n".join(f"```{{{name}}}\n```" for name in ("defects", "theorems", "invariances"))
-    right = f"{{rule}}`ALLOC-001`\n\n```{{rules}} {areas}\n```\n\n{names}\n\n{others}\n"
+    right = (
+        f"{{rule}}`ALLOC-001`\n\n```{{rules}} {areas}\n```\n\n{names}\n\n{modules}\n\n{others}\n"
+    )
     (source / "conf.py").write_text(CONF)
     (source / "index.md").write_text(f"# Page\n\n## Part\n\n{right}")
+    for page in ("how-to/trace", *(f"incidents/{one.page}" for one in incidents().values())):
+        (source / page).parent.mkdir(exist_ok=True)
+        (source / f"{page}.md").write_text(f"---\norphan: true\n---\n\n# {page}\n")
     assert build(source, tmp_path / "target", "en") == ""

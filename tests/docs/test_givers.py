@@ -7,8 +7,6 @@ import re
 import subprocess
 import sys
 
-import pytest
-
 from mqaudit.history_checks import HISTORY_CHECKS
 from mqcheck.manifest import models
 from mqdocs.givers import conformance_cases, givers
@@ -20,12 +18,6 @@ from mqrules import EvidenceKind, rules
 from mqspec.commands import paths
 
 WIDE = os.environ | {"COLUMNS": "300"}  # names are not cut
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _marker(request: pytest.FixtureRequest) -> None:
-    # The suite registers it for its own runs; here its modules are only read.
-    request.config.addinivalue_line("markers", "case: a conformance case")
 
 
 PROVED = {theorem.name for theorem in THEOREMS} | {theorem.name for theorem in INVARIANCES}

@@ -68,6 +68,11 @@ def page_link(page: str, docname: str, words: str, *, is_explicit: bool = True) 
     )
 
 
+def listed(found: Iterable[nodes.Node]) -> list[nodes.Node]:
+    """Nodes with commas between them."""
+    return [node for each in found for node in (nodes.Text(", "), each)][1:]
+
+
 def paragraph(*children: nodes.Node) -> nodes.paragraph:
     """A paragraph of inline nodes."""
     return nodes.paragraph("", "", *children)

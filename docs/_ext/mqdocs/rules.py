@@ -14,8 +14,20 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from mqdocs.givers import Giver, givers
-from mqdocs.markup import anchored, fields, linked, paragraph, reference, table, text
-from mqrules import Kind, Level, Rule, UserError, rules
+from mqdocs.markup import (
+    anchored,
+    fields,
+    linked,
+    listed,
+    page_link,
+    paragraph,
+    reference,
+    references,
+    table,
+    text,
+)
+from mqdocs.twin import actions_of
+from mqrules import Kind, Level, Rule, UserError, defects, incidents, rules
 from mqrules.evidence import EvidenceKind
 
 _log = logging.getLogger(__name__)
@@ -68,10 +80,24 @@ class RulesDirective(SphinxDirective):
                 pairs.append((kind.value.capitalize(), self._givers(of_kind)))
             elif kind in rule.needs:
                 pairs.append((kind.value.capitalize(), [nodes.strong("", "by nothing yet")]))
+        pairs += self._places(rule)
         if commands := list(again(rule, of_rule)):
             said = [[nodes.literal("", command), nodes.Text("; ")] for command in commands]
             pairs.append(("Again", [node for each in said for node in each][:-1]))
         return fields(pairs)
+
+    def _places(self, rule: Rule) -> Iterator[tuple[str, list[nodes.Node]]]:
+        """Where else the rule is spoken of: actions with their code, incidents, and defects."""
+        docname = self.env.docname
+        if actions := actions_of().get(rule.id):
+            links = [reference("tla", a, docname, a.replace("!", ": ")) for a in actions]
+            yield "Actions", listed(links)
+        at_stake = [one for one in incidents().values() if rule.id in one.rules]
+        if at_stake:
+            links = [page_link(f"incidents/{one.page}", docname, one.id) for one in at_stake]
+            yield "Incidents", listed(links)
+        if broken_by := [name for name, one in defects().items() if rule.id in one.breaks]:
+            yield "Broken by", references("defect", broken_by, docname)
 
     def _givers(self, several: list[Giver]) -> list[nodes.Node]:
         found: list[nodes.Node] = []

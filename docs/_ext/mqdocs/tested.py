@@ -16,7 +16,7 @@ from typing import Any, Final
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqdocs.markup import Cell, fields, page_link, paragraph, references, table, text
+from mqdocs.markup import Cell, fields, listed, page_link, paragraph, references, table, text
 from mqdocs.rules import area
 from mqrules import rules
 
@@ -156,8 +156,7 @@ class TestedDirective(SphinxDirective):
 
 def _names(cases: Sequence[str]) -> list[nodes.Node]:
     """Names of cases, as code: prose would make a dash of two hyphens."""
-    listed = [node for case in cases for node in (nodes.Text(", "), nodes.literal("", case))]
-    return listed[1:]
+    return listed(nodes.literal("", case) for case in cases)
 
 
 def _not_claimed(one: Kept) -> Iterator[nodes.Node]:

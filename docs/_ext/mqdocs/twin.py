@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +28,7 @@ from mqdocs.givers import givers
 from mqdocs.markup import (
     Cell,
     anchored,
+    listed,
     page_link,
     paragraph,
     reference,
@@ -69,11 +72,9 @@ class ModuleDirective(SphinxDirective):
         whole = path.read_text(encoding="utf-8")
         module = parse(whole)
         self.env.note_dependency(path)
-        pairs: list[Pair] = []
-        for twin in (CORE / f"{core}.py" for core in cores(name, whole)):
-            if twin.is_file():
-                self.env.note_dependency(twin)
-                pairs += twins(module, twin)
+        pairs = pairs_of(name)
+        for pair in pairs:
+            self.env.note_dependency(CORE / pair.file)
         paired = {twin.part.name for twin in pairs}
         found = variables(module, whole)
         full = anchored("The whole module", f"tla-{name}", self._code(whole, "tlaplus", lines=True))
@@ -128,7 +129,7 @@ class ModuleDirective(SphinxDirective):
             [nodes.literal("", one.name, ids=[_anchor(module, one.name)])],
             text(one.what),
             [nodes.literal("", one.python)] if one.python else text("\N{EN DASH}"),
-            *map(_listed, named),
+            *map(listed, named),
         ]
 
     def _code(self, source: str, language: str, *, lines: bool = False) -> nodes.literal_block:
@@ -157,13 +158,25 @@ def _to_variables(module: str, names: Iterable[str]) -> list[nodes.Node]:
         nodes.reference("", "", nodes.literal("", name), refid=_anchor(module, name))
         for name in names
     ]
-    return [*_listed(links), nodes.Text(". ")]
+    return [*listed(links), nodes.Text(". ")]
 
 
-def _listed(found: Iterable[nodes.Node]) -> list[nodes.Node]:
-    """Nodes with commas between them."""
-    listed = [node for each in found for node in (nodes.Text(", "), each)]
-    return listed[1:]
+def pairs_of(name: str) -> list[Pair]:
+    """The definitions of a module that have a twin, by the core modules that its header names."""
+    whole = (TLA / f"{name}.tla").read_text(encoding="utf-8")
+    files = (CORE / f"{core}.py" for core in cores(name, whole))
+    return [pair for file in files if file.is_file() for pair in twins(parse(whole), file)]
+
+
+@cache
+def actions_of() -> dict[str, tuple[str, ...]]:
+    """By rule, the definitions with a twin that name it, in either language, as MODULE!NAME."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name in module_names():
+        for pair in pairs_of(name):
+            for rule in rule_ids(pair.part.source + pair.source):
+                found[rule].append(f"{name}!{pair.part.name}")
+    return {rule: tuple(dict.fromkeys(several)) for rule, several in found.items()}
 
 
 def twins(module: Module, python: Path) -> list[Pair]:
