@@ -22,6 +22,7 @@ from mqspec.client.producer import Producer
 from mqspec.client.send_back import SendBack
 from mqspec.core import allocation, consume_orderly, offset_commit, producer, push_consumer
 from mqspec.transport import Connection
+from mqspec.wire.codes import RequestCode
 
 CLIENTS: Final[dict[str, Wrong]] = {}
 
@@ -38,6 +39,9 @@ def wrong(rule: str, original: Any) -> Callable[[Callable[..., Any]], Callable[.
         return mistaken
 
     return listed
+
+
+MANY: Final = 1_000_000  # an opaque that no other request comes to
 
 
 @wrong("ALLOC-001", allocation.average_slice)
@@ -140,8 +144,10 @@ def commits_as_it_takes(right: Any, state: Any, mq: Any, generation: int, count:
 
 @wrong("WIRE-019", Connection.request)
 async def few_opaques(right: Any, connection: Any, request: Any, *rest: Any) -> Any:
-    """Opaques come again after four requests."""
-    return await right(connection, structs.replace(request, opaque=request.opaque % 4), *rest)
+    """Pulls that are open at once share six opaques; the client comes so far as to consume."""
+    if request.code == RequestCode.PULL_MESSAGE:
+        request = structs.replace(request, opaque=MANY + request.opaque % 6)
+    return await right(connection, request, *rest)
 
 
 @wrong("SUBS-015", push_consumer.is_wanted)
