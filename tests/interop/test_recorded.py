@@ -180,6 +180,8 @@ async def twins(play: Play) -> None:
     one, two = [await play.joins("Twins", "*", "concurrently", "same") for _ in range(2)]
     await play.sends("Twins")
     await play.until(MESSAGES // 3, one, two)
+    for each in (one, two):  # or one may have it all before the other has begun
+        await play.until(1, each)
     await one.leave()
     await two.leave()
 
