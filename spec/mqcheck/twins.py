@@ -27,7 +27,7 @@ _CORE = re.compile(r"mqspec/core/(\w+)\.py")
 _ALONE = "No twin in the core"
 _EXEMPT = re.compile(r"\b(?:Not in the core|Ghosts)\b.*", re.DOTALL)
 _BUILDS_ON = re.compile(r"(?:EXTENDS|INSTANCE) +([\w, ]+)")
-_VARIABLES = re.compile(r"^VARIABLES?\b(.*?)\n *\n(?=\S)", re.DOTALL | re.MULTILINE)
+VARIABLES = re.compile(r"^VARIABLES?\b(.*?)\n *\n(?=\S)", re.DOTALL | re.MULTILINE)
 _DEFINITION = re.compile(r"^(\w+)(?:\([^)]*\))? *==", re.MULTILINE)
 _CHANGES = re.compile(r"\w'|\bUNCHANGED\b|\w!\w")  # of its own, or an instance's
 
@@ -73,7 +73,7 @@ def twins() -> list[Twin]:
 def read_twin(name: str, text: str) -> Twin:
     """A module's names. Raises ValueError where it has no header, variables or next-state."""
     header, code = _HEADER.search(text), COMMENT.sub("", text)
-    variables = _VARIABLES.search(code)
+    variables = VARIABLES.search(code)
     if not header or not variables:
         raise ValueError(f"{name}: no header, or no variables")
     bodies = _definitions(code)

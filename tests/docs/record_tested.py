@@ -26,7 +26,8 @@ def report_of(target: str) -> Path:
         return Path(target)
     path = Path(tempfile.mkdtemp()) / "report.json"
     command = [sys.executable, "-m", "mqspec.cli", "conform", target, "--json", str(path)]
-    subprocess.run(command, check=False)
+    if subprocess.run(command, check=False).returncode and not path.is_file():
+        raise SystemExit(f"{target}: no report; what `mqspec conform` says of it is above")
     return path
 
 

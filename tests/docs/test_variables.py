@@ -30,7 +30,7 @@ def test_what_the_core_does_not_have_has_no_name_in_python() -> None:
 
 
 def test_what_an_action_leaves_unchanged_it_does_not_read() -> None:
-    found = of("OffsetCommit").values()
+    found = [*of("OffsetCommit").values()]
     changed, read = used_by(found, "Persist")
     assert changed == ["offsetFile"]
     assert read == ["offsetTable", "brokerCrashes"]

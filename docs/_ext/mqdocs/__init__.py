@@ -79,6 +79,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_search_language(languages.SearchByPairs)
     app.connect("builder-inited", read_rules)
     app.connect("html-page-context", languages.link_twin)
+    app.connect("html-page-context", languages.tell_english)
     app.connect("html-page-context", cite.add)
     app.connect("html-page-context", Navigation().lighten, priority=Navigation.EARLY)
     app.connect("autodoc-process-docstring", docstrings.link)

@@ -6,7 +6,6 @@ All of it is made from the tables beside the rules, and from the reports of test
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from mqcheck.manifest import models
 from mqdocs.markup import (
     Cell,
     anchored,
+    listed,
     page_link,
     paragraph,
     references,
@@ -92,7 +92,7 @@ class LogLinesDirective(SphinxDirective):
     def _line(self, number: int, line: LogLine) -> nodes.container:
         docname = self.env.docname
         links = [page_of(incidents()[i], docname) for i in line.incidents]
-        read = _joined(links)
+        read = listed(links)
         read += [nodes.Text("; ")] if links and line.rules else []
         read += references("rule", line.rules, docname)
         pieces = json.dumps(line.pieces, ensure_ascii=False)
@@ -176,13 +176,6 @@ def figures(docs: Path) -> list[tuple[str, str]]:
 def page_of(incident: Incident, docname: str) -> pending_xref:
     """A link to an incident's page, by its title; one that is not there fails the build."""
     return page_link(f"incidents/{incident.page}", docname, incident.title, is_explicit=False)
-
-
-def _joined(several: Iterable[nodes.Node]) -> list[nodes.Node]:
-    found: list[nodes.Node] = []
-    for node in several:
-        found += [nodes.Text(", "), node] if found else [node]
-    return found
 
 
 def _safe(json_text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -40,6 +40,12 @@ def givers() -> dict[str, tuple[Giver, ...]]:
         for rule, giver in source:
             found[rule].append(giver)
     return {rule: tuple(dict.fromkeys(several)) for rule, several in found.items()}
+
+
+def given(of_rules: Iterable[str], kind: EvidenceKind) -> list[str]:
+    """What gives evidence of a kind for any of some rules, each once."""
+    found = (giver for rule in of_rules for giver in givers().get(rule, ()))
+    return list(dict.fromkeys(giver.subject for giver in found if giver.kind is kind))
 
 
 def _models() -> Iterator[tuple[str, Giver]]:

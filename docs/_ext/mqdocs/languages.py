@@ -37,14 +37,20 @@ def twin(page: str, language: str) -> str:
 
 
 def link_twin(app: Sphinx, page: str, _: str, context: dict[str, Any], __: object) -> None:
-    """Give the template of a page what it links to its twin with; tell where it is in English."""
+    """Give the template of a page what it links to its twin with."""
     chinese = app.config.language == CHINESE
     context["twin"] = {
         "href": twin(page, app.config.language),
         "name": "English" if chinese else "中文",
         "language": "en" if chinese else "zh-CN",
     }
-    if chinese and "body" in context and not is_translated(app.config.mqspec_translated, page):
+
+
+def tell_english(app: Sphinx, page: str, _: str, context: dict[str, Any], __: object) -> None:
+    """Say on a page of the Chinese book that it is in English, where it is."""
+    if app.config.language != CHINESE or is_translated(app.config.mqspec_translated, page):
+        return
+    if "body" in context:
         context["body"] = f'<p class="untranslated">{_IN_ENGLISH}</p>{context["body"]}'
 
 

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 LINKS: Final = {"a": "href", "img": "src", "link": "href", "script": "src", "use": "href"}
 
 
-class _Page(HTMLParser):
+class Page(HTMLParser):
     """What a page links to, and what may be linked to in it."""
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +38,7 @@ class _Page(HTMLParser):
 def broken(site: Path) -> Iterator[str]:
     """What leads nowhere, as `page: link`."""
     root = site.resolve()
-    read = cache(_Page)
+    read = cache(Page)
     for path in sorted(root.rglob("*.html")):
         for link in sorted(read(path).links):
             parts = urlsplit(link)

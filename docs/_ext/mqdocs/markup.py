@@ -31,11 +31,7 @@ def reference(kind: str, target: str, docname: str, text: str = "") -> pending_x
 
 def references(kind: str, targets: Iterable[str], docname: str) -> list[nodes.Node]:
     """Links to several objects, with commas between them."""
-    found: list[nodes.Node] = []
-    for target in targets:
-        link = reference(kind, target, docname)
-        found += [nodes.Text(", "), link] if found else [link]
-    return found
+    return listed(reference(kind, target, docname) for target in targets)
 
 
 def linked(text: str, docname: str) -> list[nodes.Node]:
@@ -68,9 +64,9 @@ def page_link(page: str, docname: str, words: str, *, is_explicit: bool = True) 
     )
 
 
-def listed(found: Iterable[nodes.Node]) -> list[nodes.Node]:
-    """Nodes with commas between them."""
-    return [node for each in found for node in (nodes.Text(", "), each)][1:]
+def listed(found: Iterable[nodes.Node], between: str = ", ") -> list[nodes.Node]:
+    """Nodes with commas between them, or with something else."""
+    return [node for each in found for node in (nodes.Text(between), each)][1:]
 
 
 def paragraph(*children: nodes.Node) -> nodes.paragraph:

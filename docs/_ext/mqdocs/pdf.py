@@ -2,10 +2,10 @@
 
     python docs/_ext/mqdocs/pdf.py build/docs/mqspec.pdf build/docs/zh/mqspec.pdf
 
-Chromium prints each page by itself, because all of them as one page take it hours; it is told from
-which number to count. Its links to other pages are addresses of files; they are put in anew, as
-places in the whole. Needs Debian's packages chromium and chromium-driver; the book in Chinese also
-needs fonts-noto-cjk.
+Chromium prints each page by itself, because all of them as one page did not end in five minutes; it
+is told from which number to count. Its links to other pages are addresses of files; they are put in
+anew, as places in the whole. Needs Debian's packages chromium and chromium-driver; the book in
+Chinese also needs fonts-noto-cjk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import io
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -30,6 +30,10 @@ from pypdf.constants import PageLabelStyle
 from pypdf.generic import Fit
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where it is run as a program
+
+from mqdocs.links import Page
 
 BROWSERS: Final = ("chromium", "google-chrome")
 _QUIET: Final = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -115,48 +119,70 @@ def asked_for(book: Sequence[Chapter]) -> dict[Path, set[str]]:
     """The places in each page that some page of the book links to."""
     pages: defaultdict[Path, set[str]] = defaultdict(set)
     for chapter in book:
-        page = BeautifulSoup(chapter.path.read_text(encoding="utf-8"), "html.parser")
-        for link in page.select("a[href*='#']"):
-            parts = urlsplit(str(link["href"]))
-            if not (parts.scheme or parts.netloc):
+        for link in Page(chapter.path).links:
+            parts = urlsplit(link)
+            if parts.fragment and not (parts.scheme or parts.netloc):
                 target = (chapter.path.parent / unquote(parts.path)).resolve()
                 pages[target if parts.path else chapter.path].add(unquote(parts.fragment))
     return pages
+
+
+class Printed:
+    """Pages that were printed, one file after the other, without their links: those are kept
+    beside them, with where everything is."""
+
+    def __init__(self) -> None:
+        self.writer = PdfWriter()
+        self.places: dict[tuple[Path, str], Place] = {}  # by file and anchor; empty: its beginning
+        self.links: list[Linked] = []
+
+    def add(self, path: Path, printed: PdfReader) -> None:
+        """Add what was printed of a file."""
+        first = len(self.writer.pages)
+        self.places[path, ""] = Place(first, printed.pages[0].mediabox.top)
+        for name, found in printed.named_destinations.items():
+            number = printed.get_destination_page_number(found)
+            if number is not None:
+                place = Place(first + number, float(found.top or 0))
+                self.places[path, unquote(name.removeprefix("/"))] = place
+
+        for number, page in enumerate(printed.pages, first):
+            self.links.extend(_links(page, number, path))
+            page.pop("/Annots", None)
+            self.writer.add_page(page)
+
+    def insert(self, front: Printed) -> None:
+        """Put other pages before these."""
+        shift = len(front.writer.pages)
+        for page in reversed(front.writer.pages):
+            self.writer.insert_page(page, 0)
+        moved = {where: Place(one.page + shift, one.top) for where, one in self.places.items()}
+        self.places = {**front.places, **moved}
+        later = [Linked(one.page + shift, one.rectangle, one.address) for one in self.links]
+        self.links = [*front.links, *later]
 
 
 def book_of(site: Path, browser: Any) -> PdfWriter:
     """The whole book, contents first."""
     book = list(chapters(site))
     anchors = asked_for(book)
-    writer = PdfWriter()
-    places: dict[tuple[Path, str], Place] = {}
-    links: list[Linked] = []
-
+    body, contents = Printed(), Printed()
     for chapter in book:
-        first = len(writer.pages)
-        wanted = sorted(anchors.get(chapter.path, ()))
-        _append(
-            writer, _print(browser, chapter.path, first + 1, wanted), chapter.path, places, links
-        )
-        places[chapter.path, ""] = Place(first, writer.pages[first].mediabox.top)
+        number = len(body.writer.pages) + 1
+        body.add(chapter.path, _print(browser, chapter.path, number, anchors.get(chapter.path, ())))
 
     path = site.resolve() / "_contents.html"
-    path.write_text(_contents(book, places), encoding="utf-8")
+    path.write_text(_contents(book, body.places), encoding="utf-8")
     try:
-        contents = _print(browser, path, 1, ())
+        contents.add(path, _print(browser, path, 1, ()))
     finally:
         path.unlink()
-    front = PdfWriter()
-    told: list[Linked] = []
-    _append(front, contents, path, {}, told)
-    shift = len(front.pages)
-    for page in reversed(front.pages):
-        writer.insert_page(page, 0)
+    body.insert(contents)
 
-    moved = {key: Place(place.page + shift, place.top) for key, place in places.items()}
-    for link in (*told, *(Linked(x.page + shift, x.rectangle, x.address) for x in links)):
-        _put(writer, link, moved)
-    _outline(writer, book, moved)
+    writer, shift = body.writer, len(contents.writer.pages)
+    for link in body.links:
+        _put(writer, link, body.places)
+    _outline(writer, book, body.places)
     writer.set_page_label(0, shift - 1, style=PageLabelStyle.LOWERCASE_ROMAN)
     writer.set_page_label(shift, len(writer.pages) - 1, style=PageLabelStyle.DECIMAL)
     writer.add_metadata({"/Title": book[0].title})
@@ -164,35 +190,15 @@ def book_of(site: Path, browser: Any) -> PdfWriter:
     return writer
 
 
-def _print(browser: Any, path: Path, first: int, anchors: Sequence[str]) -> PdfReader:
+def _print(browser: Any, path: Path, number: int, anchors: Iterable[str]) -> PdfReader:
+    """A file as PDF, its pages counted from a number on, with these places in it."""
     browser.get(path.as_uri())
-    browser.execute_script(_PREPARE, first, list(anchors))
+    browser.execute_script(_PREPARE, number, sorted(anchors))
     printed = browser.execute_cdp_cmd(
         "Page.printToPDF",
         {"printBackground": True, "preferCSSPageSize": True, "generateTaggedPDF": False},
     )
     return PdfReader(io.BytesIO(base64.b64decode(printed["data"])))
-
-
-def _append(
-    writer: PdfWriter,
-    printed: PdfReader,
-    path: Path,
-    places: dict[tuple[Path, str], Place],
-    links: list[Linked],
-) -> None:
-    """Add what was printed of a file, without its links, which are told beside it."""
-    first = len(writer.pages)
-    for name, found in printed.named_destinations.items():
-        number = printed.get_destination_page_number(found)
-        if number is not None:
-            places[path, unquote(name.removeprefix("/"))] = Place(
-                first + number, float(found.top or 0)
-            )
-    for number, page in enumerate(printed.pages, first):
-        links.extend(_links(page, number, path))
-        page.pop("/Annots", None)
-        writer.add_page(page)
 
 
 def _links(page: PageObject, number: int, path: Path) -> Iterator[Linked]:

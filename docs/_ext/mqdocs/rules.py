@@ -82,8 +82,8 @@ class RulesDirective(SphinxDirective):
                 pairs.append((kind.value.capitalize(), [nodes.strong("", "by nothing yet")]))
         pairs += self._places(rule)
         if commands := list(again(rule, of_rule)):
-            said = [[nodes.literal("", command), nodes.Text("; ")] for command in commands]
-            pairs.append(("Again", [node for each in said for node in each][:-1]))
+            codes = (nodes.literal("", command) for command in commands)
+            pairs.append(("Again", listed(codes, "; ")))
         return fields(pairs)
 
     def _places(self, rule: Rule) -> Iterator[tuple[str, list[nodes.Node]]]:
@@ -92,8 +92,7 @@ class RulesDirective(SphinxDirective):
         if actions := actions_of().get(rule.id):
             links = [reference("tla", a, docname, a.replace("!", ": ")) for a in actions]
             yield "Actions", listed(links)
-        at_stake = [one for one in incidents().values() if rule.id in one.rules]
-        if at_stake:
+        if at_stake := [one for one in incidents().values() if rule.id in one.rules]:
             links = [page_link(f"incidents/{one.page}", docname, one.id) for one in at_stake]
             yield "Incidents", listed(links)
         if broken_by := [name for name, one in defects().items() if rule.id in one.breaks]:

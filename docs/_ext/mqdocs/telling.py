@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqdocs.givers import givers
-from mqdocs.markup import Cell, paragraph, references, table, told
+from mqdocs.givers import given
+from mqdocs.markup import Cell, listed, paragraph, references, table, told
 from mqrules import EvidenceKind, Incident, incidents, log_lines, ways_to
 
 
@@ -65,13 +65,13 @@ class AtStakeDirective(SphinxDirective):
         for words, kind, names in own:
             if names:
                 yield told(words), references(kind, names, docname)
-        if proved := _of_kind(incident, EvidenceKind.PROVED):
+        if proved := given(incident.rules, EvidenceKind.PROVED):
             yield told("Theorems"), references("theorem", proved, docname)
-        if cases := _of_kind(incident, EvidenceKind.CONFORMS):
-            commands = [f"mqspec conform HOST:PORT --rule {rule}" for rule in _tested(incident)]
-            links = [nodes.literal("", command) for command in commands]
-            listed = [node for link in links for node in (link, nodes.Text("; "))]
-            yield told("Cases"), [nodes.Text(f"{len(cases)}: "), *listed[:-1]]
+        if cases := given(incident.rules, EvidenceKind.CONFORMS):
+            tested = [r for r in incident.rules if given([r], EvidenceKind.CONFORMS)]
+            commands = (f"mqspec conform HOST:PORT --rule {rule}" for rule in tested)
+            codes = listed((nodes.literal("", command) for command in commands), "; ")
+            yield told("Cases"), [nodes.Text(f"{len(cases)}: "), *codes]
 
 
 def _named(directive: SphinxDirective) -> Incident:
@@ -81,15 +81,3 @@ def _named(directive: SphinxDirective) -> Incident:
     if name not in incidents():
         raise directive.error(f"{name} is no incident: {', '.join(incidents())} are")
     return incidents()[name]
-
-
-def _of_kind(incident: Incident, kind: EvidenceKind) -> list[str]:
-    """What gives evidence of a kind for an incident's rules, each once."""
-    found = (giver for rule in incident.rules for giver in givers().get(rule, ()))
-    return list(dict.fromkeys(giver.subject for giver in found if giver.kind is kind))
-
-
-def _tested(incident: Incident) -> list[str]:
-    """An incident's rules that there are cases of."""
-    kinds = {rule: {giver.kind for giver in givers().get(rule, ())} for rule in incident.rules}
-    return [rule for rule in incident.rules if EvidenceKind.CONFORMS in kinds[rule]]

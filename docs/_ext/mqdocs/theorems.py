@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
@@ -13,7 +14,7 @@ from mqcheck.source import blank_comments
 from mqdocs.markup import anchored, fields, paragraph, references, text
 from mqprove.inductive import Invariance, Protocol
 from mqprove.protocols import INVARIANCES
-from mqprove.prover import Theorem
+from mqprove.prover import Claimed, Theorem
 from mqprove.theorems import THEOREMS
 
 
@@ -22,29 +23,17 @@ class TheoremsDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         self.env.note_reread()  # made from code that no page depends on
-        return [self._section(theorem) for theorem in THEOREMS]
+        return [self._theorem(theorem) for theorem in THEOREMS]
 
-    def _section(self, theorem: Theorem) -> nodes.section:
-        source = inspect.getsource(theorem.claim)
-        anchor = f"theorem-{theorem.name}"
-        standard = self.env.domains.standard_domain
-        standard.note_object("theorem", theorem.name, anchor, self.state_machine)
-        outcome = "is proved" if theorem.holds else "fails, as it should, with a counterexample"
-        pairs = [
-            ("Evidence for", references("rule", theorem.rules, self.env.docname)),
+    def _theorem(self, theorem: Theorem) -> nodes.section:
+        fails = "fails, as it should, with a counterexample"
+        facts = [
             ("Strategy", [nodes.literal("", theorem.strategy)]),
             ("Client ids", text("differ" if theorem.unique else "may be equal")),
             ("Lists", text("may be empty" if theorem.empty else "are not empty")),
-            ("Outcome", text(outcome)),
-            ("Again", [nodes.literal("", f"mqspec prove --theorem {theorem.name}")]),
+            ("Outcome", text("is proved" if theorem.holds else fails)),
         ]
-        return anchored(
-            theorem.name,
-            anchor,
-            paragraph(nodes.Text(theorem.statement)),
-            fields(pairs),
-            nodes.literal_block(source, source, language="python"),
-        )
+        return _section(self, theorem, facts, inspect.getsource(theorem.claim), "python")
 
 
 class InvariancesDirective(SphinxDirective):
@@ -62,28 +51,41 @@ class InvariancesDirective(SphinxDirective):
             protocol.of,
             f"invariants-{protocol.of}",
             nodes.literal_block(source, source, language="tlaplus"),
-            *(self._section(theorem) for theorem in of_it),
+            *(self._theorem(theorem) for theorem in of_it),
         )
 
-    def _section(self, theorem: Invariance) -> nodes.section:
-        anchor = f"theorem-{theorem.name}"
-        standard = self.env.domains.standard_domain
-        standard.note_object("theorem", theorem.name, anchor, self.state_machine)
-        pairs = [
-            ("Evidence for", references("rule", theorem.rules, self.env.docname)),
+    def _theorem(self, theorem: Invariance) -> nodes.section:
+        facts = [
             ("Given", text(theorem.bounds or "nothing")),
             ("Follows from", text(theorem.invariant or "any state")),
             ("Outcome", text("is proved")),
-            ("Again", [nodes.literal("", f"mqspec prove --theorem {theorem.name}")]),
         ]
-        claim = definition(theorem)
-        return anchored(
-            theorem.name,
-            anchor,
-            paragraph(nodes.Text(theorem.statement)),
-            fields(pairs),
-            nodes.literal_block(claim, claim, language="tlaplus"),
-        )
+        return _section(self, theorem, facts, definition(theorem), "tlaplus")
+
+
+def _section(
+    directive: SphinxDirective,
+    theorem: Claimed,
+    facts: Iterable[tuple[str, list[nodes.Node]]],
+    claim: str,
+    language: str,
+) -> nodes.section:
+    """A theorem, which others link to: in words, with its facts, and as what says it."""
+    env, anchor = directive.env, f"theorem-{theorem.name}"
+    standard = env.domains.standard_domain
+    standard.note_object("theorem", theorem.name, anchor, directive.state_machine)
+    pairs = [
+        ("Evidence for", references("rule", theorem.rules, env.docname)),
+        *facts,
+        ("Again", [nodes.literal("", f"mqspec prove --theorem {theorem.name}")]),
+    ]
+    return anchored(
+        theorem.name,
+        anchor,
+        paragraph(nodes.Text(theorem.statement)),
+        fields(pairs),
+        nodes.literal_block(claim, claim, language=language),
+    )
 
 
 def definition(theorem: Invariance) -> str:

@@ -24,7 +24,7 @@ import mqspec.core
 from mqcheck.manifest import TLA
 from mqcheck.source import blank_comments, snake_case
 from mqcheck.twins import cores
-from mqdocs.givers import givers
+from mqdocs.givers import given
 from mqdocs.markup import (
     Cell,
     anchored,
@@ -43,7 +43,6 @@ from mqrules import EvidenceKind
 
 CORE = Path(mqspec.core.__file__).parent
 TRACES = Path(mqcheck.traces.__file__).parent
-
 
 _FRAME: Final = re.compile(r"\(\*{5,}\)")
 _PADDED: Final = re.compile(r" {2,}\*\)$")
@@ -106,7 +105,7 @@ class ModuleDirective(SphinxDirective):
         about = [nodes.Text("Rules: "), *links, nodes.Text(". ")] if links else []
         for word, names in zip(("Changes", "Reads"), used_by(found, part.name), strict=True):
             about += [nodes.Text(f"{word}: "), *_to_variables(module, names)] if names else []
-        if proved := _proved(named):
+        if proved := given(named, EvidenceKind.PROVED):
             links = references("theorem", proved, self.env.docname)
             about += [nodes.Text("Proved of them: "), *links, nodes.Text(". ")]
         if part.name in traced(module):
@@ -140,12 +139,6 @@ def traced(module: str) -> set[str]:
     """What the events of traces are taken for: the words of its TRACE module, if it has one."""
     path = TRACES / f"TRACE_{module}.tla"
     return set(re.findall(r"\w+", blank_comments(path.read_text()))) if path.is_file() else set()
-
-
-def _proved(of_rules: Iterable[str]) -> list[str]:
-    """The theorems that are evidence for some rules, each once."""
-    found = (giver for rule in of_rules for giver in givers().get(rule, ()))
-    return list(dict.fromkeys(g.subject for g in found if g.kind is EvidenceKind.PROVED))
 
 
 def _anchor(module: str, variable: str) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mqcheck.source import blank_comments, snake_case
-from mqcheck.twins import read_twin
+from mqcheck.twins import VARIABLES, read_twin
 from mqdocs.tla import Module
 
-_DECLARED: Final = re.compile(r"^VARIABLES?\b(.*?)\n *\n(?=\S)", re.DOTALL | re.MULTILINE)
 _LINE: Final = re.compile(r"^ *(\w+)?,? *\\\* ?(.*)$")
 _FRAME: Final = ("vars", "Init", "TypeOK")  # every variable stands there
 _UNCHANGED: Final = re.compile(r"UNCHANGED\s*(<<.*?>>|\w+)", re.DOTALL)
@@ -38,7 +37,8 @@ def variables(module: Module, text: str) -> list[Variable]:
     found = []
     for name in twin.variables:
         named = [one for one, body in bodies.items() if re.search(rf"\b{name}\b", body)]
-        changed = [one for one in named if one in steps and f"{name}'" in bodies[one]]
+        primed = [one for one in named if re.search(rf"\b{name}'", bodies[one])]
+        changed = [one for one in primed if one in steps]
         found.append(
             Variable(
                 name,
@@ -52,11 +52,10 @@ def variables(module: Module, text: str) -> list[Variable]:
     return found
 
 
-def used_by(found: Iterable[Variable], operator: str) -> tuple[list[str], list[str]]:
+def used_by(found: Sequence[Variable], operator: str) -> tuple[list[str], list[str]]:
     """The variables that a definition changes, and those that it only reads."""
-    all_of = list(found)
-    changed = [one.name for one in all_of if operator in one.changed_by]
-    return changed, [one.name for one in all_of if operator in one.read_by]
+    changed = [one.name for one in found if operator in one.changed_by]
+    return changed, [one.name for one in found if operator in one.read_by]
 
 
 def _reached(bodies: Mapping[str, str], begin: Iterable[str]) -> set[str]:
@@ -76,7 +75,7 @@ def _body(source: str) -> str:
 
 
 def _comments(text: str) -> dict[str, str]:
-    declared = _DECLARED.search(text)
+    declared = VARIABLES.search(text)
     found: dict[str, str] = {}
     name = ""
     for line in declared[1].splitlines() if declared else ():

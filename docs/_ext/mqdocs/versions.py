@@ -33,8 +33,8 @@ def root(environment: Mapping[str, str] = os.environ) -> str:
 
 def own_address(environment: Mapping[str, str] = os.environ) -> str:
     """Where this version of the book is published; empty where it is not."""
-    version = environment.get("MQSPEC_BOOK_VERSION", "")
-    return root(environment) + (f"{version}/" if root(environment) and version else "")
+    base, version = root(environment), environment.get("MQSPEC_BOOK_VERSION", "")
+    return f"{base}{version}/" if base and version else base
 
 
 def released(checkout: Path) -> list[tuple[str, str]]:

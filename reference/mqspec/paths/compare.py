@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
@@ -59,14 +60,8 @@ class Compared(NamedTuple):
         for name in sorted({*fast.files, *plain.files}):
             ours, theirs = fast.files.get(name, b""), plain.files.get(name, b"")
             if ours != theirs:
-                at = next(
-                    (
-                        n
-                        for n, pair in enumerate(zip(ours, theirs, strict=False))
-                        if len({*pair}) > 1
-                    ),
-                    min(len(ours), len(theirs)),
-                )
+                pairs = zip(ours, theirs, strict=False)
+                at = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
                 yield f"seed {self.seed}: {name} differs from byte {at} on"
 
     @property
