@@ -8,8 +8,9 @@ mqspec prove --export DIR                    and ask cvc5 the same, in SMT-LIB f
 Each theorem is proved by Z3 about the functions that the reference runs, or about the steps of a
 TLA+ module for any number of members, queues and messages; or fails with a counterexample in
 numbers. Some are expected to fail: they show what a precondition is for.
-CrossHair then confirms contracts of the arithmetic alone, over all paths. With `--export` every
-obligation is written for other provers, and asked of cvc5: a disagreement with Z3 fails.
+CrossHair then confirms contracts of the core's pure functions over all paths; of those whose paths
+have no end it says that nothing was found, which is no evidence. With `--export` every obligation
+is written for other provers, and asked of cvc5: a disagreement with Z3 fails.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from mqprove.any_group import Obligation
-from mqprove.contracts import CONTRACTS, Confirmation, confirm, name_of
+from mqprove.contracts import CONTRACTS, Confirmation, Outcome, confirm
 from mqprove.inductive import Invariance, Steps, obligations_of, prove_invariance
 from mqprove.mutants import FUNCTIONS, Fate, about, judge, of_strategy
 from mqprove.protocol_mutants import StepFate, judge_step, protocols, steps_mutants
@@ -54,10 +55,10 @@ def run(args: argparse.Namespace) -> int:
     wanted = args.theorem
     theorems = [theorem for theorem in THEOREMS if wanted in (None, theorem.name)]
     of_protocols = [theorem for theorem in INVARIANCES if wanted in (None, theorem.name)]
-    chosen = [contract for contract in CONTRACTS if wanted in (None, name_of(contract))]
+    chosen = [contract for contract in CONTRACTS if wanted in (None, contract.name)]
     if not theorems and not of_protocols and not chosen:
         known = [*(t.name for t in THEOREMS), *(t.name for t in INVARIANCES)]
-        names = ", ".join([*known, *map(name_of, CONTRACTS)])
+        names = ", ".join([*known, *(c.name for c in CONTRACTS)])
         raise UserError("--theorem", f"no theorem {wanted!r}", f"there are {names}")
     proofs, confirmations = [], []
     for theorem in theorems:
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if args.evidence:
         write_evidence(args.evidence, [*evidence(proofs), *confirmed(confirmations)])
     failed = sum(not proof.as_expected for proof in proofs)
-    failed += sum(not confirmation.confirmed for confirmation in confirmations)
+    failed += sum(not confirmation.as_expected for confirmation in confirmations)
     numbers = f"{_count(len(proofs), 'theorem')}, {_count(len(confirmations), 'contract')}"
     console.print(f"{numbers}, {failed} failed")
     survivors = _try_mutants(console) if args.mutants else 0
@@ -106,14 +107,16 @@ def evidence(proofs: Iterable[Proof]) -> Iterator[Evidence]:
 
 
 def confirmed(confirmations: Iterable[Confirmation]) -> Iterator[Evidence]:
-    """What each contract says of each of its rules."""
+    """What each contract says of each of its rules; one that was searched in vain says nothing."""
     for confirmation in confirmations:
-        for rule in CONTRACTS[confirmation.contract]:
+        if confirmation.contract.is_searched and confirmation.as_expected:
+            continue
+        for rule in confirmation.contract.rules:
             yield Evidence(
                 rule=rule,
                 kind=EvidenceKind.CONFIRMED,
-                subject=name_of(confirmation.contract),
-                verdict=Verdict.HELD if confirmation.confirmed else Verdict.VIOLATED,
+                subject=confirmation.contract.name,
+                verdict=Verdict.HELD if confirmation.as_expected else Verdict.VIOLATED,
                 detail={"outcome": confirmation.message},
             )
 
@@ -125,8 +128,10 @@ def _told(proof: Proof) -> tuple[bool, str, float, str]:
 
 
 def _confirmed(confirmation: Confirmation) -> tuple[bool, str, float, str]:
-    said = f"CrossHair: {confirmation.message}"
-    return confirmation.confirmed, name_of(confirmation.contract), confirmation.seconds, said
+    contract, outcome = confirmation.contract, confirmation.outcome
+    found = confirmation.message if outcome is Outcome.FAILED else outcome
+    said = f"{contract.statement} -- CrossHair: {found}"
+    return confirmation.as_expected, contract.name, confirmation.seconds, said
 
 
 def _print(console: Console, is_well: bool, name: str, seconds: float, outcome: str) -> None:

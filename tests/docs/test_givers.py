@@ -11,7 +11,7 @@ from mqaudit.history_checks import HISTORY_CHECKS
 from mqcheck.manifest import models
 from mqdocs.givers import conformance_cases, givers
 from mqdocs.rules import again
-from mqprove.contracts import CONTRACTS, name_of
+from mqprove.contracts import CONTRACTS
 from mqprove.protocols import INVARIANCES
 from mqprove.theorems import THEOREMS
 from mqrules import EvidenceKind, rules
@@ -55,7 +55,7 @@ def test_every_case_of_the_suite_is_found() -> None:
 
 
 def test_each_rule_names_commands_that_there_are() -> None:
-    theorems = PROVED | {name_of(each) for each in CONTRACTS}
+    theorems = PROVED | {each.name for each in CONTRACTS}
     for rule in rules().values():
         of_rule = givers().get(rule.id, ())
         commands = [command.split() for command in again(rule, of_rule)]

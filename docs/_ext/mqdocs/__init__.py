@@ -28,7 +28,7 @@ from mqdocs.rules import RuleAreasDirective, RulesDirective, every_rule_has_a_pa
 from mqdocs.run import RunDirective
 from mqdocs.telling import AtStakeDirective, TellingDirective
 from mqdocs.tested import TestedDirective
-from mqdocs.theorems import InvariancesDirective, TheoremsDirective
+from mqdocs.theorems import ContractsDirective, InvariancesDirective, TheoremsDirective
 from mqdocs.twin import ModuleDirective
 from mqdocs.versions import VersionsDirective
 from mqdocs.ways import WayDirective
@@ -56,6 +56,7 @@ _DIRECTIVES = {
     "run": RunDirective,
     "tested": TestedDirective,
     "theorems": TheoremsDirective,
+    "contracts": ContractsDirective,
     "invariances": InvariancesDirective,
     "explorer": ExplorerDirective,
     "versions": VersionsDirective,

@@ -1,9 +1,11 @@
-"""`{theorems}`: each theorem in words, what it takes as given, and the function that says it."""
+"""`{theorems}` and `{invariances}`: each theorem in words, what it takes as given, and what says
+it; `{contracts}`: what CrossHair says of the core."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from types import ModuleType
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
@@ -11,7 +13,8 @@ from sphinx.util.docutils import SphinxDirective
 from mqcheck.manifest import TLA
 from mqcheck.mutants import definitions
 from mqcheck.source import blank_comments
-from mqdocs.markup import anchored, fields, paragraph, references, text
+from mqdocs.markup import anchored, fields, paragraph, references, table, text
+from mqprove.contracts import AREAS, CONTRACTS, Contract
 from mqprove.inductive import Invariance, Protocol
 from mqprove.protocols import INVARIANCES
 from mqprove.prover import Claimed, Theorem
@@ -61,6 +64,29 @@ class InvariancesDirective(SphinxDirective):
             ("Outcome", text("is proved")),
         ]
         return _section(self, theorem, facts, definition(theorem), "tlaplus")
+
+
+class ContractsDirective(SphinxDirective):
+    """CrossHair's contracts, area by area."""
+
+    def run(self) -> list[nodes.Node]:
+        self.env.note_reread()  # made from code that no page depends on
+        return [self._area(area) for area in AREAS]
+
+    def _area(self, area: ModuleType) -> nodes.section:
+        name = area.__name__.rpartition(".")[2]
+        of_it = [each for each in CONTRACTS if each.said.__module__ == area.__name__]
+        return anchored(
+            name.capitalize(),
+            f"contracts-{name}",
+            paragraph(*text(" ".join((area.__doc__ or "").split()))),
+            table(("Says", "Evidence for", "CrossHair"), map(self._row, of_it)),
+        )
+
+    def _row(self, contract: Contract) -> tuple[list[nodes.Node], ...]:
+        outcome = "searched" if contract.is_searched else "confirmed"
+        rules = references("rule", contract.rules, self.env.docname)
+        return text(contract.statement), rules, text(outcome)
 
 
 def _section(
