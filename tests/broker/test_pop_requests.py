@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +14,8 @@ from peer import SMALL, Peer, broker_peer, meet, running
 from refusing import refusing
 
 from mqspec.broker import Broker, BrokerController
-from mqspec.broker.processor import pop_revive
+from mqspec.broker.conversing import converse, in_time
+from mqspec.core import pop_revive
 from mqspec.core.metadata import BrokerConfig
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, decode_properties
@@ -43,7 +44,12 @@ async def revived_by_hand(store: Path) -> AsyncIterator[tuple[Broker, Peer]]:
 
 def revive_sees(monkeypatch: pytest.MonkeyPatch, later_ms: int) -> None:
     """Have the revive service take it to be so much later than it is."""
-    monkeypatch.setattr(pop_revive, "clock_ms", lambda: now_ms() + later_ms)
+    monkeypatch.setattr("mqspec.broker.conversing.clock_ms", lambda: now_ms() + later_ms)
+
+
+def revive(broker: Broker) -> Coroutine[None, None, None]:
+    """The revive service looks once."""
+    return in_time(converse(broker, pop_revive.revive(broker)))
 
 
 async def polled(peer: Peer, number: int) -> None:
@@ -331,7 +337,7 @@ def test_a_change_whose_checkpoint_cannot_be_stored_leaves_the_message_to_the_ol
                 )
             assert (changed.code, refused) == (1, [REVIVE_LOG])
             revive_sees(monkeypatch, 65_000)
-            await pop_revive.revive(broker)
+            await revive(broker)
             assert bodies(await pop(peer, "T")) == [b"a"]
 
     asyncio.run(scenario())
@@ -347,13 +353,13 @@ def test_a_message_that_cannot_be_revived_waits_in_a_checkpoint_of_its_own(
             assert len(bodies(await pop(peer, "T"))) == 3
             revive_sees(monkeypatch, 65_000)
             with refusing(broker.store, RETRY, after=1) as refused:
-                await pop_revive.revive(broker)
+                await revive(broker)
             assert refused == [RETRY] * 2
             assert bodies(await pop(peer, "T", invisibleTime=3_600_000)) == [b"a"]
-            await pop_revive.revive(broker)
+            await revive(broker)
             assert bodies(await pop(peer, "T")) == []  # 10 s later
             revive_sees(monkeypatch, 75_000)
-            await pop_revive.revive(broker)
+            await revive(broker)
             again = records(await pop(peer, "T"))
             assert [(each.body, each.reconsume_times) for each in again] == [(b"b", 1), (b"c", 1)]
 
@@ -370,9 +376,9 @@ def test_where_nothing_can_be_stored_all_is_revived_at_the_next_time(
             assert len(bodies(await pop(peer, "T"))) == 2
             revive_sees(monkeypatch, 65_000)
             with refusing(broker.store) as refused:
-                await pop_revive.revive(broker)
+                await revive(broker)
             assert refused == [RETRY, REVIVE_LOG]
-            await pop_revive.revive(broker)
+            await revive(broker)
             assert bodies(await pop(peer, "T")) == [b"a", b"b"]
 
     asyncio.run(scenario())
@@ -389,7 +395,7 @@ def test_a_message_without_room_for_its_first_pop_is_revived_as_it_is(
             await peer.send("T", b"full", i=properties)
             assert bodies(await pop(peer, "T")) == [b"full"]
             revive_sees(monkeypatch, 65_000)
-            await pop_revive.revive(broker)
+            await revive(broker)
             assert broker.store.max_offset(RETRY, 0) == 2
 
     asyncio.run(scenario())
@@ -405,7 +411,7 @@ def test_for_a_group_that_is_no_more_nothing_is_revived(
             gone = await peer.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName="PG")
             assert gone.code == 0
             revive_sees(monkeypatch, 65_000)
-            await pop_revive.revive(broker)
+            await revive(broker)
             assert not broker.pop.check_points
             assert RETRY not in broker.metadata.topic_config_table
 
@@ -425,7 +431,7 @@ def test_a_group_begins_a_new_retry_topic_at_0_unless_it_has_an_offset(
             if before is not None:
                 broker.offsets.offset_table[key] = before
             revive_sees(monkeypatch, 65_000)
-            await pop_revive.revive(broker)
+            await revive(broker)
             assert broker.store.max_offset(RETRY, 0) == 1
             assert broker.offsets.offset_table[key] == after
 
@@ -444,7 +450,7 @@ def test_an_acknowledgement_that_comes_while_the_revive_log_is_read_counts(
                 await peer.send("T", body)
                 pops.append(await pop(peer, "T"))
             assert [each.ext_fields["reviveQid"] for each in pops] == ["0", "1"]
-            reviving = pop_revive.revive(broker)
+            reviving = revive(broker)
             for _ in range(2):
                 reviving.send(None)  # one queue is read after the other
             assert broker.pop.scan_offset[1] == 1
@@ -452,7 +458,7 @@ def test_an_acknowledgement_that_comes_while_the_revive_log_is_read_counts(
             revive_sees(monkeypatch, 65_000)
             await asyncio.create_task(reviving)
             assert bodies(await pop(peer, "T")) == []
-            await pop_revive.revive(broker)
+            await revive(broker)
             assert bodies(await pop(peer, "T")) == [b"b"]
 
     asyncio.run(scenario())
@@ -489,7 +495,7 @@ def test_what_a_woken_pop_leaves_wakes_the_next(
             ]
             await polled(peer, 2)
             revive_sees(monkeypatch, 65_000)
-            await pop_revive.revive(broker)
+            await revive(broker)
             assert await polling_num(peer) == 2  # POP-017
             await peer.send("T", b"new")
             first, second = await asyncio.gather(*held)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +13,12 @@ import pytest
 from peer import SMALL, Peer, meet, running
 from refusing import refusing
 
-from mqspec.broker.processor import timers, transactions
-from mqspec.broker.processor.delay import deliver_delayed
+from mqspec.broker import Broker, conversing
+from mqspec.broker.conversing import converse, in_time
+from mqspec.broker.processor import transactions
 from mqspec.broker.stored import is_log_on_disk, put
 from mqspec.cluster import Cluster
-from mqspec.core import transaction
+from mqspec.core import check_transaction, due_messages, transaction
 from mqspec.core.delay import HALF_TOPIC
 from mqspec.core.log import PutResult, PutStatus
 from mqspec.core.metadata import BrokerConfig, Perm
@@ -32,12 +33,24 @@ from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode, ResponseCode
 
 DEADLINE_S = 10
+DAY_MS = 86_400_000
 # Long enough for what a test does before its message is due, on a machine with much else to do.
 WAIT = "TIMER_DELAY_MS\x011500\x02"
 COMMIT, ROLLBACK = 8, 12
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01k\x02"
 CHECKS = BrokerConfig(transaction_check_interval=20, transaction_time_out=0)
 BY_HAND = BrokerConfig(transaction_time_out=0, transaction_op_batch_interval=60_000)
+
+
+def check(broker: Broker) -> Coroutine[None, None, None]:
+    """Halves are looked at once, none of which is too old."""
+    return in_time(converse(broker, check_transaction.check(broker, file_reserved_ms=DAY_MS)))
+
+
+async def deliver_delayed(broker: Broker) -> None:
+    """All levels are looked at once."""
+    talk = due_messages.deliver_delayed(broker.delay, broker.store.delay_levels)
+    await in_time(converse(broker, talk))
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -226,7 +239,7 @@ def test_where_a_put_fails_the_rest_of_a_second_is_delivered_later(
             await send_for_one_second(await meet(broker.address), count)
             puts, refused = itertools.count(), PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
             monkeypatch.setattr(
-                timers, "put", lambda *copy: refused if next(puts) in (7, 120) else put(*copy)
+                conversing, "put", lambda *copy: refused if next(puts) in (7, 120) else put(*copy)
             )
             await until(lambda: stored(cluster, "T") >= count)
             assert next(puts) == count + 2
@@ -247,9 +260,7 @@ def test_where_a_put_fails_delayed_messages_are_delivered_later_in_their_order(
             for body in sent:
                 await peer.send("T", body, i="DELAY\x011\x02")
             with refusing(broker.store, "T", after=1) as refused:
-                monkeypatch.setattr(
-                    "mqspec.broker.processor.delay.clock_ms", lambda: clock_ms() + 1500
-                )
+                monkeypatch.setattr("mqspec.broker.conversing.clock_ms", lambda: clock_ms() + 1500)
                 await deliver_delayed(broker)
                 assert refused
                 assert stored(cluster, "T") == broker.delay.offset_table[1] == 1
@@ -357,7 +368,7 @@ def test_an_end_counts_as_soon_as_it_is_written(tmp_path: Path, sync_flush: bool
             half = await send_half(peer, "T")
             assert (await end(peer, half, ROLLBACK)).code == ResponseCode.SUCCESS
             transactions.write_ops(cluster.brokers[0])
-            await transactions.check(cluster.brokers[0])
+            await check(cluster.brokers[0])
             assert await is_log_on_disk(cluster.brokers[0])
             assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 1
 
@@ -371,7 +382,7 @@ def test_an_end_that_is_written_during_a_round_of_checks_counts(tmp_path: Path) 
             peer = await producer(cluster)
             halves = [await send_half(peer, "T") for _ in range(101)]
             assert (await end(peer, halves[-1], ROLLBACK)).code == ResponseCode.SUCCESS
-            checks = transactions.check(cluster.brokers[0])
+            checks = check(cluster.brokers[0])
             checks.send(None)  # the first hundred; then others get their turn
             transactions.write_ops(cluster.brokers[0])
             await asyncio.create_task(checks)
@@ -397,7 +408,7 @@ def test_op_messages_are_read_once_in_a_check(
             monkeypatch.setattr(
                 transaction, "ended_halves", lambda body: (next(reads), read(body))[1]
             )
-            await transactions.check(broker)
+            await check(broker)
             assert next(reads) == 3
             assert (broker.transactions.half_offset, broker.transactions.op_offset) == (250, 3)
             assert stored(cluster, "RMQ_SYS_TRANS_HALF_TOPIC") == 250
@@ -472,11 +483,11 @@ def test_where_the_copy_of_a_half_cannot_be_stored_it_is_checked_back_later(
                 await end(peer, halves[ended], ROLLBACK)
                 transactions.write_ops(broker)
             with refusing(broker.store, HALF_TOPIC, after=1) as refused:
-                await transactions.check(broker)
+                await check(broker)
             assert refused == [HALF_TOPIC]
             assert (broker.transactions.half_offset, broker.transactions.op_offset) == (2, 1)
             (first,) = decode_messages((await asked(peer)).body)
-            await transactions.check(broker)
+            await check(broker)
             asked_about = [decode_messages((await asked(peer)).body)[0] for _ in range(2)]
             assert [half.body for half in (first, *asked_about)] == [b"1", b"2", b"1"]
             assert peer.received.empty()
@@ -494,9 +505,9 @@ def test_where_a_half_cannot_be_parked_it_is_parked_later(tmp_path: Path) -> Non
             for _ in range(3):
                 await send_half(peer, "T")
             with refusing(broker.store, CHECK_MAX_TIME_TOPIC, after=1):
-                await transactions.check(broker)
+                await check(broker)
             assert stored(cluster, CHECK_MAX_TIME_TOPIC) == broker.transactions.half_offset == 1
-            await transactions.check(broker)
+            await check(broker)
             assert stored(cluster, CHECK_MAX_TIME_TOPIC) == broker.transactions.half_offset == 3
 
     asyncio.run(scenario())
@@ -512,7 +523,7 @@ def test_a_half_without_room_for_its_count_is_parked(tmp_path: Path) -> None:
             full = await filled(cluster, peer, HALF_TOPIC, HALF)
             await send_half(peer, "T", b"full", i=full)
             await send_half(peer, "T", b"behind it")
-            await transactions.check(broker)
+            await check(broker)
             assert broker.transactions.half_offset == 3
             asked_about = [decode_messages((await asked(peer)).body)[0] for _ in range(2)]
             assert [half.body for half in asked_about] == [b"x", b"behind it"]

@@ -24,8 +24,10 @@ from mqcheck.worlds import world_of
 from mqrules import UserError
 from mqspec.core import (
     assignment,
+    check_transaction,
     consume_orderly,
     delay,
+    due_messages,
     group,
     lock,
     log,
@@ -34,6 +36,7 @@ from mqspec.core import (
     pop,
     pop_order,
     pop_polling,
+    pop_revive,
     producer,
     pull,
     push_consumer,
@@ -109,6 +112,17 @@ def _whatever_the_disk_says(state: object) -> Conversation[None]:
     """The log is flushed, and the file written also where that failed."""
     yield LogOnDisk()
     yield Persist(state)
+
+
+def _says(value: object) -> Callable[..., Conversation[object]]:
+    """A part of a conversation that does nothing, and says this."""
+
+    def part(*_: object) -> Conversation[object]:
+        yield from ()
+        return value
+
+    part.__name__ = f"_says_{value}"  # as the test's id has it
+    return part
 
 
 _ALL = group.SubscriptionData("topic")
@@ -212,9 +226,15 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_Delay", delay, "persist", lambda _: {}, "Persist"),
         ("MC_Delay", delay, "persist_progress", _unflushed, "Persist"),
         ("MC_Delay", delay, "persist_progress", _whatever_the_disk_says, "Persist"),
+        ("MC_Delay", due_messages, "_deliver", _says(True), "Deliver"),
+        ("MC_Delay", due_messages, "_deliver", _says(False), "Deliver"),
         ("MC_PopChange", offset_commit, "persist_offsets", _unflushed, "Persist"),
         ("MC_PopChange", offset_commit, "persist_offsets", _whatever_the_disk_says, "Persist"),
         ("MC_Transaction", transaction, "check", _nothing, "Check"),
+        ("MC_Transaction", check_transaction, "_read_ops", _says(True), "Check"),
+        ("MC_Transaction", check_transaction, "_ask_producer", _says(None), "Check"),
+        ("MC_Transaction", check_transaction, "_park", _says(True), "Check"),
+        ("MC_Transaction", check_transaction, "commit_offset", _nothing, "Persist"),
         ("MC_Transaction", transaction, "end_transaction", _nothing, "EndTransaction"),
         ("MC_Route", route, "unregister_broker", _nothing, "ScanNotActiveBroker"),
         ("MC_Route", route, "expired_brokers", lambda *_: (), "ScanNotActiveBroker"),
@@ -230,6 +250,8 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_PopChange", pop, "commit_revive_offset", _nothing, "Persist"),
         ("MC_PopProgress", pop, "consume_revive_message", _nothing, "ConsumeReviveMessage"),
         ("MC_PopProgress", pop, "revive", _nothing, "Revives"),
+        ("MC_PopProgress", pop_revive, "_retry", _says(True), "Revives"),
+        ("MC_PopProgress", pop_revive, "_read_some", _says(False), "ConsumeReviveMessage"),
         ("MC_PopOrder", pop_order, "ack", _as_apache, "Ack"),
         ("MC_PopOrder", pop_order, "load", lambda _: PopOrderState(), "Persist"),
         ("MC_CleanExpired", push_consumer, "first_expired", lambda *_: None, "FirstExpired"),

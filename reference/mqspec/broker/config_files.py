@@ -15,6 +15,7 @@ from mqspec.core import consumer_filter, delay, offset_commit, pop_order
 from mqspec.core.assignment import AssignmentState
 from mqspec.core.consumer_filter import ConsumerFilterState
 from mqspec.core.delay import DelayState
+from mqspec.core.due_messages import TimerProgress
 from mqspec.core.metadata import (
     DataVersion,
     MetadataState,
@@ -25,6 +26,7 @@ from mqspec.core.offset_commit import OffsetState
 from mqspec.core.pop_order import PopOrderState
 from mqspec.core.types import Group, Topic
 from mqspec.store.config_file import ConfigFile, Rendered, render
+from mqspec.store.timer_check import read_timer_check, write_timer_check
 from mqspec.wire.bodies import BodyError, from_plain, to_plain
 
 T = TypeVar("T")
@@ -59,6 +61,7 @@ class ConfigFiles:
         self._filters = ConfigFile(config / "consumerFilter.json")
         self._written_filters: object = None
         self._delay = ConfigFile(config / "delayOffset.json")
+        self._timer_check = config / "timercheck"
         self._pop_order = ConfigFile(config / "consumerOrderInfo.json")
         self._assignment = ConfigFile(config / "messageRequestMode.json")
 
@@ -132,6 +135,18 @@ class ConfigFiles:
         """On disk when this returns."""
         version = to_plain(DataVersion(timestamp=now_ms))
         self._delay.persist({"dataVersion": version, **delay.persist(state)})
+
+    def load_timers(self) -> TimerProgress:
+        """How far timer messages were delivered; zeros where nothing says so."""
+        check = read_timer_check(self._timer_check)
+        return TimerProgress(
+            check.last_read_time, check.last_timer_queue_offset, check.master_timer_queue_offset
+        )
+
+    def persist_timers(self, progress: TimerProgress) -> None:
+        """On disk when this returns. What else the file says is Apache's, and stays."""
+        check = read_timer_check(self._timer_check)
+        write_timer_check(self._timer_check, check._replace(**progress._asdict()))
 
     def load_pop_order(self) -> PopOrderState:
         """The queues that are popped in order. Raises UserError where the file is damaged, and

@@ -19,21 +19,23 @@ from mqspec.broker.conversing import converse, in_time
 from mqspec.broker.fast.sends import TOGETHER_MAX, Sends
 from mqspec.broker.log_trace import LogTrace
 from mqspec.broker.pop_polling import PopLongPolling
-from mqspec.broker.processor import pop, pop_revive, sending, timers, transactions
-from mqspec.broker.processor.delay import deliver_delayed
+from mqspec.broker.processor import pop, sending, timers, transactions
 from mqspec.broker.processor.table import MAIN_PORT_ONLY, PROCESSORS, pool_of
 from mqspec.broker.registrar import REGISTER_INTERVAL_MS, Registrar
-from mqspec.broker.stored import is_log_on_disk
 from mqspec.core import (
     authentication,
+    check_transaction,
     consumer_filter,
     delay,
+    due_messages,
     group,
     long_polling,
     offset_commit,
     pop_order,
+    pop_revive,
     timer,
 )
+from mqspec.core.conversation import Conversation
 from mqspec.core.flow_control import SEND, Pool
 from mqspec.core.log import PutStatus
 from mqspec.core.metadata import BrokerConfig, with_system_topics
@@ -57,6 +59,7 @@ FLUSH_COMMIT_LOG_INTERVAL_MS: Final = 500
 FLUSH_INTERVAL_MS: Final = 60_000  # of everything, with the checkpoint
 CATCH_UP_INTERVAL_MS: Final = 500
 INDEX_INTERVAL_MS: Final = 100
+HOUR_MS: Final = 3_600_000
 INDEX_COUNT: Final = 500  # records indexed again after an abnormal start, at once
 
 Clock: TypeAlias = tuple[int, Callable[[], Awaitable[None] | None]]  # every so many ms, and what
@@ -156,7 +159,8 @@ class BrokerController(Broker):
         self._persist_filters()
         await self._persist_offsets()
         await self._persist_delay()
-        await timers.deliver_slot(self)  # or what of it is delivered would be so again
+        # Or what is delivered of a slot would be so again.
+        await self._talk(due_messages.deliver_slot(self.timer))
         await self._persist_timers()
         transactions.write_ops(self)
         await self.group_commit.close()
@@ -180,11 +184,11 @@ class BrokerController(Broker):
             (SAMPLE_INTERVAL_MS, self.stats.sampling),
             (group.SCAN_INTERVAL_MS, self._scan_not_active_channel),
             (long_polling.CHECK_INTERVAL_MS, lambda: held.check_hold_request(self)),
-            (delay.DELIVER_INTERVAL_MS, lambda: deliver_delayed(self)),
-            (timer.DELIVER_INTERVAL_MS, lambda: timers.deliver(self)),
+            (delay.DELIVER_INTERVAL_MS, self._deliver_delayed),
+            (timer.DELIVER_INTERVAL_MS, self._deliver_timers),
             (timer.FLUSH_INTERVAL_MS, self._persist_timers),
-            (config.revive_interval, lambda: pop_revive.revive(self)),
-            (config.transaction_check_interval, lambda: transactions.check(self)),
+            (config.revive_interval, lambda: self._talk(pop_revive.revive(self))),
+            (config.transaction_check_interval, self._check_transactions),
             (config.transaction_op_batch_interval, lambda: transactions.write_ops(self)),
             (config.flush_delay_offset_interval, self._persist_delay),
         )
@@ -209,7 +213,7 @@ class BrokerController(Broker):
         note(self, "Transaction", whole(self.transactions))
         self.timer = timers.load(self)
 
-        self.pop = pop_revive.load(self)
+        self.pop = pop.load(self)
         note_whole(self, "Pop", "scan_offset", self.pop.scan_offset)
         self.pop_order = self.files.load_pop_order()
         wake_all_when_free(self)
@@ -282,22 +286,33 @@ class BrokerController(Broker):
         carry(self, "groups", group.scan_not_active_channel(self.groups, now_ms))
         carry(self, "brought", self.brought.forget(now_ms))
 
+    async def _talk(self, talk: Conversation[object]) -> None:
+        await in_time(converse(self, talk))
+
+    async def _deliver_delayed(self) -> None:
+        await self._talk(due_messages.deliver_delayed(self.delay, self.store.delay_levels))
+
+    async def _deliver_timers(self) -> None:
+        await self._talk(due_messages.deliver_timers(self.timer))
+
+    async def _check_transactions(self) -> None:
+        file_reserved_ms = self.store.config.file_reserved_time * HOUR_MS
+        await self._talk(check_transaction.check(self, file_reserved_ms))
+
     async def _persist_offsets(self) -> None:
-        await in_time(converse(self, offset_commit.persist_offsets(self.offsets)))
+        await self._talk(offset_commit.persist_offsets(self.offsets))
         orders = pop_order.persist_orders(self.pop_order, self.metadata, clock_ms())
-        await in_time(converse(self, orders))
+        await self._talk(orders)
 
     def _persist_filters(self) -> None:
         carry(self, "filters", consumer_filter.clean(self.filters, clock_ms()))
         self.files.persist_filters(self.filters)
 
     async def _persist_delay(self) -> None:
-        await in_time(converse(self, delay.persist_progress(self.delay)))
+        await self._talk(delay.persist_progress(self.delay))
 
     async def _persist_timers(self) -> None:
-        delivered = timers.progress(self)
-        if delivered and await is_log_on_disk(self):
-            timers.persist(self, delivered)
+        await self._talk(due_messages.persist_timers(self.timer, self.files.load_timers()))
 
     async def _register(self) -> None:
         await self.registrar.register_again(self.metadata)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from mqspec.broker.carrying import carry, note, note_told
+from mqspec.broker.check_back import check_back, producers
 from mqspec.broker.pop_polling import HeldPop
 from mqspec.broker.stored import is_log_on_disk, put, put_message
 from mqspec.core import conversation
 from mqspec.core.consumer_filter import ConsumerFilterState
 from mqspec.core.conversation import Ask, Conversation
 from mqspec.core.delay import DelayState
+from mqspec.core.due_messages import TimerProgress
 from mqspec.core.group import GroupState
 from mqspec.core.log import GetResult, Span
 from mqspec.core.long_polling import LongPollingState
@@ -29,6 +32,7 @@ from mqspec.core.subscription import (
     is_matched_by_consume_queue,
     is_wanted_record,
 )
+from mqspec.core.timer import TimerState
 from mqspec.core.transaction import TransactionState
 from mqspec.service import Served, answered, clock_ms
 from mqspec.store.message_store import Boundary
@@ -41,23 +45,42 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def converse(broker: Broker, talk: Conversation[T], answer: object = None) -> T | Awaitable[T]:
-    """Carry a conversation out, from the answer to what it yielded last. Its result, at once or,
-    where it waits for the disk, in time."""
+def converse(broker: Broker, talk: Conversation[T]) -> T | Awaitable[T]:
+    """Carry a conversation out. Its result, at once or, where it waits, in time."""
+    try:
+        waits_for = _until_it_waits(broker, talk, next(talk))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    return _go_on(broker, talk, waits_for)
+
+
+async def _go_on(broker: Broker, talk: Conversation[T], waits_for: Ask) -> T:
     try:
         while True:
-            ask = talk.send(answer)
-            carry_out = _AT_ONCE.get(type(ask))
-            if carry_out is None:
-                return _go_on(broker, talk, _IN_TIME[type(ask)](broker, ask))
-            answer = carry_out(broker, ask)
+            try:
+                answer = await _IN_TIME[type(waits_for)](broker, waits_for)
+            except BaseException as error:
+                following = talk.throw(error)
+            else:
+                following = talk.send(answer)
+            waits_for = _until_it_waits(broker, talk, following)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-async def _go_on(broker: Broker, talk: Conversation[T], waiting: Awaitable[object]) -> T:
-    return await in_time(converse(broker, talk, await waiting))
+def _until_it_waits(broker: Broker, talk: Conversation[Any], ask: Ask) -> Ask:
+    """Carry out what can be at once. What the conversation waits for then; StopIteration, with
+    its result, where it ends."""
+    while carry_out := _AT_ONCE.get(type(ask)):
+        try:
+            answer = carry_out(broker, ask)
+        except Exception as error:
+            ask = talk.throw(error)
+        else:
+            ask = talk.send(answer)
+    return ask
 
 
 async def in_time(result: T | Awaitable[T]) -> T:
@@ -66,7 +89,7 @@ async def in_time(result: T | Awaitable[T]) -> T:
 
 
 def converse_at_once(broker: Broker, talk: Conversation[T]) -> T:
-    """The result of a conversation that does not wait for the disk."""
+    """The result of a conversation that does not wait."""
     result = converse(broker, talk)
     assert not isinstance(result, Awaitable)
     return result
@@ -84,7 +107,7 @@ def served(broker: Broker, request: RemotingCommand, talk: Conversation[Answer |
 def served_at_once(
     broker: Broker, request: RemotingCommand, talk: Conversation[Answer | None]
 ) -> RemotingCommand | None:
-    """The answer to a request whose conversation does not wait for the disk."""
+    """The answer to a request whose conversation does not wait."""
     answer = converse_at_once(broker, talk)
     return None if answer is None else answered(request, answer)
 
@@ -160,6 +183,7 @@ _NAMES: Final[Mapping[type, str]] = {
     ConsumerFilterState: "filters",
     OffsetState: "offsets",
     DelayState: "delay",
+    TimerState: "timer",
     TransactionState: "transactions",
     PopState: "pop",
     PopOrderState: "pop_order",
@@ -170,6 +194,7 @@ _NAMES: Final[Mapping[type, str]] = {
 _FILES: Final[Mapping[type, Callable[[Broker, Any], None]]] = {
     OffsetState: lambda broker, state: broker.files.persist_offsets(state, clock_ms()),
     DelayState: lambda broker, state: broker.files.persist_delay(state, clock_ms()),
+    TimerProgress: lambda broker, state: broker.files.persist_timers(state),
     PopOrderState: lambda broker, state: broker.files.persist_pop_order(state),
 }
 """By type of state: how its file is written."""
@@ -182,12 +207,21 @@ _AT_ONCE: Final[Mapping[type[Ask], Callable[[Broker, Any], object]]] = {
         ask.topic, ask.queue_id, ask.time_ms, Boundary.LOWER
     ),
     conversation.Look: lambda broker, ask: broker.store.look_message_by_offset(ask.position),
+    conversation.Units: lambda broker, ask: broker.store.units(
+        ask.topic, ask.queue_id, ask.offset, ask.max_count
+    ),
+    conversation.IsAllVisible: lambda broker, ask: broker.store.is_all_visible(
+        ask.topic, ask.queue_id
+    ),
+    conversation.Producers: producers,
+    conversation.Now: lambda broker, _: clock_ms(),
     conversation.Put: lambda broker, ask: put_message(broker, ask.message),
     conversation.Store: lambda broker, ask: put(broker, ask.message),
     conversation.Append: lambda broker, ask: broker.store.put(ask.message),
     conversation.Persist: _persist,
     conversation.HoldPop: _hold_pop,
     conversation.NotifyPops: lambda broker, ask: broker.pops.notify(ask.key),
+    conversation.CheckBack: check_back,
     conversation.NextReviveQueue: lambda broker, _: broker.next_revive_qid(),
     conversation.Count: lambda broker, ask: broker.stats.add(
         ask.kind, ask.key, ask.messages, ask.size
@@ -200,4 +234,5 @@ _AT_ONCE: Final[Mapping[type[Ask], Callable[[Broker, Any], object]]] = {
 _IN_TIME: Final[Mapping[type[Ask], Callable[[Broker, Any], Awaitable[object]]]] = {
     conversation.LogOnDisk: lambda broker, _: is_log_on_disk(broker),
     conversation.Flushed: lambda broker, ask: broker.group_commit.flushed(ask.end),
+    conversation.OthersTurn: lambda broker, _: asyncio.sleep(0),
 }

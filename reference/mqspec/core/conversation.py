@@ -6,6 +6,8 @@ is decided here, and whoever carries them out decides nothing: the shell, in one
 them, with files and sockets; a world of `mqcheck`, with the variables of a model; a test, with
 a list. What is replayed is what runs.
 
+What fails where it is carried out, or is cancelled while it waits, fails where it was yielded.
+
 The states that a conversation is given are those that its steps change: after a `Carry` it sees
 what was carried. What it yields, and what the answer to that is::
 
@@ -14,13 +16,19 @@ what was carried. What it yields, and what the answer to that is::
                         Get             the GetResult
                         OffsetByTime    an offset
                         Look            the Record, or None
+                        Units           the Units of a queue
+                        IsAllVisible    whether all that a queue holds can be read
+                        Producers       the open channels of a producer group
+                        Now             the time, ms
     writes              Put, Store,     the PutResult
                         Append
                         Persist         None, once the file is on disk
     waits               LogOnDisk       whether all that the log holds now is on disk
                         Flushed         the PutStatus of a put that waits for the disk
+                        OthersTurn      None, once others had their turn
     holds and wakes     HoldPop         the PollingResult
                         NotifyPops      None
+    asks a producer     CheckBack       None
     counts              NextReviveQueue a queue id
                         Count           None
     tells a trace       Note, Told      None
@@ -83,6 +91,33 @@ class Look(Ask, frozen=True, gc=False):
     position: int  # bytes
 
 
+class Units(Ask, frozen=True, gc=False):
+    """Answer: the Units of a queue from an offset on, at most so many; none where there is
+    nothing."""
+
+    topic: Topic
+    queue_id: int
+    offset: int
+    max_count: int
+
+
+class IsAllVisible(Ask, frozen=True, gc=False):
+    """Answer: whether all that was stored in a queue can be read."""
+
+    topic: Topic
+    queue_id: int
+
+
+class Producers(Ask, frozen=True, gc=False):
+    """Answer: the channels of a producer group that are open, a sequence."""
+
+    group: Group
+
+
+class Now(Ask, frozen=True, gc=False):
+    """Answer: the time, ms."""
+
+
 class Put(Ask, frozen=True, gc=False):
     """Store a message of a client, where it waits first if it asks for a delay. Answer: the
     PutResult."""
@@ -120,6 +155,11 @@ class Flushed(Ask, frozen=True, gc=False):
     end: int  # bytes
 
 
+class OthersTurn(Ask, frozen=True, gc=False):
+    """Let requests be served before there is more: what takes long is done in parts. Answer:
+    None."""
+
+
 class HoldPop(Ask, frozen=True, gc=False):
     """Hold a request that waits for messages to pop. Answer: the PollingResult."""
 
@@ -135,6 +175,14 @@ class NotifyPops(Ask, frozen=True, gc=False):
     """There may be something for a pop that is held. Answer: None."""
 
     key: PollingKey
+
+
+class CheckBack(Ask, frozen=True, gc=False):
+    """Ask a producer, which need not answer, what became of a half message. Answer: None."""
+
+    channel: Hashable
+    half: Record  # as the producer sees it, with its place in the half queue and in the log
+    message_id: str
 
 
 class NextReviveQueue(Ask, frozen=True, gc=False):

@@ -6,7 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from mqcheck.replay import require
-from mqspec.core.conversation import Ask, Carry, Conversation, LogOnDisk, Note, Persist, Told
+from mqspec.core.conversation import (
+    Ask,
+    Carry,
+    Conversation,
+    LogOnDisk,
+    Note,
+    OthersTurn,
+    Persist,
+    Told,
+)
 from mqspec.core.step import apply
 
 T = TypeVar("T")
@@ -57,4 +66,9 @@ def _carry(ask: Carry) -> Any:
     return ask.step.result
 
 
-_EVERYWHERE: Final[Answers] = {Carry: _carry, Note: lambda _: None, Told: lambda _: None}
+_EVERYWHERE: Final[Answers] = {
+    Carry: _carry,
+    Note: lambda _: None,
+    Told: lambda _: None,
+    OthersTurn: lambda _: None,
+}

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
-from mqcheck.worlds.conversing import written
+from mqcheck.worlds.conversing import converse, written
 from mqcheck.worlds.terms import TOPIC
-from mqspec.core import delay, log
-from mqspec.core.delay import DelayState, TimeUp
-from mqspec.core.log import Span
+from mqspec.core import delay, due_messages, log
+from mqspec.core.conversation import Look, Now, ReadSpan, Store, Units
+from mqspec.core.delay import DelayState
+from mqspec.core.log import PutResult, PutStatus, Span, Unit
 from mqspec.core.record import Record, encode_properties
-from mqspec.core.step import Step, apply
 
 
 class DelayWorld(World):
@@ -72,15 +72,13 @@ class DelayWorld(World):
         self.queues[waits.queue_id] += (waits,)
 
     def deliver(self, level: int) -> None:
-        step, message = self._look(level)
-        copy = delay.delivered_copy(message)
-        if copy is not None and copy.topic == TOPIC:
+        copy = self._look(level, PutStatus.PUT_OK)
+        if copy.topic == TOPIC:
             put = FrozenDict({"message": int(copy.body), "time": self.now})
             self.delivered[level] += (put,)
-        apply(self.broker, step.changes)
 
     def fail_to_deliver(self, level: int) -> None:
-        self._look(level)
+        self._look(level, PutStatus.CREATE_MAPPED_FILE_FAILED)
         self.spend("MaxFailures")
 
     def persist(self) -> None:
@@ -95,14 +93,33 @@ class DelayWorld(World):
         require(self.now < self.max_time)
         self.now += 1
 
-    def _look(self, level: int) -> tuple[Step, Record]:
-        queue = self._queue(level)
-        offset = delay.next_offset(self.broker, level, Span(0, len(queue)))
-        require(offset < len(queue))
-        event = TimeUp(level, offset, self._due(queue[offset]), self.now)
-        step = delay.deliver(self.broker, event, self.delays_ms[level - 1])
-        require(step.result)
-        return step, queue[offset]
+    def _look(self, level: int, status: PutStatus) -> Record:
+        """A round of deliveries that sees one more message, of this level. What it puts into the
+        real topic, which ends so."""
+        queue_id, queue = delay.queue_of(level), self._queue(level)
+        put: list[Record] = []
+
+        def units(ask: Units) -> list[Unit]:
+            is_seen = ask.queue_id == queue_id and ask.offset < len(queue)
+            return [Unit(ask.offset, 0, self._due(queue[ask.offset]))] if is_seen else []
+
+        def store(ask: Store) -> PutResult:
+            put.append(ask.message)
+            return PutResult(status)
+
+        converse(
+            due_messages.deliver_delayed(self.broker, self.delays_ms),
+            {
+                ReadSpan: lambda ask: Span(0, len(self.queues[ask.queue_id])),
+                Units: units,
+                Look: lambda ask: queue[ask.position],
+                Now: lambda _: self.now,
+                Store: store,
+            },
+        )
+        require(bool(put))
+        (copy,) = put
+        return copy
 
     def _queue(self, level: int) -> tuple[Record, ...]:
         return self.queues[delay.queue_of(level)]

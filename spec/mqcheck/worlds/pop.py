@@ -19,19 +19,23 @@ from mqcheck.worlds.terms import (
     persist_offsets,
     sequence_or_function,
 )
-from mqspec.core import ack_message, pop, revive_log
+from mqspec.core import ack_message, pop, pop_revive, revive_log
 from mqspec.core.broker_states import BrokerStates
-from mqspec.core.conversation import Append, Count, Get, ReadSpan
+from mqspec.core.conversation import Append, Count, Get, Now, ReadSpan, Store
 from mqspec.core.extra_info import ReceiptHandle, pop_retry_topic, topic_flag
 from mqspec.core.group import SubscriptionData
 from mqspec.core.log import GetMessageStatus, GetResult, PutResult, PutStatus, Span
-from mqspec.core.metadata import BrokerConfig, MetadataState, TopicConfig
+from mqspec.core.metadata import (
+    BrokerConfig,
+    MetadataState,
+    SubscriptionGroupConfig,
+    TopicConfig,
+)
 from mqspec.core.offset_commit import OffsetKey, OffsetState
 from mqspec.core.pop_messages import Reading, pop_queue
-from mqspec.core.record import NOWHERE, Record, encode_record, queue_offset_of
+from mqspec.core.record import Record, encode_record, queue_offset_of
 from mqspec.core.response import Answer
 from mqspec.core.revive_log import REVIVE_GROUP, CheckPointKey, PopCheckPoint
-from mqspec.core.step import apply
 
 WANTED = SubscriptionData(TOPIC)
 CONFIG = BrokerConfig(broker_name=BROKER)
@@ -41,7 +45,10 @@ KEYS = {queue: OffsetKey(topic, GROUP, 0) for queue, topic in TOPICS.items()}
 REVIVE_TOPIC = revive_log.revive_topic(CONFIG.cluster_name)
 REVIVE_KEY = OffsetKey(REVIVE_TOPIC, REVIVE_GROUP, 0)
 INVISIBLE_MS = 60_000
-METADATA = MetadataState({topic: TopicConfig(topic, 1, 1) for topic in TOPICS.values()})
+METADATA = MetadataState(
+    {topic: TopicConfig(topic, 1, 1) for topic in TOPICS.values()},
+    subscription_group_table={GROUP: SubscriptionGroupConfig(GROUP)},
+)
 
 
 class Receipt(NamedTuple):
@@ -182,10 +189,7 @@ class PopWorld(World):
 
     def consume_revive_message(self) -> None:
         require(self.scanned < len(self.log))
-        for offset in range(self.broker.scan_offset[0], self._revive_count(len(self.log))):
-            message = revive_log.decode(self._queue(REVIVE_TOPIC)[offset])
-            step = pop.consume_revive_message(self.broker, 0, offset, message)
-            apply(self.broker, step.changes)
+        converse(pop_revive.read_revive_log(self.states, 0), self._answers())
         self.scanned = len(self.log)
 
     def revives(self, check_point: tuple[int, CheckPointKey]) -> None:
@@ -194,18 +198,13 @@ class PopWorld(World):
         now_ms = held.check_point.revive_time
         now_ms += pop.REVIVE_DELAY_MS + 1 if key.pop_time in self.due else 0
         require(pop.is_due(held, now_ms) and self.scanned >= self.due[key.pop_time])
-        for offset in held.unacked:
-            message = self._queue(key.topic)[offset]
-            copy = pop.revived_message(held.check_point, message, CONFIG, NOWHERE)
-            self.log += (copy,)
-        apply(self.broker, pop.revive(0, held).changes)
+        converse(pop_revive.revive_check_point(self.states, 0, held), self._answers())
 
     def persist(self) -> None:
         require(self.budgets["MaxCrashes"] > 0)
         self.spend("MaxPersists")
         before = self._on_disk()
-        step = pop.commit_revive_offset(self.broker, self.offsets, CONFIG.cluster_name, 0)
-        apply(self.offsets, step.changes)
+        converse(pop_revive.commit_revive_offset(self.states, 0), self._answers())
         needed = self.offsets.offset_table.get(REVIVE_KEY, -1) + 1
         is_all_done = needed == self.broker.scan_offset[0]
         self.disk_scanned = self.scanned if is_all_done else self._place(needed)
@@ -228,12 +227,19 @@ class PopWorld(World):
     @property
     def states(self) -> BrokerStates:
         """The broker, as conversations take it."""
-        return BrokerStates(config=CONFIG, metadata=METADATA, offsets=self.offsets)
+        return BrokerStates(config=CONFIG, metadata=METADATA, offsets=self.offsets, pop=self.broker)
 
     def _answers(self) -> Answers:
-        return {ReadSpan: self._span, Get: self._read, Append: self._append, Count: lambda _: None}
+        return {
+            ReadSpan: self._span,
+            Get: self._read,
+            Append: self._append,
+            Store: self._append,
+            Now: lambda _: self.pop_time,
+            Count: lambda _: None,
+        }
 
-    def _append(self, ask: Append) -> PutResult:
+    def _append(self, ask: Append | Store) -> PutResult:
         self.log += (ask.message,)
         return PutResult(PutStatus.PUT_OK)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from msgspec import structs
@@ -11,28 +12,37 @@ from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
 from mqcheck.worlds.conversing import converse
 from mqcheck.worlds.terms import GROUP, TOPIC, load_offsets, offset_file, persist_offsets
-from mqspec.core import end_transaction, offset_commit, transaction
+from mqspec.core import check_transaction, end_transaction, transaction
 from mqspec.core.broker_states import BrokerStates
-from mqspec.core.conversation import Look, Put
-from mqspec.core.delay import HALF_TOPIC
-from mqspec.core.log import PutResult, PutStatus, Span
-from mqspec.core.metadata import BrokerConfig
-from mqspec.core.offset_commit import OffsetKey, OffsetState
-from mqspec.core.record import Record, decode_properties, encode_properties
-from mqspec.core.response import Refusal
-from mqspec.core.step import apply
-from mqspec.core.transaction import (
-    CONSUMER_GROUP,
-    OP_TOPIC,
-    CheckRound,
-    EndTransaction,
-    OpMessages,
-    Park,
-    PutBack,
-    TransactionState,
+from mqspec.core.check_transaction import HALF_QUEUE, OP_QUEUE
+from mqspec.core.conversation import (
+    Append,
+    CheckBack,
+    Get,
+    IsAllVisible,
+    Look,
+    Now,
+    Producers,
+    Put,
+    ReadSpan,
+    Store,
+    Units,
 )
+from mqspec.core.delay import HALF_TOPIC
+from mqspec.core.log import GetMessageStatus, GetResult, PutResult, PutStatus, Span, Unit
+from mqspec.core.metadata import BrokerConfig
+from mqspec.core.offset_commit import OffsetState
+from mqspec.core.record import (
+    NOWHERE,
+    Record,
+    decode_properties,
+    encode_properties,
+    encode_record,
+    offset_message_id,
+)
+from mqspec.core.response import Refusal
+from mqspec.core.transaction import OP_TOPIC, EndTransaction, TransactionState
 
-HALF_QUEUE, OP_QUEUE = (OffsetKey(name, CONSUMER_GROUP, 0) for name in (HALF_TOPIC, OP_TOPIC))
 OLD_ENOUGH_MS = BrokerConfig().transaction_time_out  # each half may be checked
 FILE_RESERVED_MS = OLD_ENOUGH_MS + 1
 HALF_BYTES = 100  # by which the places of halves in the log differ
@@ -124,36 +134,29 @@ class TransactionWorld(World):
         self.spend("MaxFailures")
 
     def batch_send_op_message(self) -> None:
-        step = transaction.batch_send_op_message(self.broker)
-        require(bool(step.result))
-        self.ops += (step.result,)
-        apply(self.broker, step.changes)
+        before = len(self.ops)
+        converse(end_transaction.write_ops(self._states(), OLD_ENOUGH_MS), {Append: self._put_op})
+        require(len(self.ops) > before)
 
     def check(self) -> None:
         state = self.broker
         require(state.half_offset < len(self.halves))
         require(not self.ends_first or state.half_offset in self.sent_ends)
-        ops = OpMessages(state.op_offset)
-        for body in self.ops[state.op_offset :]:
-            ops.add(transaction.ended_halves(body))
-        event = CheckRound(
-            ops,
-            state.op_batch,
-            Span(0, state.half_offset + 1),
-            self.halves.__getitem__,
-            FILE_RESERVED_MS,
-            OLD_ENOUGH_MS,
+        converse(
+            check_transaction.check(self._states(), FILE_RESERVED_MS),
+            {
+                ReadSpan: partial(self._span, seen=state.half_offset + 1),
+                IsAllVisible: lambda _: True,
+                Get: self._get_ops,
+                Units: lambda ask: [Unit(ask.offset * HALF_BYTES, HALF_BYTES, 0)],
+                Look: lambda ask: self.halves[ask.position // HALF_BYTES],
+                Now: lambda _: OLD_ENOUGH_MS,
+                Store: self._put_back,
+                Append: self._park,
+                Producers: lambda _: ("producer",),
+                CheckBack: self._check_back,
+            },
         )
-        step = transaction.check(state, self.config, event)
-        for send in step.sends:
-            if isinstance(send, Park):
-                self.parked |= {_name(send.message)}
-            elif isinstance(send, PutBack):
-                self.asked |= {len(self.halves)} if send.is_checked else set()
-                self._append(send.message)
-        apply(state, step.changes)
-        for key, offset in ((HALF_QUEUE, state.half_offset), (OP_QUEUE, state.op_offset)):
-            apply(self.offsets, offset_commit.commit_offset(self.offsets, key, offset).changes)
 
     def lose_check(self, half: int) -> None:
         require(half in self.asked)
@@ -178,7 +181,6 @@ class TransactionWorld(World):
         self.sent_ends |= set() if is_asked else {offset}
         is_commit = self.outcome[name] == "commit"
         event = EndTransaction(GROUP, offset, half.physical_offset, is_commit, is_asked)
-        states = BrokerStates(config=self.config, transactions=self.broker)
         kind = end_transaction.COMMIT if is_commit else end_transaction.ROLLBACK
         put: list[Record] = []
 
@@ -186,11 +188,46 @@ class TransactionWorld(World):
             put.append(ask.message)
             return PutResult(status)
 
-        talk = end_transaction.end_transaction(states, event, kind, OLD_ENOUGH_MS)
+        talk = end_transaction.end_transaction(self._states(), event, kind, OLD_ENOUGH_MS)
         answer = converse(talk, {Look: lambda _: half, Put: store})
         is_failed = put and status is not PutStatus.PUT_OK
         require(isinstance(answer, Refusal) == bool(is_failed))
         return name, put
+
+    def _states(self) -> BrokerStates:
+        """The broker, as conversations take it."""
+        return BrokerStates(
+            config=self.config, offsets=self.offsets, transactions=self.broker, store_host=NOWHERE
+        )
+
+    def _span(self, ask: ReadSpan, seen: int) -> Span:
+        """What a queue holds, or, of the halves, as many as are seen of it."""
+        return Span(0, seen if ask.topic == HALF_TOPIC else len(self.ops))
+
+    def _get_ops(self, ask: Get) -> GetResult:
+        assert ask.topic == OP_TOPIC
+        end = len(self.ops)
+        if ask.offset >= end:
+            return GetResult(GetMessageStatus.OFFSET_OVERFLOW_ONE, ask.offset, 0, end)
+        records = tuple(encode_record(Record(OP_TOPIC, body)) for body in self.ops[ask.offset :])
+        return GetResult(GetMessageStatus.FOUND, end, 0, end, records)
+
+    def _put_op(self, ask: Append) -> PutResult:
+        self.ops += (ask.message.body,)
+        return PutResult(PutStatus.PUT_OK)
+
+    def _put_back(self, ask: Store) -> PutResult:
+        self._append(ask.message)
+        put = self.halves[-1]
+        key = offset_message_id(NOWHERE, put.physical_offset)
+        return PutResult(PutStatus.PUT_OK, queue_offset=put.queue_offset, message_ids=key)
+
+    def _park(self, ask: Append) -> PutResult:
+        self.parked |= {_name(ask.message)}
+        return PutResult(PutStatus.PUT_OK)
+
+    def _check_back(self, ask: CheckBack) -> None:
+        self.asked |= {ask.half.queue_offset}
 
     def _append(self, half: Record) -> None:
         offset = len(self.halves)

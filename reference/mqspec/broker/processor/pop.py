@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mqspec.broker.conversing import served_at_once
 from mqspec.broker.pop_polling import HeldPop
-from mqspec.core import ack_message, pop_messages
+from mqspec.core import ack_message, pop, pop_messages
 from mqspec.core.ack_message import AckMessage
 from mqspec.core.conversation import Conversation
 from mqspec.core.extra_info import HandleError, ReceiptHandle, real_topic
 from mqspec.core.java import INT_BITS, LONG_BITS, java_number
-from mqspec.core.pop import Pop
+from mqspec.core.log import Span
+from mqspec.core.pop import Pop, PopState
 from mqspec.core.pop_messages import ROLLED_BACK, Notification, Peek
 from mqspec.core.pop_polling import ALL_QUEUES, PollingKey
 from mqspec.core.response import Answer
+from mqspec.core.revive_log import revive_topic
 from mqspec.core.subscription import TAG
 from mqspec.service import answered, clock_ms
 from mqspec.transport import Answer as Answered
@@ -31,6 +33,16 @@ from mqspec.wire.headers import HeaderError, boolean, integer, long, text
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
+
+
+def load(broker: Broker) -> PopState:
+    """Where the revive log is to be read on."""
+    topic, store = revive_topic(broker.config.cluster_name), broker.store
+    queues = {
+        revive_qid: Span(store.min_offset(topic, revive_qid), store.max_offset(topic, revive_qid))
+        for revive_qid in range(broker.config.revive_queue_num)
+    }
+    return pop.restart(broker.offsets, broker.config, queues)
 
 
 # Pop
