@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from mqrules import EventKind, UserError
 from mqspec.client.clock import now_ms
 from mqspec.client.instance import NOT_ANSWERED
-from mqspec.client.member import GroupMember, MemberConfig
+from mqspec.client.member import GroupMember
+from mqspec.client.member_config import MemberConfig
 from mqspec.client.message import MessageExt
 from mqspec.client.offset_store import ask_offset
 from mqspec.client.pull import PullRequest, pull

@@ -11,7 +11,8 @@ from typing import Final
 
 from mqrules import EventKind, UserError
 from mqspec.client.instance import UnreachableError
-from mqspec.client.member import GroupMember, MemberConfig
+from mqspec.client.member import GroupMember
+from mqspec.client.member_config import MemberConfig
 from mqspec.client.message import MessageExt
 from mqspec.client.offset_store import ask_offset
 from mqspec.client.publish import CLIENT_INNER_PRODUCER, Publisher

@@ -157,7 +157,7 @@ class PushConsumer(GroupMember):
 
     async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on elsewhere in some queues. Listeners at work have a while to end."""
-        self._paused = True
+        self.rebalance.is_paused = True
         try:
             for mq in offsets:
                 await self.carry_out(drop(self.state, mq))
@@ -166,7 +166,7 @@ class PushConsumer(GroupMember):
             await self.carry_out(step)
             await self.forget(step.result)
         finally:
-            self._paused = False
+            self.rebalance.is_paused = False
         self.rebalance_immediately()
 
     # Pull
@@ -179,7 +179,7 @@ class PushConsumer(GroupMember):
             tried = Pulled(mq, generation, queue.next_offset, now_ms())
             await self.carry_out(pull_message(self.state, tried))
             try:
-                if self._paused:
+                if self.rebalance.is_paused:
                     await sleep_ms(PAUSED_DELAY_MS)
                 elif must_wait(queue, self._flow_control):
                     await sleep_ms(FLOW_CONTROL_DELAY_MS)
@@ -214,7 +214,7 @@ class PushConsumer(GroupMember):
             commit_offset = pull_commit_offset(self.state, mq)
         if commit_offset is not None:
             flags |= PullSysFlag.COMMIT_OFFSET
-            self.note(Step(sends=(UpdateConsumerOffset(self.group, mq, commit_offset),)))
+            self.trace.step(Step(sends=(UpdateConsumerOffset(self.group, mq, commit_offset),)))
             self.record(EventKind.COMMIT, Outcome.UNKNOWN, value=commit_offset, **self.at(mq))
         request = PullRequest(
             self.group,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from mqspec.client.instance import ClientInstance
 from mqspec.client.listener import Listener
-from mqspec.client.member import MemberConfig
+from mqspec.client.member_config import MemberConfig
 from mqspec.client.message import MessageExt
 from mqspec.client.process_queue import ProcessQueueMessages
 from mqspec.client.recorder import Recorder
