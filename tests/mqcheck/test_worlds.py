@@ -19,7 +19,7 @@ from mqcheck.manifest import TLA, check_model, models
 from mqcheck.mutants import ghosts_of
 from mqcheck.replay import ReplayError, World, replay
 from mqcheck.scenario import begin
-from mqcheck.twins import twins
+from mqcheck.twins import read_twin, twins
 from mqcheck.worlds import world_of
 from mqrules import UserError
 from mqspec.core import (
@@ -220,6 +220,13 @@ def _same(*events: object, **_: object) -> Step:
         ("MC_BroadcastingKept", offset_commit, "persist_all", _nothing, "PersistAll"),
         ("MC_Retry", retry, "consumer_send_msg_back", _same, "ConsumerSendMsgBack"),
         ("MC_Retry", retry, "handle_retry_and_dlq", _same, "HandleRetryAndDlq"),
+        ("MC_Doubling", retry, "consumer_send_msg_back", _same, "ConsumerSendMsgBack"),
+        ("MC_Span", offset_commit, "must_wait", lambda *_: True, "PullMessage"),
+        ("MC_Span", offset_commit, "process_consume_result", _nothing, "ProcessConsumeResult"),
+        ("MC_Release", group, "scan_not_active_channel", _nothing, "action"),
+        ("MC_Release", rebalance, "notify_consumer_ids_changed", _nothing, "action"),
+        ("MC_Release", lock, "unlock_batch", _nothing, "action"),
+        ("MC_Release", lock, "_is_expired", lambda *_: True, "action"),
         ("MC_Group", group, "unregister_consumer", _nothing, "UnregisterConsumer"),
         ("MC_Group", group, "close_channel", _nothing, "CloseChannel"),
         ("MC_Delay", delay, "deliver", lambda *_: Step(result=True), "Deliver"),
@@ -279,6 +286,7 @@ def test_a_core_that_decides_otherwise_is_found(
         ("MC_CleanExpired", push_consumer, "first_expired", _first, "FirstExpired"),
         ("MC_PopOrder", pop_order, "is_blocked", lambda *_: False, "Pop"),
         ("MC_LogSyncFlush", log, "may_dispatch", lambda *_: True, "Dispatch"),
+        ("MC_Span", offset_commit, "must_wait", lambda *_: False, "PullMessage"),
         ("MC_TopicRoute", pull, "check_pull", lambda *_: Step(result=_ALL), "PullMessage"),
     ],
 )
@@ -425,11 +433,14 @@ def test_every_world_is_named_by_a_manifest() -> None:
 
 def test_a_world_says_what_it_does_not_compare() -> None:
     counts = {"crashes", "failures", "perturbations", "moves", "changes", "brokerCrashes", "seeks"}
-    variables = {twin.name: twin.variables for twin in twins()}
-    worlds = {type(world): world for model in models().values() if (world := world_of(model))}
-    for world in worlds.values():
-        ghosts = ghosts_of((TLA / f"{world.module}.tla").read_text(encoding="utf-8"))
-        left = {*variables[world.module]} - world.state().keys() - ghosts - counts
+    worlds = {
+        type(world): (world, model) for model in models().values() if (world := world_of(model))
+    }
+    for world, model in worlds.values():
+        library = TLA / f"{world.module}.tla"
+        text = (library if library.is_file() else model.module).read_text(encoding="utf-8")
+        variables = read_twin(world.module, text).variables
+        left = {*variables} - world.state().keys() - ghosts_of(text) - counts
         assert left == world.not_compared.keys(), world.module
 
 

@@ -90,11 +90,15 @@ class RetryWorld(World):
 
     def consumer_send_msg_back(self, answered: bool) -> None:
         require(self.request == "send back")
+        self.send_back()
+        self._answer("send", answered=answered)
+
+    def send_back(self) -> None:
+        """What is held is sent back, and the broker stores a copy of it."""
         event = SendBack(GROUP, 0, 0)
         states = BrokerStates(config=CONFIG, metadata=self.metadata)
         answers: Answers = {Look: lambda _: self.held, Put: self._put, Count: lambda _: None}
         assert converse(retry.send_back(states, event, NOW_MS), answers) == Answer()
-        self._answer("send", answered=answered)
 
     def handle_retry_and_dlq(self, answered: bool) -> None:
         require(self.request == "send")
