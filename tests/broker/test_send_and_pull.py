@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from peer import broker_peer
+from peer import broker_peer, send_fields
 
 from mqspec.core.record import BatchMessage, decode_properties
 from mqspec.wire.bodies import decode_messages, encode_batch
@@ -76,6 +76,25 @@ def test_the_names_of_version_1_mean_the_same(tmp_path: Path) -> None:
             assert (sent.code, sent.ext_fields["queueId"]) == (0, "1")
             pulled = await peer.pull("T", queueId=1)
             assert [record.body for record in decode_messages(pulled.body)] == [b"one"]
+
+    asyncio.run(scenario())
+
+
+def test_who_does_not_say_how_many_queues_a_topic_gets_sends_to_one_that_is_there(
+    tmp_path: Path,
+) -> None:
+    """To a new one it is refused, of 5.3.3 with code 1."""
+    says_nothing = {name: value for name, value in send_fields("T").items() if name != "d"}
+
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            sent = await peer.ask(RequestCode.SEND_MESSAGE_V2, b"x", **says_nothing)
+            assert sent.code != 0
+            assert (await peer.send("There")).code == 0
+            sent = await peer.ask(
+                RequestCode.SEND_MESSAGE_V2, b"x", **says_nothing | {"b": "There"}
+            )
+            assert sent.code == 0
 
     asyncio.run(scenario())
 
