@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
-from mqaudit import findings, history, store
+from mqaudit import findings, history, small_files, store
 from mqaudit.check import Check
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
 from mqaudit.kept import judging
@@ -83,7 +83,7 @@ def audit(
     coverage: dict[str, int] = {}
     reports: list[CheckReport] = []
     tables: Tables | None = None
-    unread: tuple[Unread, ...] = ()
+    unread: list[Unread] = []
 
     with spark_errors(subject):
         progress("looking for histories and stores")
@@ -109,6 +109,7 @@ def audit(
             store.register(spark)
             views = store.views(spark, sources.stores)
             coverage |= store.coverage(views)
+            unread += small_files.unread(sources.stores)
             for check in STORE_CHECKS:
                 progress(check.name)
                 instances = findings.queried(check, views)
@@ -123,10 +124,10 @@ def audit(
                 seen, found = judging.reports(joined, examples)
                 coverage |= seen
                 reports += found
-                unread = joined.unread
+                unread += joined.unread
         if not reports:
             raise _nothing([subject])
-    return Audit(AuditReport(subject, coverage, tuple(reports), target, unread), tables)
+    return Audit(AuditReport(subject, coverage, tuple(reports), target, tuple(unread)), tables)
 
 
 def find(spark: SparkSession, paths: Sequence[str]) -> Sources:

@@ -161,6 +161,22 @@ def test_a_member_without_its_log_leaves_owners_open(spark: SparkSession, tmp_pa
     assert reports["two owners"].sources == ()
 
 
+def test_a_log_that_is_there_twice_counts_once(spark: SparkSession, tmp_path: Path) -> None:
+    """A copy in a folder of its own would be another process, with the same member."""
+    folder = unpacked(tmp_path)
+    _, once = judged(spark, folder)
+    (folder / "logs" / "backup").mkdir()
+    first = folder / "logs" / "first" / "rocketmq_client.log"
+    copy = folder / "logs" / "backup" / "of first.log"
+    copy.write_bytes(first.read_bytes())
+    kept, twice = judged(spark, folder)
+
+    (left,) = kept.unread
+    assert (left.source, left.why, left.count) == ("logs", "copy of another log", 1)
+    assert left.first["file"] in (str(first), str(copy))
+    assert twice == once
+
+
 def test_logs_that_tell_nothing_are_nothing_to_audit(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "other.log").write_text("2026-11-28 08:15:25 INFO main - something else\n")
     assert judging.kept(spark, [], [str(tmp_path / "other.log")]) is None

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from recorded_cluster import unpacked
 
 from mqaudit.kept import events
-from mqaudit.kept.log import LINES, log_batches
+from mqaudit.kept.copies import distinct
+from mqaudit.kept.log import DAMAGE, LINES, log_batches
 from mqaudit.kept.log_source import logs_below
 from mqaudit.kept.members import Process, matched
 
@@ -295,3 +296,51 @@ def test_a_sender_of_traces_is_matched_with_the_log_of_its_process() -> None:
         "10.0.0.3@8#C": "three",  # by its address; the next could be either
         "fd00::1@9#E": "large",
     }
+
+
+def packed(path: Path, octets: bytes) -> str:
+    path.write_bytes(gzip.compress(octets))
+    return str(path)
+
+
+def plain(path: Path, octets: bytes) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(octets)
+    return str(path)
+
+
+def test_copies_of_a_log_are_left_out(tmp_path: Path) -> None:
+    """Copies: with another name, packed, torn, and of a time when less was written."""
+    whole = (unpacked(tmp_path) / "logs" / "first" / "rocketmq_client.log").read_bytes()
+    log = plain(tmp_path / "a" / "rocketmq_client.log", whole)
+    copies = [
+        plain(tmp_path / "b" / "rocketmq_client.log", whole),
+        packed(tmp_path / "a" / "copy.log.gz", whole),
+        plain(tmp_path / "a" / "yesterday.log", whole[: len(whole) // 2]),
+        packed(tmp_path / "a" / "yesterday.log.gz", whole[: len(whole) // 3]),
+    ]
+    copies.append(packed(tmp_path / "a" / "torn.log.gz", whole))
+    Path(copies[-1]).write_bytes(Path(copies[-1]).read_bytes()[:-9])
+
+    assert distinct([log, *copies]) == ([log], copies)
+    for paths in ([*copies, log], [copies[2], log, copies[3]], [copies[3], copies[2]]):
+        kept, left = distinct(paths)
+        assert len(kept) == 1
+        assert sorted(kept + left) == sorted(paths)
+        lines = {path: sum(row["kind"] != DAMAGE for row in read(Path(path))) for path in paths}
+        assert lines[kept[0]] == max(lines.values())
+
+
+def test_logs_that_only_begin_alike_are_kept(tmp_path: Path) -> None:
+    """And the parts of one that was rolled, and those that are empty."""
+    line = f"{HEAD}{ASSIGN}\n".encode()
+    logs = [
+        plain(tmp_path / "one.log", line + b"then one\n"),
+        plain(tmp_path / "other.log", line + b"then another\n"),
+        packed(tmp_path / "other.1.log.gz", line + b"then another one\n"),
+        plain(tmp_path / "empty.log", b""),
+        plain(tmp_path / "empty too.log", b""),
+        plain(tmp_path / "later.log", b"then one\n"),
+    ]
+    assert distinct(logs) == (logs, [])
+    assert distinct([]) == ([], [])

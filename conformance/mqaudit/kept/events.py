@@ -30,9 +30,9 @@ from mqaudit.kept.log_source import LogSource
 from mqaudit.kept.members import RANK
 from mqaudit.kept.trace import TOPIC
 from mqaudit.kept.trace_source import TraceSource
+from mqaudit.small_files import progress
 from mqrules import EventKind, Outcome
 from mqspec.core.metadata import BrokerConfig, system_topic_names
-from mqspec.store.config_file import read_content
 
 RUN: Final = "kept"
 CLIENTS: Final = "clients"  # the recorder of all of them, where they have one clock
@@ -44,6 +44,7 @@ _LOG: Final = (
     "reconsume_times,store_host,properties"
 )
 _SYSTEM: Final = sorted(system_topic_names(BrokerConfig()))
+_SYSTEM_BEGINS: Final = "rmq_sys_"
 _MS_NS: Final = 1_000_000
 
 
@@ -79,7 +80,7 @@ def live_traces(spark: SparkSession, nameserver: str) -> DataFrame:
 
 def _messages(log: DataFrame) -> DataFrame:
     topic = F.col("topic")
-    is_system = topic.isin(_SYSTEM) | topic.startswith("rmq_sys_")
+    is_system = topic.isin(_SYSTEM) | topic.startswith(_SYSTEM_BEGINS)
     return (
         log.where(~F.col("sys_flag").bitwiseAND(12).isin(4, 12))
         .where(~is_system & ~topic.startswith(DEAD))
@@ -265,25 +266,20 @@ def offsets(spark: SparkSession, roots: Sequence[str], brokers: Mapping[str, str
 
 
 def _offsets(root: str, broker: str | None) -> list[dict[str, Any]]:
-    path = Path(root.removeprefix("file:")) / "config" / "consumerOffset.json"
-    content = read_content(path) or read_content(path.with_name(path.name + ".bak")) or {}
-    table = content.get("offsetTable")
-    rows: list[dict[str, Any]] = []
-    for key, queues in (table if isinstance(table, dict) else {}).items():
-        topic, _, group = key.partition("@")
-        if topic in _SYSTEM or topic.lower().startswith("rmq_sys_") or not group:
-            continue
-        for queue_id, offset in (queues if isinstance(queues, dict) else {}).items():
-            if isinstance(offset, int) and queue_id.isdecimal():
-                rows.append(
-                    {
-                        "run": RUN, "process": TABLE + root, "seq": len(rows),
-                        "kind": EventKind.QUERY_OFFSET.value, "outcome": Outcome.OK.value,
-                        "time_ns": 0, "topic": topic, "broker": broker, "group": group,
-                        "queue_id": int(queue_id), "client_id": TABLE + root, "value": offset,
-                    }
-                )  # fmt: skip
-    return rows
+    told = (one for one in progress(root) if not _is_system(one.topic))
+    return [
+        {
+            "run": RUN, "process": TABLE + root, "seq": seq,
+            "kind": EventKind.QUERY_OFFSET.value, "outcome": Outcome.OK.value,
+            "time_ns": 0, "topic": one.topic, "broker": broker, "group": one.group,
+            "queue_id": one.queue_id, "client_id": TABLE + root, "value": one.offset,
+        }
+        for seq, one in enumerate(told)
+    ]  # fmt: skip
+
+
+def _is_system(topic: str) -> bool:
+    return topic in _SYSTEM or topic.lower().startswith(_SYSTEM_BEGINS)
 
 
 def events(parts: Sequence[DataFrame]) -> DataFrame:

@@ -14,6 +14,7 @@ from mqaudit import findings, history
 from mqaudit.history_checks import HISTORY_CHECKS, PLACE
 from mqaudit.kept import events as E  # noqa: N812  (a name for what it gives)
 from mqaudit.kept import members
+from mqaudit.kept.copies import distinct
 from mqaudit.kept.live_source import LIVE
 from mqaudit.kept.tells import TELLS, Source, Told, limited, told_by
 from mqaudit.kept.trace import DAMAGE, TOPIC
@@ -82,6 +83,7 @@ def kept(
     if not (stores or logs or live):
         return None
     E.register(spark)
+    logs, copies = distinct(logs)
     lines = E.logs(spark, logs).persist()
     traced = bool(stores) or any(one.has_traces for one in live)
     has_messages = bool(stores) or any(one.messages for one in live)
@@ -119,7 +121,10 @@ def kept(
     ]
     # Where there are logs of clients at all, all of them are wanted.
     not_logged = _not_logged(given, lines) if Source.CLIENT_LOG in sources else None
-    unread = (*_not_read(traces, lines), _not_placed(given), not_logged)
+    copied = (
+        Unread("logs", "copy of another log", len(copies), {"file": copies[0]}) if copies else None
+    )
+    unread = (*_not_read(traces, lines), copied, _not_placed(given), not_logged)
     told = _told(sources, lines, not_logged is None)
     return Kept(E.events(parts), sources, told, tuple(filter(None, unread)))
 

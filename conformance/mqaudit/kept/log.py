@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -179,11 +180,21 @@ def log_batches(path: str, zone_hours: int = ZONE_HOURS) -> Iterator[pa.RecordBa
             yield pa.RecordBatch.from_pylist(rows, pa.schema(list(COLUMNS.items())))
 
 
+def content(path: str) -> Iterator[bytes]:
+    """The content of a log as far as it can be read, unpacked; no piece of it is empty."""
+    with suppress(EOFError, OSError, zlib.error):
+        yield from filter(None, _opened(Path(path.removeprefix("file:"))))
+
+
+def _opened(file: Path) -> Iterator[bytes]:
+    return _unpacked(file) if file.suffix == ".gz" else _plain(file)
+
+
 def _chunks(file: Path) -> Iterator[tuple[list[bytes], str]]:
     """Whole lines, some at a time, and at the end why the rest cannot be read, or nothing."""
     rest, why = b"", ""
     try:
-        for chunk in _unpacked(file) if file.suffix == ".gz" else _plain(file):
+        for chunk in _opened(file):
             *lines, rest = (rest + chunk).split(b"\n")
             yield lines, ""
     except (EOFError, OSError, zlib.error) as error:

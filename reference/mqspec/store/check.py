@@ -38,7 +38,7 @@ from mqspec.core.record import Blank, Record, body_crc, decode_record
 from mqspec.core.recovery import BLANK_UNIT, Checkpoint, Files, RecoveryState, recover
 from mqspec.store.checkpoint import CHECKPOINT_BYTES, read_checkpoint
 from mqspec.store.commit_log import CommitLog
-from mqspec.store.config_file import read_content
+from mqspec.store.config_file import damaged, read_for_start
 from mqspec.store.consume_queue import ConsumeQueue
 from mqspec.store.deleted_topics import DeletedTopics
 from mqspec.store.directory import StoreDirectory, is_in_use
@@ -438,31 +438,22 @@ class _Check:
         return f"the record at {position} has no key of this hash"
 
     def _check_config(self) -> Iterator[Finding]:
-        config = self.root / "config"
-        for path in sorted(config.glob("*.json")) + sorted(config.glob("*.json.bak")):
-            if read_content(path) is None:
-                bak = path.with_name(path.name + ".bak")
-                why = "not a JSON object"
-                if path.suffix == ".json" and bak.exists():
-                    whole = read_content(bak) is not None
-                    why += ": a start takes its .bak" if whole else ", and its .bak is none"
-                yield Finding("config files", "RECOV-020", why, self._relative(path))
-
-        for bak in sorted(config.glob("*.json.bak")):
-            if not bak.with_suffix("").exists():
-                why = "missing: a start takes its .bak"
-                yield Finding("config files", "RECOV-020", why, self._relative(bak.with_suffix("")))
+        for path, why in damaged(self.root / "config"):
+            yield Finding("config files", "RECOV-020", why, self._relative(path))
 
     def _check_offsets(self) -> Iterator[Finding]:
         path = self.root / "config" / "consumerOffset.json"
-        content = read_content(path) or read_content(path.with_name(path.name + ".bak")) or {}
-        for key, offsets in _table(content.get("offsetTable")).items():
+        for key, offsets in _table(read_for_start(path).get("offsetTable")).items():
             for queue_id, offset in _table(offsets).items():
+                file = self._relative(path)
+                if not queue_id.isdecimal():
+                    why = f"{key} has an offset in {queue_id!r}, which is no queue"
+                    yield Finding("consumer offsets", "RECOV-015", why, file)
+                    continue
                 queue = (key.split("@")[0], int(queue_id))
                 end = self._queue_end(queue)
                 if isinstance(offset, int) and offset > end and not self.running:
                     why = f"{key} committed {offset}, beyond the queue's end, {end}"
-                    file = self._relative(path)
                     yield Finding("consumer offsets", "RECOV-015", why, file, None, queue, offset)
 
     def _queue_end(self, queue: TopicQueue) -> int:

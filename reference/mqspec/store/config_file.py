@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,36 @@ def read_content(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return content if isinstance(content, dict) else None
+
+
+def read_for_start(path: Path) -> dict[str, Any]:
+    """The content that a start would take: of the file, else of its `.bak`, else empty."""
+    for one in (path, path.with_name(path.name + ".bak")):
+        with suppress(OSError):
+            if (content := read_content(one)) is not None:
+                return content
+    return {}
+
+
+def damaged(folder: Path) -> Iterator[tuple[Path, str]]:
+    """The files of a folder of tables that are damaged or missing, each with what is wrong."""
+    for path in (*sorted(folder.glob("*.json")), *sorted(folder.glob("*.json.bak"))):
+        bak = path.with_name(path.name + ".bak")
+        if (why := _why_unread(path)) and path.suffix == ".json" and bak.exists():
+            why += ", and its .bak is none" if _why_unread(bak) else ": a start takes its .bak"
+        if why:
+            yield path, why
+
+    for bak in sorted(folder.glob("*.json.bak")):
+        if not bak.with_suffix("").exists():
+            yield bak.with_suffix(""), "missing: a start takes its .bak"
+
+
+def _why_unread(path: Path) -> str:
+    try:
+        return "" if read_content(path) is not None else "not a JSON object"
+    except OSError as error:
+        return f"not readable ({error.strerror})"
 
 
 def _quoted(match: re.Match[str]) -> str:
