@@ -2,53 +2,68 @@
 
     judge.py [NAME...] [--seconds N] [--seed N]
     judge.py [NAME...] --cases [-k EXPRESSION]
+    judge.py [NAME...] --keep docs/killed/wrong-brokers.json
 
 One line each: after how many requests it was noticed, and what was said to be wrong; or the cases
-that fail. The exit code is 1 where one survives.
+that fail. With --keep both, of the cases those of the area. The exit code is 1 where one survives.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 sys.path.append(str(Path(__file__).parents[1]))
+from serve_wrong import RIGHT
+from served_apart import serving
 from wrong_brokers import BROKERS, CASES
 
 from mqconform.cluster import Cluster
 from mqconform.explore.engine import Explored, Explorer
 from mqconform.explore.found import area_of
 from mqconform.explore.vigil import SILENT_S, Vigil
-from mqconform.target import Address, Target, parse_address
+from mqconform.target import Address, Target
 
 VIGIL = "vigil"  # is no area, and takes its time
 
 
+# The cases that could notice what is wrong in an area: these files alone are run for --keep.
+CASES_OF = {
+    "delays": "test_delay or test_timer",
+    "holds": "test_pull",
+    "keys": "test_query",
+    "kv": "test_nameserver",
+    "locks": "test_lock",
+    "members": "test_membership",
+    "messages": "test_send or test_pull or test_subscription",
+    "offsets": "test_offset or test_reset",
+    "orders": "test_pop",
+    "pops": "test_pop",
+    "retries": "test_retry",
+    "revivals": "test_pop",
+    "tools": "test_admin or test_reset or test_pull",
+    "transactions": "test_transaction",
+    VIGIL: "test_membership",
+    CASES: "test_admin or test_membership or test_nameserver or test_offset or test_query"
+    " or test_retry",
+}
+AT_ONCE = 3  # brokers that --keep judges: most of a case is waiting
+
+
 @contextmanager
-def serving(name: str) -> Iterator[Address]:
-    """A wrong broker; its nameserver's address."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as store:
-        words = [sys.executable, str(Path(__file__).with_name("serve_wrong.py")), name, store]
-        process = subprocess.Popen(
-            words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert process.stdin
-        assert process.stdout
-        try:
-            yield parse_address(process.stdout.readline().strip())
-        finally:
-            process.stdin.close()
-            process.wait(30)
+def served(name: str) -> Iterator[Address]:
+    """A wrong broker, or the right one under RIGHT; its nameserver's address."""
+    with serving(Path(__file__).with_name("serve_wrong.py"), name) as address:
+        assert address, f"{name} does not start"
+        yield address
 
 
 def judge(
@@ -56,7 +71,7 @@ def judge(
 ) -> tuple[Explored, list[str]]:
     """Explore a wrong broker; what was found, and what was said of members."""
     is_vigil = BROKERS[name].area == VIGIL
-    with serving(name) as address:
+    with served(name) as address:
         cluster = Cluster(address)
         cluster.wait(2)
         explorer = Explorer(Target("wrong", name, address), cluster, seed, "mq", shrinks=shrinks)
@@ -67,24 +82,60 @@ def judge(
             return explored, vigil.end()
 
 
-def failing(name: str, expression: str) -> list[str]:
-    """The standard cases that fail on a wrong broker."""
-    with serving(name) as address, tempfile.TemporaryDirectory() as home:
-        results = Path(home) / "results.xml"
-        words = ["conform", str(address), "-k", expression, "--junit", str(results)]
+def failing(name: str, expression: str) -> dict[str, list[str]]:
+    """The standard cases that fail on a wrong broker, and the rules of each."""
+    with served(name) as address, tempfile.TemporaryDirectory() as home:
+        report = Path(home) / "report.json"
+        words = ["conform", str(address), "-k", expression, "--json", str(report)]
         command = [sys.executable, "-m", "mqspec.cli", *words, "--history", f"{home}/history"]
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        found = ElementTree.parse(results).iter("testcase")
-        return [case.get("name", "") for case in found if case.find("failure") is not None]
+        cases = json.loads(report.read_text(encoding="utf-8"))["cases"]
+        return {case["name"]: case["rules"] for case in cases if case["status"] == "failed"}
 
 
 def noticed(name: str, args: argparse.Namespace) -> str:
     """How a wrong broker is noticed; empty of one that survives."""
     if args.cases or BROKERS[name].area == CASES:
-        return ", ".join(failing(name, args.k)[:4])
-    explored, said = judge(name, args.seconds, args.seed, shrinks=False)
-    why = [" ".join(found.why.split()) for found in explored.found] + said
-    return f"after {explored.requests.total()} requests: {why[0][:300]}" if why else ""
+        return ", ".join(list(failing(name, args.k))[:4])
+    found = explored(name, args.seconds, args.seed)
+    return f"after {found['requests']} requests: {found['why']}" if found else ""
+
+
+def explored(name: str, seconds: float, seed: int) -> dict[str, Any] | None:
+    """What exploration said of a wrong broker, and after how many requests; None if nothing."""
+    done, said = judge(name, seconds, seed, shrinks=False)
+    why = [" ".join(found.why.split()) for found in done.found] + said
+    return {"requests": done.requests.total(), "why": why[0][:300]} if why else None
+
+
+def kept(name: str, args: argparse.Namespace, blind: Set[str]) -> dict[str, Any]:
+    """All that notices a wrong broker, for the book; without cases that fail on the right one."""
+    broker = BROKERS[name]
+    by_cases = failing(name, CASES_OF[broker.area])
+    explores = broker.area != CASES
+    return {
+        "name": name,
+        "about": " ".join(broker.about.split()),
+        "kind": broker.area,
+        "cases": {case: of for case, of in by_cases.items() if case not in blind},
+        "explored": explored(name, args.seconds, args.seed) if explores else None,
+    }
+
+
+def keep(names: Sequence[str], args: argparse.Namespace) -> int:
+    """Judge by cases and by exploration, and write down who noticed what."""
+    blind = failing(RIGHT, " or ".join(dict.fromkeys(CASES_OF.values()))).keys()
+    print(f"failing on the right broker: {', '.join(blind) or 'none'}", flush=True)
+    found = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for one in pool.map(lambda name: kept(name, args, blind), names):
+            found.append(one)
+            told = f"{len(one['cases'])} cases, exploration: {one['explored']}"
+            print(f"{one['name']:26} {told}", flush=True)
+            data = {"seconds": args.seconds, "seed": args.seed, "brokers": found}
+            text = json.dumps(data, ensure_ascii=False, indent=1)
+            args.keep.write_text(text + "\n", encoding="utf-8")
+    return int(not all(one["cases"] or one["explored"] for one in found))
 
 
 def main() -> int:
@@ -96,9 +147,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", action="store_true", help="judge by the standard cases")
     parser.add_argument("-k", default="test_", metavar="EXPRESSION", help="of these alone")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="judge by both, for the book")
     args = parser.parse_args()
-    killed = 0
     names = args.names or list(BROKERS)
+    if args.keep:
+        return keep(names, args)
+    killed = 0
     for name in names:
         how = noticed(name, args)
         killed += bool(how)

@@ -14,11 +14,14 @@ sys.path.append(str(Path(__file__).parents[1]))
 from patched import reference
 from wrong_brokers import BROKERS
 
+RIGHT = "right"  # the reference as it is
+
 
 def main() -> None:
     name, store = sys.argv[1:]
     with pytest.MonkeyPatch.context() as monkey:
-        BROKERS[name].apply(monkey)
+        if name != RIGHT:
+            BROKERS[name].apply(monkey)
         with reference(Path(store)) as address:
             print(address, flush=True)
             sys.stdin.read()
