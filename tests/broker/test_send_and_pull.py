@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import shutil
 from pathlib import Path
+from typing import Final, TypeAlias
 
 import pytest
-from peer import broker_peer, send_fields
+from msgspec import structs
+from peer import DEADLINE_S, Peer, broker_peer, pull_fields, send_fields
 
 from mqspec.core.record import BatchMessage, decode_properties
 from mqspec.wire.bodies import decode_messages, encode_batch
-from mqspec.wire.codec import RemotingCommand
+from mqspec.wire.codec import Decoder, RemotingCommand, encode
 from mqspec.wire.codes import RequestCode
+
+ONEWAY: Final = 2  # the bit of a request's flag
+Raw: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def test_what_is_sent_is_pulled(tmp_path: Path) -> None:
@@ -163,13 +168,52 @@ def test_a_handled_refusal_has_the_fields_that_java_clients_read(tmp_path: Path)
     asyncio.run(scenario())
 
 
+async def raw(peer: Peer) -> Raw:
+    """One more connection to a peer's broker, whose every frame is seen."""
+    host, _, port = peer.connection.peer.rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def answered(connection: Raw, request: RemotingCommand) -> list[int]:
+    """The opaques of what comes up to the answer of a request, which others came before."""
+    reader, writer = connection
+    writer.write(encode(request))
+    decoder, opaques = Decoder(), list[int]()
+    async with asyncio.timeout(DEADLINE_S):
+        while request.opaque not in opaques:
+            opaques += [frame.opaque for frame in decoder.feed(await reader.read(1 << 16))]
+    return opaques
+
+
 def test_a_oneway_send_is_stored_and_not_answered(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with broker_peer(tmp_path / "store") as peer:
-            fields = {"b": "T", "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1", "h": "0"}
-            peer.connection.oneway(RemotingCommand(RequestCode.SEND_MESSAGE_V2, fields, b"x"))
-            assert (await peer.send("T")).ext_fields["queueOffset"] == "1"
-            assert peer.received.empty()
+            connection = await raw(peer)
+            fields = {name: str(value) for name, value in send_fields("T").items()}
+            send = RemotingCommand(RequestCode.SEND_MESSAGE_V2, fields, b"x", opaque=1)
+            connection[1].write(encode(structs.replace(send, flag=ONEWAY)))
+            for opaque in (2, 3):  # what is read together may be answered in another order
+                assert await answered(connection, structs.replace(send, opaque=opaque)) == [opaque]
+            assert (await peer.send("T")).ext_fields["queueOffset"] == "3"
+
+    asyncio.run(scenario())
+
+
+def test_a_oneway_pull_that_was_held_is_not_answered(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            connection = await raw(peer)
+            held = pull_fields("T", 1) | {"sysFlag": 6, "suspendTimeoutMillis": 60_000}
+            fields = {name: str(value) for name, value in held.items()}
+            pull = RemotingCommand(RequestCode.PULL_MESSAGE, fields, opaque=1)
+            connection[1].write(encode(structs.replace(pull, flag=ONEWAY)))
+            at_once = {**fields, "queueOffset": "0", "sysFlag": "4"}
+            ask = structs.replace(pull, ext_fields=at_once, opaque=2)
+            assert await answered(connection, ask) == [2]  # and the other is held by now
+
+            await peer.send("T")
+            assert await answered(connection, structs.replace(ask, opaque=3)) == [3]
 
     asyncio.run(scenario())
 

@@ -135,6 +135,7 @@ def test_a_chain_leads_from_the_newest_entry_to_the_oldest() -> None:
     assert file.find(7) == [300, 100]
     assert file.find(7, begin=5_001) == [300]
     assert file.find(7, end=8_999) == [100]
+    assert file.find(7, begin=9_000, end=9_000) == [300]
     assert file.find(9) == []
 
 

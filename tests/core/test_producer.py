@@ -178,6 +178,7 @@ def test_what_a_producer_sends() -> None:
         ([("%RETRY%G", {})], "retry topic"),
         ([("T", {}), ("U", {})], "one topic"),
         ([("T", {"WAIT": "true"}), ("T", {"WAIT": "false"})], "wait for the disk"),
+        ([("T", {"WAIT": "false"}), ("T", {"WAIT": "true"})], "wait for the disk"),
     ],
 )
 def test_what_is_no_batch(batch: list[tuple[str, dict[str, str]]], why: str) -> None:

@@ -59,7 +59,6 @@ FLUSH_COMMIT_LOG_INTERVAL_MS: Final = 500
 FLUSH_INTERVAL_MS: Final = 60_000  # of everything, with the checkpoint
 CATCH_UP_INTERVAL_MS: Final = 500
 INDEX_INTERVAL_MS: Final = 100
-HOUR_MS: Final = 3_600_000
 INDEX_COUNT: Final = 500  # records indexed again after an abnormal start, at once
 
 Clock: TypeAlias = tuple[int, Callable[[], Awaitable[None] | None]]  # every so many ms, and what
@@ -296,8 +295,8 @@ class BrokerController(Broker):
         await self._talk(due_messages.deliver_timers(self.timer))
 
     async def _check_transactions(self) -> None:
-        file_reserved_ms = self.store.config.file_reserved_time * HOUR_MS
-        await self._talk(check_transaction.check(self, file_reserved_ms))
+        reserved_ms = self.store.config.file_reserved_ms
+        await self._talk(check_transaction.check(self, reserved_ms))
 
     async def _persist_offsets(self) -> None:
         await self._talk(offset_commit.persist_offsets(self.offsets))

@@ -39,6 +39,11 @@ class RetentionConfig:
     disk_space_clean_forcibly_ratio: int = 85
     disk_space_warning_level_ratio: int = 90
 
+    @property
+    def file_reserved_ms(self) -> int:
+        """How long a segment is kept that was written last."""
+        return self.file_reserved_time * _HOUR_MS
+
 
 class StoredSegment(NamedTuple):
     """A segment as the directory shows it."""
@@ -79,7 +84,7 @@ def clean_commit_log(
     is_time_up = hour in map(int, filter(str.isdecimal, words))
     if not (is_space_short or is_time_up or is_manual):
         return Round((), is_disk_full)
-    before_ms = now_ms - config.file_reserved_time * _HOUR_MS
+    before_ms = now_ms - config.file_reserved_ms
     expired = _expired(segments, dispatched, before_ms, at_once)
     return Round(tuple(islice(expired, DELETE_FILES_BATCH_MAX)), is_disk_full)
 

@@ -113,9 +113,9 @@ class MessageStore:
 
     `on_arrival` is called when messages become visible, with what gives them, by queue, and does
     not use the store itself; `watcher` is told what recovery found, and then each step of the log
-    before it is carried out. `settle` is called after each put, to
-    dispatch it and, with synchronous flush, to have it on disk first, now or soon; what it returns
-    is how the put ended. `limits` may be others at any time.
+    before it is carried out. `settle` is called after each put, to dispatch it and, with
+    synchronous flush, to have it on disk first, now or soon; what it returns is how the put ended.
+    `limits` may be others at any time.
     """
 
     def __init__(
