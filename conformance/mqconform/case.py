@@ -11,7 +11,7 @@ import pytest
 
 from mqconform.causes import Departure
 from mqconform.transcript import Exchange
-from mqrules import Evidence, EvidenceKind, Level, Party, UserError, Verdict, rules
+from mqrules import Evidence, EvidenceKind, Level, Party, UserError, Verdict, edges, rules
 
 F = TypeVar("F", bound=Callable[..., None])
 
@@ -109,3 +109,19 @@ def case(
         if rules()[rule_id].party is not found.party:
             raise UserError(rule_id, f"binds the {rules()[rule_id].party}, not the {party}")
     return pytest.mark.case(found)
+
+
+def at_edges(rule: str, of: str) -> Callable[[F], F]:
+    """Runs a case with each value that is tried of a limit, as its argument `value`, and with
+    `fits`: whether the value is within it. Raises UserError where the rule has no such edge."""
+    edge = next((one for one in edges().get(rule, ()) if one.of == of), None)
+    if not edge:
+        raise UserError(rule, f"a case names an edge that it does not have: {of}")
+    tried = [(value, True) for value in edge.inside] + [(value, False) for value in edge.outside]
+    values = pytest.mark.parametrize(("value", "fits"), tried, ids=[str(v) for v, _ in tried])
+
+    def mark(function: F) -> F:
+        marked: F = pytest.mark.edge(edge)(values(function))
+        return marked
+
+    return mark

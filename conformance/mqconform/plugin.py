@@ -44,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "case: a conformance case, its rules and party")
+    config.addinivalue_line("markers", "edge: the edge of a rule that a case tries")
     address, file = config.getoption("mqspec_nameserver"), config.getoption("mqspec_target")
     try:
         if file:

@@ -6,6 +6,7 @@ environment, can read a rule or write a piece of evidence.
 
 from mqrules.defect import Defect, defects
 from mqrules.deviation import Deviation
+from mqrules.edge import Edge, edges, untried, without_edges
 from mqrules.errors import UserError
 from mqrules.evidence import (
     Evidence,
@@ -35,6 +36,7 @@ __all__ = [
     "SECOND",
     "Defect",
     "Deviation",
+    "Edge",
     "Event",
     "EventKind",
     "Evidence",
@@ -55,6 +57,7 @@ __all__ = [
     "Verdict",
     "check_writable",
     "defects",
+    "edges",
     "find_log_lines",
     "incidents",
     "log_lines",
@@ -63,6 +66,8 @@ __all__ = [
     "rules",
     "strength",
     "symptoms",
+    "untried",
     "ways_to",
+    "without_edges",
     "write_evidence",
 ]

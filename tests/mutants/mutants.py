@@ -17,6 +17,7 @@ Exit code 1 where a mutant survives that equivalent.toml does not explain; 2 for
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tomllib
@@ -58,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seconds", type=float, default=120, metavar="N", help="of exploration; default: 120"
     )
     parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="write down what killed each, as JSON"
+    )
+    parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="what to mutate; default: all that decides"
     )
     args = parser.parse_args(arguments)
@@ -94,6 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for fate in pool.map(judge, mutants):
             fates.append(fate)
             print(f"{len(fates)}/{len(mutants)} {_told(fate, known)}", flush=True)
+            if args.keep:  # after each: a run that is cut off has said something
+                text = json.dumps(_kept(args, fates, known), ensure_ascii=False, indent=1)
+                args.keep.write_text(text + "\n", encoding="utf-8")
     return summary(fates, known)
 
 
@@ -132,6 +139,24 @@ def _told(fate: Fate, known: Mapping[Edit, str]) -> str:
     gone, come = (indent(text, sign) for text, sign in zip(fate.mutant.edit, "-+", strict=True))
     tried = f"{fate.tried} checks meet it" if fate.tried else "nothing meets it"
     return f"SURVIVED {fate.mutant}: {tried}, {fate.seconds:.0f} s\n{gone}\n{come}"
+
+
+def _kept(
+    args: argparse.Namespace, fates: Sequence[Fate], known: Mapping[Edit, str]
+) -> dict[str, object]:
+    """What became of each mutant, for the book."""
+    found = [
+        {
+            "path": fate.mutant.path,
+            "line": fate.mutant.line,
+            "was": fate.mutant.edit[0],
+            "becomes": fate.mutant.edit[1],
+            "killed_by": fate.killed_by,
+            "why": _why(fate.mutant, known),
+        }
+        for fate in fates
+    ]
+    return {"seed": args.seed, "seconds": args.seconds, "mutants": found}
 
 
 def summary(fates: Sequence[Fate], known: Mapping[Edit, str]) -> int:

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from mqconform import requests
-from mqconform.case import case
+from mqconform.case import at_edges, case
 from mqconform.cases import BUSY_S
 from mqconform.connection import eventually
 from mqconform.fastjson import loads
@@ -54,12 +54,12 @@ def waiting(scene: Scene, level: int, offset: int, topic: str) -> Record:
 
 
 @case("DELAY-001", party="broker")
-@pytest.mark.parametrize(("asked", "level"), [(3, 3), (18, 18), (19, 18), (1000, 18)])
+@at_edges("DELAY-001", "level")
 def test_a_delayed_message_waits_in_the_queue_of_its_level(
-    scene: Scene, asked: int, level: int
+    scene: Scene, value: int, fits: bool
 ) -> None:
-    topic = scene.topic(2)
-    record = waiting(scene, level, send_delayed(scene, topic, asked, queue_id=1), topic)
+    topic, level = scene.topic(2), value if fits else 18
+    record = waiting(scene, level, send_delayed(scene, topic, value, queue_id=1), topic)
     assert (record.topic, record.queue_id, record.body) == (SCHEDULE_TOPIC, level - 1, b"late")
     assert record.properties["REAL_QID"] == "1"
     assert record.properties["DELAY"] == str(level)

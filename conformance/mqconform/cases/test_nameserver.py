@@ -9,11 +9,12 @@ import json
 import re
 import struct
 import zlib
+from collections.abc import Callable
 
 import pytest
 
 from mqconform import requests
-from mqconform.case import case
+from mqconform.case import at_edges, case
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.requests import Request
@@ -135,19 +136,28 @@ def test_an_unknown_topic_has_no_route(scene: Scene) -> None:
 
 
 @case("NAMESRV-003", party="nameserver")
-@pytest.mark.parametrize(
-    ("version", "standard", "key"),
-    [(0, False, b"{0:"), (400, False, b"{0:"), (401, False, b'{"0":'), (479, False, b'{"0":'),
-     (0, True, b'{"0":')],
-)  # fmt: skip
+@at_edges("NAMESRV-003", "version of the request")
 def test_the_version_decides_how_broker_ids_are_written(
-    scene: Scene, version: int, standard: bool, key: bytes
+    scene: Scene, value: int, fits: bool
 ) -> None:
+    has_broker_ids(scene, value, requests.route, b'{"0":' if fits else b"{0:")
+
+
+@case("NAMESRV-003", party="nameserver")
+def test_who_asks_for_json_gets_quoted_broker_ids(scene: Scene) -> None:
+    def request(topic: str) -> Request:
+        return requests.route(topic).having(acceptStandardJsonOnly=True)
+
+    has_broker_ids(scene, 0, request, b'{"0":')
+
+
+def has_broker_ids(
+    scene: Scene, version: int, asking: Callable[[str], Request], key: bytes
+) -> None:
+    """A route has its broker ids so, asked for in this version."""
     broker, topic, other = Broker(scene), scene.name("T"), scene.name("T")
     assert broker.register({topic: 1, other: 1}) == 0
-    request = requests.route(topic)
-    if standard:
-        request = request.having(acceptStandardJsonOnly=True)
+    request = asking(topic)
     answer = scene.nameserver.call(request, version=version)
     assert b'"brokerAddrs":' + key in answer.body
     assert answer.json()["brokerDatas"][0]["brokerAddrs"] == {"0": broker.address}
@@ -181,12 +191,12 @@ def test_a_broker_may_add_one_topic(scene: Scene) -> None:
 
 
 @case("NAMESRV-007", party="nameserver")
-@pytest.mark.parametrize(("version", "read"), [(36, False), (37, True)])
-def test_an_old_registration_has_another_body(scene: Scene, version: int, read: bool) -> None:
+@at_edges("NAMESRV-007", "version of the registration")
+def test_an_old_registration_has_another_body(scene: Scene, value: int, fits: bool) -> None:
     broker, topic, other = Broker(scene), scene.name("T"), scene.name("T")
     request = broker.request({topic: 1, other: 1})
-    assert broker.connection.call(request, version=version).code == 0
-    assert queues(scene, topic) == ({broker.name: 1} if read else {})
+    assert broker.connection.call(request, version=value).code == 0
+    assert queues(scene, topic) == ({broker.name: 1} if fits else {})
 
 
 @case("NAMESRV-008", party="nameserver")

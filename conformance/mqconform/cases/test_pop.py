@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from mqconform import requests
-from mqconform.case import case
+from mqconform.case import at_edges, case
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.records import Record, parse_records
@@ -411,7 +411,6 @@ def test_a_new_group_begins_at_the_first_message_of_a_young_queue(scene: Scene) 
     ("code", "wrong"),
     [
         (210, {"bornTime": 1_000}),
-        (29, {"maxMsgNums": 33}),
         (29, {"queueId": 1}),
         (17, {"topic": "nowhere"}),
         (23, {"exp": "||"}),
@@ -422,6 +421,17 @@ def test_what_is_no_pop_is_refused(scene: Scene, code: int, wrong: dict[str, obj
     answer = one.connection.call(one.request().having(**wrong))
     names = ("popTime", "invisibleTime", "reviveQid", "restNum")
     assert fields(answer, *names) == (code, 0, 0, 0, 0)
+
+
+@case("POP-013", party="broker")
+@at_edges("POP-013", "messages asked for")
+def test_how_many_messages_a_pop_may_ask_for(scene: Scene, value: int, fits: bool) -> None:
+    one = consumer(scene)
+    scene.broker.call(requests.send_batch(one.topic, [b"x"] * 33))
+    assert eventually(lambda: scene.max_offset(one.topic) == 33)
+    answer = one.connection.call(one.request().having(maxMsgNums=value))
+    assert answer.code == (0 if fits else 29)
+    assert len(parse_records(answer.body)) == (value if fits else 0)
 
 
 @case("POP-013", party="broker")

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mqconform import requests
-from mqconform.case import case
+from mqconform.case import at_edges, case
 from mqconform.cases import BUSY_S
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
@@ -86,8 +86,19 @@ def test_a_pull_of_an_empty_queue(scene: Scene, offset: int, code: int) -> None:
 
 
 @case("PULL-004", party="broker", after=STORED)
-@pytest.mark.parametrize(("asked", "given"), [(1, 1), (7, 7), (100, 32), (0, 1), (-1, 1)])
-def test_a_pull_is_given_no_more_than_it_asks_for(scene: Scene, asked: int, given: int) -> None:
+@at_edges("PULL-004", "messages asked for")
+def test_a_pull_is_given_no_more_than_it_asks_for(scene: Scene, value: int, fits: bool) -> None:
+    is_given(scene, value, value if fits else 32)
+
+
+@case("PULL-004", party="broker", after=STORED)
+@pytest.mark.parametrize("asked", [0, -1])
+def test_a_pull_that_asks_for_nothing_is_given_one(scene: Scene, asked: int) -> None:
+    is_given(scene, asked, 1)
+
+
+def is_given(scene: Scene, asked: int, given: int) -> None:
+    """Pull so many messages of a queue that has more than any pull is given."""
     topic, group = scene.topic(), scene.group()
     scene.broker.call(requests.send_batch(topic, [b"x"] * 40))
     scene.send(topic)
@@ -106,6 +117,18 @@ def test_a_pull_that_is_full_looks_no_further(scene: Scene) -> None:
     assert (bodies(answer), answer.number("nextBeginOffset")) == ([b"b"], 2)
     answer = scene.broker.call(pull.having(queueOffset=2))
     assert (bodies(answer), answer.number("nextBeginOffset")) == ([b"b"], 5)
+
+
+@case("PULL-005", party="broker", after=STORED)
+@at_edges("PULL-005", "bytes of two messages")
+def test_two_messages_are_given_if_they_fit(scene: Scene, value: int, fits: bool) -> None:
+    """Bytes are those of the records, as an answer has them."""
+    topic, group = scene.topic(), scene.group()
+    scene.send(topic, b"x" * 1000)
+    first = len(scene.broker.call(requests.pull(topic, group)).body)
+    scene.send(topic, b"x" * (value - first - (first - 1000)))
+    answer = scene.broker.call(requests.pull(topic, group))
+    assert len(answer.body) == (value if fits else first)
 
 
 @case("PULL-005", party="broker", after=STORED)

@@ -11,7 +11,7 @@ from struct import Struct
 import pytest
 
 from mqconform import requests
-from mqconform.case import case
+from mqconform.case import at_edges, case
 from mqconform.connection import eventually
 from mqconform.frame import Frame
 from mqconform.records import Record
@@ -153,10 +153,19 @@ def test_a_time_that_is_past_delays_nothing(scene: Scene, properties: Mapping[st
 
 
 @case("TIMER-005", party="broker")
+@at_edges("TIMER-005", "seconds to wait")
+def test_how_long_a_message_may_wait(scene: Scene, value: int, fits: bool) -> None:
+    topic = scene.topic()
+    answer = send_timed(scene, topic, {"TIMER_DELAY_SEC": value})
+    assert answer.code == (0 if fits else 13)
+    scene.send(topic)
+    assert scene.max_offset(topic) == 1
+
+
+@case("TIMER-005", party="broker")
 @pytest.mark.parametrize(
     "properties",
     [
-        {"TIMER_DELAY_SEC": 345_600},
         {"TIMER_DELAY_MS": "abc"},
         {"TIMER_DELIVER_MS": "soon"},
         {"TIMER_DELIVER_MS": 1, "TIMER_DEL_UNIQKEY": "k"},

@@ -27,7 +27,7 @@ from mqdocs.markup import (
     text,
 )
 from mqdocs.twin import actions_of
-from mqrules import Kind, Level, Rule, UserError, defects, incidents, rules
+from mqrules import Kind, Level, Rule, UserError, defects, edges, incidents, rules, untried
 from mqrules.evidence import EvidenceKind
 
 _log = logging.getLogger(__name__)
@@ -80,11 +80,23 @@ class RulesDirective(SphinxDirective):
                 pairs.append((kind.value.capitalize(), self._givers(of_kind)))
             elif kind in rule.needs:
                 pairs.append((kind.value.capitalize(), [nodes.strong("", "by nothing yet")]))
+        pairs += self._edges(rule)
         pairs += self._places(rule)
         if commands := list(again(rule, of_rule)):
             codes = (nodes.literal("", command) for command in commands)
             pairs.append(("Again", listed(codes, "; ")))
         return fields(pairs)
+
+    def _edges(self, rule: Rule) -> Iterator[tuple[str, list[nodes.Node]]]:
+        """At which values cases try the rule's limits, or why they do not."""
+        for edge in edges().get(rule.id, ()):
+            inside, outside = (
+                ", ".join(f"{value:,}" for value in values)
+                for values in (edge.inside, edge.outside)
+            )
+            yield "Edge", text(f"{edge.of}: within {inside}; beyond {outside}")
+        if why := untried().get(rule.id):
+            yield "Edge", text(f"not in the table. {why}")
 
     def _places(self, rule: Rule) -> Iterator[tuple[str, list[nodes.Node]]]:
         """Where else the rule is spoken of: actions with their code, incidents, and defects."""
