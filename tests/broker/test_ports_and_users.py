@@ -6,6 +6,7 @@ import asyncio
 import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from peer import SMALL, meet, pull_fields
@@ -16,7 +17,8 @@ from mqspec.client.credentials import SessionCredentials
 from mqspec.core.authentication import User
 from mqspec.core.metadata import BrokerConfig
 from mqspec.nameserver import NamesrvController
-from mqspec.transport import connect
+from mqspec.service import listen
+from mqspec.transport import Server, connect
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
@@ -38,6 +40,31 @@ def test_the_fast_port(tmp_path: Path) -> None:
         await broker.stop()
         with pytest.raises(OSError, match=r"refused|Connect call failed"):
             await meet(f"{host}:{int(port) - 2}")
+        await nameserver.stop()
+
+    asyncio.run(scenario())
+
+
+def test_where_any_port_will_do_another_is_taken_whose_fast_port_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports: list[int] = []
+
+    async def in_use_once(host: str, port: int, *args: Any) -> Server:
+        ports.append(port)
+        if len(ports) == 2:
+            raise UserError(f"{host}:{port}", "cannot listen", "take another port")
+        return await listen(host, port, *args)
+
+    async def scenario() -> None:
+        nameserver = NamesrvController()
+        await nameserver.start()
+        monkeypatch.setattr("mqspec.broker.controller.listen", in_use_once)
+        broker = BrokerController(tmp_path, nameserver.address, store_config=SMALL)
+        await broker.start()
+        assert (ports[0], ports[2], len(ports)) == (0, 0, 4)
+        assert ports[3] == int(broker.address.rpartition(":")[2]) - 2
+        await broker.stop()
         await nameserver.stop()
 
     asyncio.run(scenario())

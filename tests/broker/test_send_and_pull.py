@@ -263,6 +263,20 @@ def test_a_held_pull_is_answered_when_its_time_is_over(
     asyncio.run(scenario())
 
 
+def test_a_pull_that_commits_and_does_not_say_how_far_commits_0(tmp_path: Path) -> None:
+    """5.3.3 does not answer one."""
+
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            assert (await peer.pull("T", 0, sysFlag=5, commitOffset=None)).code == 0
+            where = {"consumerGroup": "CG", "topic": "T", "queueId": 0}
+            stored = await peer.ask(14, **where, setZeroIfNotFound="false")
+            assert (stored.code, stored.ext_fields["offset"]) == (0, "0")
+
+    asyncio.run(scenario())
+
+
 def test_a_pull_commits_once_and_not_again_when_it_wakes(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with broker_peer(tmp_path / "store") as peer:

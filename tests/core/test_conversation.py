@@ -236,6 +236,14 @@ def test_a_half_that_cannot_be_stored_is_looked_at_again(puts_before: int) -> No
     assert checked(broker, stores).half_offset == 3
 
 
+def test_halves_that_are_ended_are_not_read() -> None:
+    halves = [half(n) for n in range(3)]
+    ops = [Record(OP_TOPIC, b"1,")]
+    stores = Stores(10_000, **{HALF_TOPIC: halves, OP_TOPIC: ops})
+    checked(BrokerStates(transactions=TransactionState(op_batch=(0,))), stores)
+    assert [ask.position for ask in stores.asked if isinstance(ask, Look)] == [2]
+
+
 def test_no_half_is_looked_at_before_all_op_messages_are_seen() -> None:
     class Hidden(Stores):
         def answer(self, ask: Any) -> object:
@@ -244,6 +252,25 @@ def test_no_half_is_looked_at_before_all_op_messages_are_seen() -> None:
     stores = Hidden(10_000, **{HALF_TOPIC: [half(0)], OP_TOPIC: []})
     assert checked(BrokerStates(), stores).half_offset == 0
     assert stores.kinds() == [ReadSpan, ReadSpan, IsAllVisible, LogOnDisk, IsAllVisible]
+
+
+def test_op_messages_are_read_from_the_first_that_is_left() -> None:
+    class Cut(Stores):
+        def answer(self, ask: Any) -> object:
+            is_of_ops = (getattr(ask, "topic", ""), getattr(ask, "queue_id", 0)) == (OP_TOPIC, 0)
+            if is_of_ops and isinstance(ask, ReadSpan):
+                return Span(5, 6)
+            if is_of_ops and isinstance(ask, Get):
+                if ask.offset < 5:
+                    return GetResult(GetMessageStatus.OFFSET_TOO_SMALL, 5, 5, 6)
+                return super().answer(Get(ask.topic, 0, ask.offset - 5, ask.max_count))
+            return super().answer(ask)
+
+    ops = [Record(OP_TOPIC, b"0,")]
+    stores = Cut(10_000, **{HALF_TOPIC: [half(0)], OP_TOPIC: ops})
+    state = checked(BrokerStates(), stores)
+    assert (state.half_offset, state.op_offset) == (1, 6)
+    assert Store not in stores.kinds()
 
 
 def test_an_op_message_that_cannot_be_read_names_nothing_and_those_behind_it_count() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 
 import pytest
 
 from mqspec.core.consumer_filter import ConsumerFilterData, ConsumerFilterState, FilterKey
 from mqspec.core.group import (
+    ClientChannelInfo,
     ConsumeFromWhere,
     ConsumerGroupInfo,
     ConsumeType,
@@ -127,6 +129,29 @@ def test_a_pull_is_filtered_by_what_is_kept(kept_version: int | None, found: obj
     config = BrokerConfig(enable_property_filter=True)
     wanted = check_pull(STATE, groups, filters, config, BY_HEARTBEAT, NOW_MS).result
     assert (wanted.code if isinstance(wanted, Refusal) else wanted.sub_string) == found
+
+
+@pytest.mark.parametrize(
+    ("consume_type", "is_member", "is_served"),
+    [
+        (ConsumeType.CONSUME_PASSIVELY, False, True),
+        (ConsumeType.CONSUME_PASSIVELY, True, True),
+        (ConsumeType.CONSUME_ACTIVELY, False, False),
+        (ConsumeType.CONSUME_ACTIVELY, True, True),
+    ],
+)
+def test_where_who_pulls_by_himself_is_rejected_members_are_served(
+    consume_type: ConsumeType, is_member: bool, is_served: bool
+) -> None:
+    config = BrokerConfig(reject_pull_consumer_enable=True)
+    channels: dict[Hashable, ClientChannelInfo] = {}
+    if is_member:
+        channels["c"] = ClientChannelInfo("id", "JAVA", 0, NOW_MS)
+    (info,) = members().consumer_table.values()
+    info = replace(info, channel_info_table=channels, consume_type=consume_type)
+    groups = GroupState({"G": info})
+    result = check_pull(STATE, groups, FILTERS, config, replace(PULL, channel="c"), NOW_MS).result
+    assert isinstance(result, Refusal) is not is_served
 
 
 def test_the_first_failed_check_answers() -> None:
