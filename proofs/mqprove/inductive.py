@@ -42,6 +42,7 @@ class Protocol:
     tokens: tuple[str, ...]  # constants that stand for none
     constants: Mapping[str, Shape]
     variables: Mapping[str, Shape]
+    prefix: str = ""  # of Init and Next
 
     @property
     def path(self) -> Path:
@@ -76,13 +77,18 @@ class Invariance:
     claim: str  # a state predicate, or [][step]_vars
     invariant: str = ""  # nothing is needed where it is empty
     bounds: str = ""  # what is assumed of the constants
+    never: tuple[str, ...] = ()  # actions that the bounds exclude: each other one can be taken
     holds: bool = field(default=True, init=False)
 
     @property
     def unbounded(self) -> str:
         any_of = ", ".join(each.lower() for each in self.protocol.sets)
         given = f"; {self.bounds} of {self.protocol.module}" if self.bounds else ""
-        return f"none: {self.protocol.of}.tla with any number of {any_of}, and any constants{given}"
+        given += f", without {', '.join(self.never)}" if self.never else ""
+        return (
+            f"none: {self.protocol.of}.tla with any number of {any_of}, from one on, "
+            f"and any constants{given}"
+        )
 
 
 @cache
@@ -116,7 +122,7 @@ class Steps:
 
     def ways_from(self, state: Mapping[str, Value]) -> list[Way]:
         """All ways of all actions, from a state."""
-        return self.meaning.ways(self._body("Next"), state)
+        return self.meaning.ways(self._body(f"{self.protocol.prefix}Next"), state)
 
     @cached_property
     def initial(self) -> list[Way]:
@@ -125,7 +131,7 @@ class Steps:
 
     def beginnings(self) -> list[Way]:
         """The ways to begin: the initial predicate gives each variable a value, as a step does."""
-        return self.meaning.beginnings(self._body("Init"))
+        return self.meaning.beginnings(self._body(f"{self.protocol.prefix}Init"))
 
     def _body(self, name: str) -> Expression:
         return self.module.named(name).body
@@ -148,10 +154,19 @@ class Steps:
         else:
             yield f"{name}, line {expression.line}", expression
 
+    def assumed(self, theorem: Invariance) -> tuple[z3.BoolRef, z3.BoolRef]:
+        """The bounds of the constants, and the invariant of any state."""
+        return self.says(theorem.bounds, {}), self.says(theorem.invariant, self.state)
+
     def inductive(self, theorem: Invariance) -> Iterator[Goal]:
         """That the invariant holds at the beginning, and each way of each action keeps it."""
-        bounds = self.says(theorem.bounds, {})
-        before = [bounds, self.says(theorem.invariant, self.state)]
+        bounds, invariant = self.assumed(theorem)
+        before = [bounds, invariant]
+        for number, way in enumerate(self.ways, 1):
+            if way.action in theorem.never:
+                given = (*before, *way.conditions)
+                what = f"{way.action} {number}: it is never taken"
+                yield self._obligation(what, given, z3.BoolVal(False), way)
         for what, part in self.parts(theorem.invariant):
             for way in self.initial:
                 goal = self.meaning.says(part, Place(way.after))
@@ -165,7 +180,7 @@ class Steps:
     def follows(self, theorem: Invariance) -> Iterator[Goal]:
         """That the property follows from the invariant: of each state, or of each step."""
         body = self._body(theorem.claim)
-        before = (self.says(theorem.bounds, {}), self.says(theorem.invariant, self.state))
+        before = self.assumed(theorem)
         if body.level <= STATE:
             goal = self.meaning.says(body, Place(self.state))
             yield self._obligation(theorem.claim, before, goal)
@@ -235,14 +250,16 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
     try:
         steps = Steps(theorem.protocol, module)
         goals = obligations_of(theorem, steps)
+        empty = emptiness(theorem, module)
     except NotUnderstoodError as error:
         return Proof(theorem, False, None, str(error), 0, 0, perf_counter() - started)
     fallen = [goal.what for goal in goals if not valid(goal)]
     return Proof(
         theorem,
-        proved=not fallen,
+        proved=not (fallen or empty),
         counterexample=refute_invariance(theorem, module) if fallen else None,
         not_understood="",
+        says_nothing=empty,
         goals=len(goals),
         paths=len(steps.ways),
         seconds=perf_counter() - started,
@@ -252,23 +269,61 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
 def refute_invariance(theorem: Invariance, module: Module | None = None) -> str | None:
     """A small world, in numbers, and a step of it that breaks the invariant, or a state of the
     invariant that breaks the property; None: none found."""
+    for steps in _small(theorem.protocol, module):
+        for goal in obligations_of(theorem, steps):
+            if model := _found(steps, (*goal.hypotheses, z3.Not(goal.goal))):
+                return steps.told(goal, model)
+    return None
+
+
+def emptiness(theorem: Invariance, module: Module | None = None) -> str:
+    """Why a proof would say nothing: no state fulfils what is assumed, nothing begins under the
+    bounds, or an action is never taken, or one is that the theorem excludes. Empty: it says much.
+
+    Of each a small world is looked for, in numbers.
+    """
+    wanted = {"": "no state fulfils what is assumed", "Init": "nothing begins"}
+    actions = {way.action for way in Steps(theorem.protocol, module).ways}
+    if unknown := set(theorem.never) - actions:
+        return f"there is no action {', '.join(sorted(unknown))}"
+    wanted |= {action: f"{action} is never taken" for action in sorted(actions)}
+    for steps in _small(theorem.protocol, module):
+        for action in [each for each in wanted if _is_taken(theorem, steps, each)]:
+            if action in theorem.never:
+                return f"{action} is taken"
+            del wanted[action]
+    return next((why for action, why in wanted.items() if action not in theorem.never), "")
+
+
+def _is_taken(theorem: Invariance, steps: Steps, action: str) -> bool:
+    """Whether a state that fulfils what is assumed has a step of an action; without one: is."""
+    bounds, before = steps.assumed(theorem)
+    ways = {"": [Way()], "Init": steps.initial}.get(action, steps.ways)
+    given = (bounds,) if action == "Init" else (bounds, before)
+    return any(
+        _found(steps, (*given, *way.conditions, *steps.meaning.facts, *steps.world.facts))
+        for way in ways
+        if action in ("", way.action)
+    )
+
+
+def _small(protocol: Protocol, module: Module | None) -> Iterator[Steps]:
+    """The module over small worlds, from the smallest."""
     for size, most in SMALL:
         elements = {
             of: [ModelValue(f"{of[0].lower()}{number}") for number in range(1, size + 1)]
-            for of in theorem.protocol.sets
+            for of in protocol.sets
         }
-        steps = Steps(theorem.protocol, module, World(elements, range(most + 1)))
-        numbers = [
-            value
-            for name, value in steps.meaning.constants.items()
-            if isinstance(theorem.protocol.constants.get(name), Number)
-        ]
-        numbers = [n for n, shape in theorem.protocol.constants.items() if shape == Number()]
-        bounds = [z3.And(z3.Int(name) >= 0, z3.Int(name) <= most) for name in numbers]
-        for goal in obligations_of(theorem, steps):
-            solver = z3.Solver()
-            solver.set("timeout", PROOF_MS_MAX)
-            solver.add(*goal.hypotheses, *bounds, z3.Not(goal.goal))
-            if solver.check() == z3.sat:
-                return steps.told(goal, solver.model())
-    return None
+        yield Steps(protocol, module, World(elements, range(most + 1)))
+
+
+def _found(steps: Steps, formulas: Sequence[z3.BoolRef]) -> z3.ModelRef | None:
+    """What fulfils the formulas in a small world, whose constants are among its numbers."""
+    most = steps.world.numbers[-1]
+    solver = z3.Solver()
+    solver.set("timeout", PROOF_MS_MAX)
+    for name, shape in steps.protocol.constants.items():
+        if shape == Number():
+            solver.add(z3.Int(name) >= 0, z3.Int(name) <= most)
+    solver.add(*formulas)
+    return solver.model() if solver.check() == z3.sat else None

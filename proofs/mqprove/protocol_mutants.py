@@ -45,16 +45,16 @@ def protocols() -> list[Protocol]:
 def steps_mutants(protocol: Protocol, seed: int = SEED) -> Iterator[Mutation]:
     """A mutant of each place of what steps and the beginning say."""
     text = (TLA / f"{protocol.of}.tla").read_text(encoding="utf-8")
-    names = _reached(protocol.read())
+    names = _reached(protocol.read(), protocol.prefix)
     for mutation in sample({protocol.of: text}, seed):
         if mutation.definition in names:
             yield mutation
 
 
-def _reached(module: Module) -> set[str]:
+def _reached(module: Module, prefix: str) -> set[str]:
     """The definitions that Next and Init rest on."""
     found: set[str] = set()
-    pending = [module.named("Next"), module.named("Init")]
+    pending = [module.named(f"{prefix}{name}") for name in ("Next", "Init")]
     while pending:
         defined = pending.pop()
         if defined.name in found:
@@ -85,6 +85,8 @@ def judge_step(protocol: Protocol, mutation: Mutation) -> StepFate:
         proofs.append(prove_invariance(theorem, module))
         if found := proofs[-1].counterexample:
             return StepFate(name, killed_by=f"{theorem.name}: {found}")
+        if empty := proofs[-1].says_nothing:
+            return StepFate(name, killed_by=f"{theorem.name}: {empty}")
         if problem := proofs[-1].not_understood:
             return StepFate(name, refused=problem)
     return StepFate(name, harmless=all(proof.proved for proof in proofs))

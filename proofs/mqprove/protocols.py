@@ -116,6 +116,7 @@ INVARIANCES: tuple[Invariance, ...] = (
         claim="OneBelief",
         invariant="BeliefInductive",
         bounds="BeliefBounds",
+        never=("Restart",),
     ),
     Invariance(
         "lock-one-listener",
@@ -125,6 +126,7 @@ INVARIANCES: tuple[Invariance, ...] = (
         claim="OneListener",
         invariant="ListenerInductive",
         bounds="ListenerBounds",
+        never=("Restart",),
     ),
     Invariance(
         "lock-holder-believes",
@@ -145,7 +147,7 @@ INVARIANCES: tuple[Invariance, ...] = (
     Invariance(
         "offset-committed-is-consumed",
         ("OFFSET-002",),
-        "All below an offset that is committed has been consumed, if groups begin at offset 0.",
+        "All below a committed offset has been consumed: of groups that begin at offset 0.",
         OFFSET_COMMIT,
         claim="CommittedIsConsumed",
         invariant="Inductive",
@@ -154,7 +156,7 @@ INVARIANCES: tuple[Invariance, ...] = (
     Invariance(
         "offset-nothing-skipped",
         ("OFFSET-001",),
-        "No owner pulls past what is neither consumed nor its own, if groups begin at offset 0.",
+        "No owner pulls past what is neither consumed nor its own: of groups that begin at 0.",
         OFFSET_COMMIT,
         claim="NothingSkipped",
         invariant="Inductive",

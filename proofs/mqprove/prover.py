@@ -84,6 +84,7 @@ class Proof:
     goals: int
     paths: int
     seconds: float
+    says_nothing: str = ""  # why what is proved would be true of nothing
 
     @property
     def as_expected(self) -> bool:
@@ -96,6 +97,8 @@ class Proof:
             return "proved"
         if self.counterexample:
             return f"fails: {self.counterexample}"
+        if self.says_nothing:
+            return f"says nothing: {self.says_nothing}"
         return f"not read: {self.not_understood}" if self.not_understood else "neither"
 
 

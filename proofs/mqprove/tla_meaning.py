@@ -7,7 +7,7 @@ has no meaning here is refused, with its line.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -32,12 +32,12 @@ from mqprove.tla_values import (
     enumerated,
     equal,
     exists,
-    flat,
     for_all,
     plain,
     shape_of,
     size,
     subset,
+    wider,
     word,
 )
 
@@ -49,8 +49,10 @@ _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt,
     "\\leq": operator.le,
     "\\geq": operator.ge,
+}
+_BY_POSITIVE: Mapping[str, Callable[[Any, Any], Any]] = {
     "%": operator.mod,
-    "\\div": operator.floordiv,
+    "\\div": operator.truediv,
 }
 _ALL, _SOME, _CHOOSE = "$BoundedForall", "$BoundedExists", "$BoundedChoose"
 _STANDARD = ("Naturals", "Integers", "FiniteSets", "Sequences")
@@ -114,9 +116,12 @@ class Meaning:
             case "at":
                 return place.at
             case "name":
-                if expression.name in place.state:
-                    return place.state[expression.name]
-                return self.constants[expression.name]
+                found = place.state.get(expression.name, self.constants.get(expression.name))
+                if found is None:
+                    raise NotUnderstoodError(
+                        f"line {expression.line}: {expression.name} is not known"
+                    )
+                return found
             case "parameter":
                 return place.names[expression.name]
             case "operator":
@@ -152,6 +157,12 @@ class Meaning:
                 return bounded
             left, right = (plain(self.value(each, place)) for each in expression.operands)
             return _ARITHMETIC[name](left, right)
+        if name in _BY_POSITIVE:
+            left, right = (plain(self.value(each, place)) for each in expression.operands)
+            if not (z3.is_int_value(right) and right.as_long() > 0):
+                # Z3 rounds otherwise than TLC where the divisor is negative.
+                raise NotUnderstoodError(f"line {expression.line}: a division by what may be none")
+            return _BY_POSITIVE[name](left, right)
         given = [plain(self.value(each, place)) for each in expression.operands]
         match name, given:
             case "..", [low, high]:
@@ -290,6 +301,8 @@ class Meaning:
 
     def _set(self, expression: Expression, place: Place) -> Any:
         name, operands = expression.name, expression.operands
+        if name == "UNION" and operands[0].name == "$SetOfAll":
+            return self._union_of(operands[0], place)
         is_plain = not expression.bounds and name != "$SetOfRcds"
         given = [self.value(each, place) for each in operands] if is_plain else []
         match name, given:
@@ -309,6 +322,8 @@ class Meaning:
                 return replace(one, has=lambda x: z3.And(one.has(x), z3.Not(other.has(x))))
             case "$SetEnumerate", values:
                 return enumerated(values)
+            case "DOMAIN", [Seq(length)]:
+                return self._range(z3.IntVal(1), length)
             case "DOMAIN", [function]:
                 return plain(function).domain
             case "SUBSET", [over]:
@@ -368,7 +383,7 @@ class Meaning:
         candidates: list[Value] = []
         known = self._each(expression.bounds, place)
         if known is not None:
-            candidates = [of(names) for names in known]
+            candidates = [of(names) for names, _ in known]
             shape = shape_of(candidates[0]) if candidates else None
             return Set(has, shape, candidates)
         found: list[Shape] = []
@@ -380,18 +395,42 @@ class Meaning:
         self._over(expression.bounds, place, look, exists)
         return Set(has, found[0])
 
-    def _each(self, bounds: tuple[Bound, ...], place: Place) -> list[dict[str, Any]] | None:
-        """What the names can stand for, where that is listed."""
-        found: list[dict[str, Any]] = [{}]
-        for bound in bounds:
-            over = plain(self.value(bound.over, place))
+    def _union_of(self, image: Expression, place: Place) -> Set:
+        """UNION {S(x) : x \\in T}: what is in one of them."""
+
+        def of(names: Mapping[str, Any]) -> Any:
+            return plain(self.value(image.operands[0], place.binding(names)))
+
+        found: list[Shape | None] = []
+
+        def look(names: Mapping[str, Any]) -> z3.BoolRef:
+            found.append(of(names).of)
+            return z3.BoolVal(True)
+
+        self._over(image.bounds, place, look, exists)
+        shape = next((each for each in found if each), None)
+
+        def has(value: Value) -> z3.BoolRef:
+            return self._over(image.bounds, place, lambda names: of(names).has(value), exists)
+
+        return Set(has, shape, self.world.candidates(shape) if shape else [])
+
+    def _each(
+        self, bounds: tuple[Bound, ...], place: Place
+    ) -> list[tuple[dict[str, Any], tuple[z3.BoolRef, ...]]] | None:
+        """What the names can stand for, where that is listed, and that it is in the sets."""
+        found: list[tuple[dict[str, Any], tuple[z3.BoolRef, ...]]] = [({}, ())]
+        for one in _one_by_one(bounds):
+            over = plain(self.value(one.over, place))
             if over.candidates is None:
                 return None
-            there = [c for c in over.candidates if not z3.is_false(z3.simplify(over.has(c)))]
-            for name in bound.names if not bound.is_tuple else ("",):
-                chosen = (name,) if name else bound.names
-                one = Bound(chosen, bound.is_tuple, bound.over)
-                found = [{**names, **_bind(one, c)} for names in found for c in there]
+            there = [(each, z3.simplify(over.has(each))) for each in over.candidates]
+            found = [
+                ({**names, **_bind(one, each)}, (*conditions, is_there))
+                for names, conditions in found
+                for each, is_there in there
+                if not z3.is_false(is_there)
+            ]
         return found
 
     def _over(
@@ -402,12 +441,7 @@ class Meaning:
         how: Callable[[Set, Callable[[Any], z3.BoolRef]], z3.BoolRef],
     ) -> z3.BoolRef:
         """A formula, quantified over all names of some bounds."""
-        pairs = [
-            (Bound((name,), False, b.over), plain(self.value(b.over, place)))
-            for b in bounds
-            if not b.is_tuple
-            for name in b.names
-        ] + [(b, plain(self.value(b.over, place))) for b in bounds if b.is_tuple]
+        pairs = [(one, plain(self.value(one.over, place))) for one in _one_by_one(bounds)]
 
         def further(number: int, names: Mapping[str, Any]) -> z3.BoolRef:
             if number == len(pairs):
@@ -431,7 +465,7 @@ class Meaning:
         def fits(value: Value) -> z3.BoolRef:
             return self.says(body, place.binding(_bind(bound, value)))
 
-        if over.candidates is not None:
+        if self.world.is_small and over.candidates is not None:  # TLC takes the first that fits
             found = self._any(over.of or Number(), "chosen")
             for each in reversed(over.candidates):
                 there = z3.simplify(z3.And(over.has(each), fits(each)))
@@ -583,19 +617,20 @@ class Meaning:
         if known is None:
             names: dict[str, Any] = {}
             conditions = []
-            for bound in expression.bounds:
-                over = plain(self.value(bound.over, place))
-                for name in bound.names:
-                    element = self._any(over.of, "any")
-                    names[name] = element
-                    conditions.append(over.has(element))
-            known, also = [names], tuple(conditions)
-        else:
-            also = ()
-        for names in known:
+            for one in _one_by_one(expression.bounds):
+                over = plain(self.value(one.over, place))
+                if over.of is None:
+                    raise NotUnderstoodError(
+                        f"line {expression.line}: a choice of sets or functions"
+                    )
+                element = self._any(over.of, "any")
+                names |= _bind(one, element)
+                conditions.append(over.has(element))
+            known = [(names, tuple(conditions))]
+        for names, conditions_of in known:
             inner = replace(
                 way,
-                conditions=(*way.conditions, *also),
+                conditions=(*way.conditions, *conditions_of),
                 place=place.binding(names),
                 chosen={**way.chosen, **names},
             )
@@ -624,6 +659,13 @@ class Meaning:
         return [name for each in expression.operands for name in self._variables(each)]
 
 
+def _one_by_one(bounds: Iterable[Bound]) -> Iterator[Bound]:
+    """The bounds, each of one name, or of one tuple."""
+    for bound in bounds:
+        each = [bound.names] if bound.is_tuple else [(name,) for name in bound.names]
+        yield from (replace(bound, names=names) for names in each)
+
+
 def _bind(bound: Bound, value: Any) -> dict[str, Any]:
     if not bound.is_tuple:
         return dict.fromkeys(bound.names, value)
@@ -635,16 +677,17 @@ def _union(one: Set, other: Set) -> Set:
     both = None
     if one.candidates is not None and other.candidates is not None:
         both = [*one.candidates, *other.candidates]
-    return Set(lambda x: z3.Or(one.has(x), other.has(x)), one.of or other.of, both)
+    of = wider(one.of, other.of) if one.of and other.of and both is None else one.of or other.of
+    return Set(lambda x: z3.Or(one.has(x), other.has(x)), of, both)
 
 
 def _same(one: Value, other: Value) -> z3.BoolRef:
-    terms = zip(flat(plain(one)), flat(plain(other)), strict=True)
-    found = z3.And([a == b for a, b in terms])
-    return z3.simplify(found)
+    return z3.simplify(equal(one, other))
 
 
 def _text(expression: Expression) -> str:
     """What an expression says, wherever it stands."""
-    inside = ",".join(map(_text, expression.operands))
-    return f"{expression.kind} {expression.name} {expression.number} ({inside})"
+    sets = (bound.over for bound in expression.bounds)
+    names = [bound.names for bound in expression.bounds]
+    inside = ",".join(map(_text, (*expression.operands, *sets)))
+    return f"{expression.kind} {expression.name} {expression.number} {names} ({inside})"

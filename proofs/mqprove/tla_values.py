@@ -47,7 +47,7 @@ class Set:
     """A set."""
 
     has: Callable[[Any], z3.BoolRef]
-    of: Shape | None  # of its elements; None: it has none
+    of: Shape | None  # of its elements; None: no quantifier over them is understood
     candidates: Sequence[Value] | None = None
 
 
@@ -262,11 +262,12 @@ class World:
         candidates = self.candidates(of)
 
         def has(value: Value) -> z3.BoolRef:
-            there = self.any(Truth(), name, [*given, *flat(value)])
+            fits, inside = narrowed(value, of)
+            there = self.any(Truth(), name, [*given, *flat(inside)])
             assert isinstance(there, z3.BoolRef)
             if candidates is None:
-                return there
-            return z3.And(there, z3.Or([equal(value, each) for each in candidates]))
+                return z3.And(*fits, there)
+            return z3.And(*fits, there, z3.Or([equal(value, each) for each in candidates]))
 
         return Set(has, of, candidates)
 
@@ -303,6 +304,41 @@ def shape_of(value: Value) -> Shape:
             return Optional(value.token, shape_of(value.value))
         case _:
             raise NotUnderstoodError(f"a {type(value).__name__} as an element")
+
+
+def wider(one: Shape, other: Shape) -> Shape:
+    """The shape of what has one of two shapes."""
+    match one, other:
+        case Optional(token, of), Optional(same, also) if token == same:
+            return Optional(token, wider(of, also))
+        case (Optional(token, of), plainer) | (plainer, Optional(token, of)):
+            return Optional(token, wider(of, plainer))
+        case Record(fields), Record(others) if fields.keys() == others.keys():
+            return Record({name: wider(fields[name], others[name]) for name in fields})
+        case (Number() | Word(), Number() | Word()):
+            return Number()
+        case _ if one == other:
+            return one
+        case _:
+            raise NotUnderstoodError(f"{one} and {other} in one set")
+
+
+def narrowed(value: Value, shape: Shape) -> tuple[list[z3.BoolRef], Value]:
+    """The value as one of the shape, and under which conditions it is one."""
+    match shape, value:
+        case Optional(), Maybe():
+            return [], value
+        case Optional(token, _), _:
+            return [], Maybe(z3.BoolVal(False), token, value)
+        case _, Maybe(none, _, inside):
+            fits, found = narrowed(inside, shape)
+            return [z3.Not(none), *fits], found
+        case Record(fields), Rec(parts):
+            each = {name: narrowed(part, fields[name]) for name, part in parts.items()}
+            conditions = [condition for fits, _ in each.values() for condition in fits]
+            return conditions, Rec({name: part for name, (_, part) in each.items()})
+        case _:
+            return [], value
 
 
 def enumerated(values: Sequence[Value], shape: Shape | None = None) -> Set:
@@ -429,7 +465,7 @@ def _quantified(over: Set, says: Callable[[Any], z3.BoolRef], *, is_all: bool) -
                 of_each.append(_guarded(there, says(each), is_all))
         return z3.And(of_each) if is_all else z3.Or(of_each)
     if over.of is None:
-        return z3.BoolVal(is_all)
+        raise NotUnderstoodError("a quantifier over sets or functions")
     element = _WORLD.any(over.of, _WORLD.name("x"))
     terms = flat(element)
     _BOUND.extend(terms)

@@ -18,6 +18,7 @@ from mqprove.protocol_mutants import judge_step, steps_mutants
 from mqprove.protocols import INVARIANCES
 from mqprove.tied import differences
 from mqprove.tla_module import Module
+from mqprove.tla_values import Element, Number, SetOf
 from mqrules import rules
 
 EDITS = tomllib.loads(Path(__file__).with_name("protocol_edits.toml").read_text(encoding="utf-8"))
@@ -100,6 +101,92 @@ def test_what_is_false_is_not_proved(false: Invariance) -> None:
     proof = prove_invariance(false)
     assert not proof.proved
     assert proof.counterexample
+
+
+READING = Protocol(
+    module="Reading",
+    of="Reading",
+    sets=("Members",),
+    tokens=("None",),
+    constants={"Limit": Number()},
+    variables={"count": Number(), "held": SetOf(Element("Members"))},
+)
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Protocol:
+    monkeypatch.setattr("mqprove.inductive.FOLDER", Path(__file__).parent / "modules")
+    return READING
+
+
+def of_reading(claim: str, **given: Any) -> Invariance:
+    return Invariance(claim, (), "", READING, claim, **given)
+
+
+@pytest.mark.usefixtures("reading")
+@pytest.mark.parametrize(
+    ("claim", "outcome"),
+    [
+        ("NoSubset", "not read: a quantifier over sets or functions"),
+        ("NoFunction", "not read: a quantifier over sets or functions"),
+        ("FirstIsChosen", "neither"),
+        ("LeastOfOthers", "neither"),
+        ("ByNone", "not read: "),
+        ("RoundedUp", "fails: "),
+        ("OneHolder", "fails: "),
+        ("SomeoneHolds", "fails: "),
+        ("NumbersEnd", "fails: "),
+        ("NeverTaken", "fails: "),
+    ],
+)
+def test_the_reading_proves_nothing_false(claim: str, outcome: str) -> None:
+    proof = prove_invariance(of_reading(claim))
+    assert not proof.proved
+    assert proof.outcome.startswith(outcome)
+
+
+@pytest.mark.usefixtures("reading")
+@pytest.mark.parametrize(
+    ("theorem", "outcome"),
+    [
+        (of_reading("Natural", invariant="Below", bounds="Open"), "proved"),
+        (
+            of_reading("AlwaysBelow", invariant="Below", bounds="Contradiction"),
+            "says nothing: no state fulfils what is assumed",
+        ),
+        (
+            of_reading("NeverTaken", invariant="Below", bounds="Closed"),
+            "says nothing: Take is never taken",
+        ),
+        (
+            of_reading("NeverTaken", invariant="Below", bounds="Closed", never=("Take", "Give")),
+            "says nothing: there is no action Give",
+        ),
+        (
+            of_reading("Natural", invariant="Below", bounds="Closed", never=("Take",)),
+            "proved",
+        ),
+        (
+            of_reading("Natural", invariant="Below", bounds="Open", never=("Take",)),
+            "fails: it is never taken falls: ",
+        ),
+        (
+            of_reading("Natural", invariant="Below", bounds="Negative"),
+            "not read: ",
+        ),
+        (
+            of_reading("Natural", invariant="Natural", bounds="Barred"),
+            "says nothing: nothing begins",
+        ),
+    ],
+    ids=lambda value: (
+        value if isinstance(value, str) else f"{value.bounds} {' '.join(value.never)}"
+    ),
+)
+def test_a_theorem_that_says_nothing_is_not_proved(theorem: Invariance, outcome: str) -> None:
+    proof = prove_invariance(theorem)
+    assert proof.proved is (outcome == "proved")
+    assert proof.outcome.startswith(outcome)
 
 
 @pytest.fixture(scope="module")
