@@ -214,6 +214,20 @@ def test_a_checkpoint_of_which_nothing_can_be_stored_is_not_passed() -> None:
     assert broker.offsets.offset_table[key] == 4
 
 
+@pytest.mark.parametrize("is_torn", [True, False])
+def test_for_a_message_that_is_no_more_nothing_is_stored(is_torn: bool) -> None:
+    class Gone(Stores):
+        def answer(self, ask: Any) -> object:
+            if isinstance(ask, Get) and is_torn:
+                return GetResult(GetMessageStatus.FOUND, 1, 0, 1, (b"torn",))
+            return super().answer(ask)
+
+    broker, stores = reviving(0), Gone(63_001)
+    stores.converse(pop_revive.revive(broker))
+    assert not broker.pop.check_points
+    assert not {Store, Append} & {*stores.kinds()}
+
+
 def half(offset: int) -> Record:
     """A half that is checked: it is as old as the epoch."""
     properties = {"TRAN_MSG": "true", "PGROUP": "group"}
