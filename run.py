@@ -70,7 +70,8 @@ JOBS = {
         ["-m", "ruff", "check", "--quiet", "."],
         ["-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-logo"],
         ["-m", "mypy"],
-        ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"],
+        # More than there are processors: every second test waits for a server, or for Java.
+        ["-m", "pytest", "-q", "-n", "4", "--dist", "loadfile"],
     ],
 }
 

@@ -25,7 +25,7 @@ _CONSTANT, _VARIABLE = "2", "3"
 class Expression:
     """What an expression is: a number, a text, a name with operands, or definitions and a body."""
 
-    kind: str  # number, text, builtin, operator, parameter, name, let, at
+    kind: str  # number, text, builtin, operator, parameter, name, at, other, argument, with
     name: str = ""
     operands: tuple[Expression, ...] = ()
     bounds: tuple[Bound, ...] = ()
@@ -36,7 +36,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Names that range over a set."""
+    """Names that range over a set; of `with`, a name and what stands for it."""
 
     names: tuple[str, ...]
     is_tuple: bool
@@ -137,8 +137,22 @@ class _Reader:
                 operands = tuple(map(self._expression, node.iterfind("operands/*")))
                 bounds = tuple(self._bounds(node))
                 return Expression(kind, name, operands, bounds, level, line=line)
+            case "OpArgNode":
+                (reference,) = node.iterfind("argument/*")
+                _, name = self._operator(reference)
+                return Expression("argument", name, level=level, line=line)  # an operator itself
+            case "SubstInNode":  # of an INSTANCE: its names, by what stands for them here
+                (body,) = node.iterfind("body/*")
+                put = tuple(self._substituted(each) for each in node.iterfind("substs/Subst"))
+                inside = self._expression(body)
+                return Expression("with", "", (inside,), put, inside.level, line=line)
             case other:
                 raise NotUnderstoodError(f"line {line}: a {other}")
+
+    def _substituted(self, node: Xml.Element) -> Bound:
+        declared, value = node
+        _, name = self._operator(declared)
+        return Bound((name,), False, self._expression(value))
 
     def _operator(self, reference: Xml.Element) -> tuple[str, str]:
         key = _text(reference, "UID")
@@ -156,6 +170,9 @@ class _Reader:
                 raise NotUnderstoodError(f"a {other}")
 
     def _bounds(self, node: Xml.Element) -> Iterator[Bound]:
+        for itself in node.iterfind("boundSymbols/unbound/FormalParamNodeRef"):
+            # Of f[x \in S] == ..., which speaks of f.
+            yield Bound((_text(itself, "UID"),), False, Expression("other"))
         for bound in node.iterfind("boundSymbols/bound"):
             names = tuple(_text(each, "UID") for each in bound.iterfind("FormalParamNodeRef"))
             (over,) = (each for each in bound if each.tag not in ("FormalParamNodeRef", "tuple"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import tomllib
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from edited import edited
 
 from mqprove import contracts
 from mqprove.contracts import Contract, Outcome
@@ -39,18 +39,6 @@ def test_each_contract_has_wrong_code_that_it_refuses() -> None:
     assert WRONG.keys() == BY_NAME.keys()
 
 
-def changed(module: ModuleType, right: str, wrong: str) -> ModuleType:
-    """The module with other functions: its classes are the same, so that its states are."""
-    source = inspect.getsource(module)
-    assert source.count(right) == 1
-    made = ModuleType(module.__name__)
-    made.__dict__.update(vars(module))
-    exec(compile(source.replace(right, wrong), module.__name__, "exec"), made.__dict__)
-    classes = {name: each for name, each in vars(module).items() if isinstance(each, type)}
-    made.__dict__.update(classes)
-    return made
-
-
 def area_of(contract: Contract) -> ModuleType:
     (area,) = (each for each in contracts.AREAS if each.__name__ == contract.said.__module__)
     return area
@@ -60,7 +48,7 @@ def area_of(contract: Contract) -> ModuleType:
 def test_wrong_code_is_refused_with_numbers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     edit = WRONG[name]
     module = import_module(f"mqspec.core.{edit['module']}")
-    wrong = changed(module, edit["right"], edit["wrong"])
+    wrong = edited(module, edit["right"], edit["wrong"])
     monkeypatch.setattr(area_of(BY_NAME[name]), edit["module"], wrong)
     confirmation = contracts.confirm(BY_NAME[name])
     assert confirmation.outcome is Outcome.FAILED

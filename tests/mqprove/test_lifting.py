@@ -131,9 +131,15 @@ class Read:
         return any(not self._at(goal, queues, members, index) for goal in goals)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
-@given(LISTS)
-def test_what_is_read_is_what_python_does(lines: list[str]) -> None:
+def test_what_is_read_is_what_python_does(pytestconfig: pytest.Config) -> None:
+    programs = pytestconfig.getoption("--programs")
+    none_is_unhealthy = list(HealthCheck)
+    tried = settings(max_examples=programs, deadline=None, suppress_health_check=none_is_unhealthy)
+    tried(given(LISTS)(read_as_python_does))()
+
+
+def read_as_python_does(lines: list[str]) -> None:
+    """A program is refused, or what is read of it is what Python does with it."""
     module = with_body(*SETUP, *lines)
     try:
         read = Read(module)

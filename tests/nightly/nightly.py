@@ -72,6 +72,12 @@ STAGES = (
         (*MQSPEC, "conform", "reference", "--explore", "2m", "--area", "restarts", "--seed", SEED),
         3,
     ),
+    Stage(
+        "walks",
+        (*PYTEST, "tests/mqprove/test_walks.py", "-k", "keeps", "--walks", "40", "-n", "2"),
+        15,
+    ),
+    Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000"), 20),
     Stage("bench", ("tests/bench/bench.py",), 45),
     Stage("full", (*MQSPEC, "check", "--tier", "full"), 35),
     Stage("mutants", ("tests/mutants/mutants.py", "--number", "40", "--seed", SEED), 40),

@@ -6,8 +6,10 @@ A model says in its manifest which of them replays it, or why none does: nothing
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from mqcheck.manifest import Model
 from mqcheck.replay import World
@@ -17,14 +19,20 @@ from mqrules import UserError
 _CONSTANT = re.compile(r'(\w+)\s*(?:=|<-)\s*(\{[^}]*\}|"[^"]*"|\w+)')
 
 
-def world_of(model: Model) -> World | None:
-    """The reference at the beginning of a model; None where its manifest says why there is none.
+def constants_of(model: Model) -> dict[str, Any]:
+    """The constants that a model's configuration gives, as values."""
+    return {name: parse_value(value) for name, value in _CONSTANT.findall(model.config.rest)}
+
+
+def world_of(model: Model, constants: Mapping[str, Any] | None = None) -> World | None:
+    """The reference at the beginning of a model, or of one with other constants; None where its
+    manifest says why there is none.
 
     Raises UserError where the manifest names no world, or the world cannot take the constants.
     """
     if not model.world:
         return None
-    given = {name: parse_value(value) for name, value in _CONSTANT.findall(model.config.rest)}
+    given = constants_of(model) if constants is None else constants
     try:
         world = _load(model).of(given)
     except KeyError as error:

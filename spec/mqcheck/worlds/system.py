@@ -130,6 +130,7 @@ class SystemWorld(OffsetCommitWorld):
         self._forget_dropped(member)
 
     def crash_member(self, member: str) -> None:
+        require(self.status[member] in ("in", "leaving"))
         super().crash_member(member)
         self.status[member] = "crashed"
         self.assigned[member] = frozenset()
