@@ -464,6 +464,7 @@ _STANDARD: Mapping[str, Callable[..., Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
+    "^": operator.pow,
     "<": operator.lt,
     ">": operator.gt,
     "\\leq": operator.le,

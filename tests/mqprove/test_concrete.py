@@ -29,7 +29,7 @@ TRUE = (
     r"SubSeq(<<1, 2, 3>>, 2, 3) = <<2, 3>> /\ Head(<<7>>) = 7",
     r"<<1, 'x'>> \in S \X {'x'} /\ \A <<a, b>> \in {<<1, 2>>} : a < b".replace("'", '"'),
     r"[a |-> 1] \in [a : Nat] /\ [x \in S |-> 1] \in [S -> {1}] /\ <<1, 2>> \in Seq(Nat)",
-    r"-3 \in Int /\ -3 \notin Nat /\ 7 \div 2 = 3 /\ -7 % 3 = 2",
+    r"2 ^ 3 = 8 /\ -3 \in Int /\ -3 \notin Nat /\ 7 \div 2 = 3 /\ -7 % 3 = 2",
     r"IF none \in {none, 1} THEN none # 1 ELSE FALSE",
     r"(TRUE => FALSE) \equiv FALSE",
 )

@@ -75,6 +75,7 @@ def test_every_world_has_a_walk() -> None:
     worlds = {model.world for model in models().values() if model.world}
     assert worlds - walked == {
         "lock_drift",  # how far clocks come apart is not the world's to bound
+        "release",  # has no constants but the figures of 5.3.3
         "recovery",  # what a crash takes is found by trying, of more ways than can be tried
         "pop_order_moved",  # has the steps of its own only
     }
