@@ -75,7 +75,7 @@ def owners(pictures: Pictures) -> Plot:
     clients = list(dict.fromkeys(band.client for band in pictures.bands))
     shown = clients[: len(_COLOURS)]
     twice = overlaps(pictures)
-    chart = _Chart("owners", pictures, _ROW * (len(owned) + (len(shown) + 1) // 2))
+    chart = _OfRun("owners", pictures, _ROW * (len(owned) + (len(shown) + 1) // 2))
     for row, queue in enumerate(reversed(owned)):
         bands = [band for band in pictures.bands if band.queue == queue]
         lanes = _lanes(bands)
@@ -121,7 +121,7 @@ def repeats(pictures: Pictures) -> Plot:
     """What was received again over time, by cause: one cause upon the other."""
     causes = _by_cause([one for one in pictures.anomalies if one.check == REPEATED.name])
     words = [textwrap.fill(f"{judgement}: {why}", _LEGEND) for _, judgement, why in causes]
-    chart = _Chart("repeats", pictures, 1.6 + _ROW * sum(len(t.split("\n")) for t in words))
+    chart = _OfRun("repeats", pictures, 1.6 + _ROW * sum(len(t.split("\n")) for t in words))
     height: dict[float, int] = {}
     for colour, found in zip(_COLOURS * len(causes), causes.values(), strict=False):
         for one in found:
@@ -141,7 +141,7 @@ def anomalies(pictures: Pictures) -> Plot:
     """How many were found over time, a row a kind; the larger, the more of them."""
     causes = _by_cause([one for one in pictures.anomalies if one.judgement in _JUDGED])
     shown = [*causes][:KINDS]
-    chart = _Chart("anomalies", pictures, 2 * _ROW * len(shown))
+    chart = _OfRun("anomalies", pictures, 2 * _ROW * len(shown))
     largest = max(one.count for cause in shown for one in causes[cause])
     for row, cause in enumerate(reversed(shown)):
         check, judgement, why = cause
@@ -186,33 +186,21 @@ def commits(pictures: Pictures) -> Plot:
     return chart.plot("Progress", left_out)
 
 
-class _Chart:
-    """A plot over the seconds of a run. Its ids begin with its name, as a page holds several."""
+class Chart:
+    """A plot. Its ids begin with its name, as a page holds several."""
 
-    def __init__(self, name: str, pictures: Pictures, height: float) -> None:
+    def __init__(self, name: str, height: float) -> None:
         """`height`: of what is drawn and of its legend, in inches."""
         self._name = name
         self._said: list[str] = []
-        self._least = pictures.seconds / 400  # seconds: what is shorter could not be seen
         with mpl.rc_context(_STYLE):
             self._figure = Figure(figsize=(_WIDTH, 0.8 + height), layout="constrained")
             self.axes: Any = self._figure.add_subplot()
-        self.axes.set_xlabel("seconds of the run")
-        self.axes.set_xlim(0, max(pictures.seconds, 1e-3))
 
     def says(self, drawn: Any, words: str) -> None:
         """What one element stands for."""
         drawn.set_gid(f"said-{len(self._said)}")
         self._said.append(words)
-
-    def bar(
-        self, begin: float, end: float, bottom: float, height: float, colour: str, says: str
-    ) -> None:
-        width = max(end - begin, self._least)
-        (drawn,) = self.axes.bar(
-            begin, height, width, bottom, align="edge", color=colour, linewidth=0
-        )
-        self.says(drawn, says)
 
     def legend(self, entries: Sequence[tuple[str, str]], columns: int = 2) -> None:
         """Below the axis: colours, and what they mean."""
@@ -253,14 +241,33 @@ class _Chart:
             spine.set_color("grey")
 
 
+class _OfRun(Chart):
+    """A plot over the seconds of a run."""
+
+    def __init__(self, name: str, pictures: Pictures, height: float) -> None:
+        super().__init__(name, height)
+        self._least = pictures.seconds / 400  # seconds: what is shorter could not be seen
+        self.axes.set_xlabel("seconds of the run")
+        self.axes.set_xlim(0, max(pictures.seconds, 1e-3))
+
+    def bar(
+        self, begin: float, end: float, bottom: float, height: float, colour: str, says: str
+    ) -> None:
+        width = max(end - begin, self._least)
+        (drawn,) = self.axes.bar(
+            begin, height, width, bottom, align="edge", color=colour, linewidth=0
+        )
+        self.says(drawn, says)
+
+
 def _lines(
     name: str,
     pictures: Pictures,
     queues: Sequence[Queue],
     label: str,
     value: Callable[[Span], int | None],
-) -> _Chart:
-    chart = _Chart(name, pictures, 1.6 + _ROW * ((len(queues) + 1) // 2))
+) -> _OfRun:
+    chart = _OfRun(name, pictures, 1.6 + _ROW * ((len(queues) + 1) // 2))
     for colour, queue in zip(_COLOURS, queues, strict=False):
         spans = [span for span in pictures.progress if span.queue == queue]
         told = [(span.at, n) for span in spans if (n := value(span)) is not None]

@@ -11,6 +11,7 @@ mqspec allocate --queues 12 --members 4 --unseen 4         the others do not kno
 mqspec allocate --strategy CONFIG --config c1=0-3 --config c2=3-7
 mqspec allocate --strategy MACHINE_ROOM --rooms r1 --brokers r1@a,r2@b
 mqspec allocate --strategy MACHINE_ROOM_NEARBY-AVG --brokers r1@a,r2@b --members r1@x,r2@y
+mqspec allocate --sweep plan.toml         many groups and releases at once, strategies ranked
 
 Tables in a terminal; elsewhere tab-separated lines, a queue a line; --json for programs.
 """
@@ -22,15 +23,19 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from importlib.metadata import distribution
 from itertools import groupby
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from mqrules import UserError
 from mqspec.commands.plan import Allocation, Asked, Plan, as_json, between_stayers, plan
 from mqspec.core.allocation import VIRTUAL_NODES, Move, Uneven
 from mqspec.core.types import ClientId, MessageQueue, string_order
 
+SWEEPS = "mqspec.sweeps"  # the entry points of what computes a sweep: it needs Spark
 HELP = "show who consumes which queues, and what moves"
 
 
@@ -52,11 +57,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--rooms", metavar="NAMES", help="of MACHINE_ROOM: the rooms, with commas between")
     add("--config", metavar="ID=POSITIONS", action="append", help="of CONFIG: such as c1=0-3,6")
     add("--json", action="store_true", help="print JSON")
+    sweep = parser.add_argument_group("sweeping", "with --json; all else stands in the plan")
+    add = sweep.add_argument
+    add("--sweep", type=Path, metavar="PLAN", help="a TOML file: strategies, members, releases")
+    add("--html", type=Path, metavar="FILE", help="a page of it, drawn")
+    add("--master", metavar="URL", help="a Spark master; default: this machine")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the allocation, in the form that suits the reader."""
-    planned = plan(Asked(**{field.name: getattr(args, field.name) for field in fields(Asked)}))
+    asked = Asked(**{field.name: getattr(args, field.name) for field in fields(Asked)})
+    if args.sweep:
+        return _sweep(args, asked)
+    if args.html or args.master:
+        raise UserError("--html, --master", "of a sweep only", "add --sweep PLAN")
+    planned = plan(asked)
     if args.json:
         print(json.dumps(as_json(planned), indent=2, ensure_ascii=False))
     elif sys.stdout.isatty():
@@ -64,6 +79,19 @@ def run(args: argparse.Namespace) -> int:
     else:
         _print_lines(planned)
     return 0
+
+
+def _sweep(args: argparse.Namespace, asked: Asked) -> int:
+    if asked != Asked(leave=[], join=[]):
+        raise UserError("--sweep", "its plan says all of it", "leave the other options out")
+    (entry,) = distribution("mqspec").entry_points.select(group=SWEEPS)
+    try:
+        command = entry.load()
+    except ModuleNotFoundError as error:
+        what, remedy = f"the package {error.name} is not installed", "mqspec[audit]"
+        raise UserError("--sweep", what, f"run: pip install '{remedy}'") from None
+    status: int = command.run(args)
+    return status
 
 
 def _print_tables(planned: Plan) -> None:

@@ -101,16 +101,28 @@ class Plan:
 
 def plan(asked: Asked) -> Plan:
     """Allocate as asked. Raises UserError, which names the option at fault."""
-    topics = _topics(asked)
+    topics = topics_of(asked)
     before = _group(asked)
     unseen = _member(asked.unseen, "--unseen", before) if asked.unseen else None
     groups = dict(_groups(before, asked))
     cids = {cid for group in groups.values() for cid in group}
     strategies = _strategies(asked, cids, [mq for mqs in topics for mq in mqs])
-    states = (
-        (title, _allocate(topics, group, strategies, unseen)) for title, group in groups.items()
-    )
-    return Plan(asked.strategy, tuple(states))
+    return through(groups.items(), asked.strategy, topics, strategies, unseen)
+
+
+def through(
+    groups: Iterable[tuple[str, list[ClientId]]],
+    name: str,
+    topics: Sequence[list[MessageQueue]],
+    strategies: Strategies,
+    unseen: ClientId | None = None,
+) -> Plan:
+    """What a group takes of sorted topics, as its sorted members come and go.
+
+    Raises UserError where a strategy refuses its input.
+    """
+    states = ((title, _allocate(topics, group, strategies, unseen)) for title, group in groups)
+    return Plan(name, tuple(states))
 
 
 def _groups(before: list[ClientId], asked: Asked) -> Iterator[tuple[str, list[ClientId]]]:
@@ -184,7 +196,7 @@ def _names(text: str, option: str) -> list[str]:
     return names
 
 
-def _topics(asked: Asked) -> list[list[MessageQueue]]:
+def topics_of(asked: Asked) -> list[list[MessageQueue]]:
     """The queues of each topic, sorted."""
     if asked.queues and asked.topic:
         raise UserError("--queues", "not together with --topic", "write --topic NAME:N")
@@ -253,12 +265,13 @@ def _strategies(asked: Asked, cids: Iterable[ClientId], queues: list[MessageQueu
         return _configured(asked, cids, queues)
     if asked.config:
         raise UserError("--config", f"not for {asked.strategy}", "it goes with --strategy CONFIG")
-    return dict.fromkeys(cids, _strategy(asked.strategy, asked))
+    return dict.fromkeys(cids, strategy_of(asked.strategy, asked))
 
 
-def _strategy(name: str, asked: Asked) -> Strategy:
+def strategy_of(name: str, asked: Asked) -> Strategy:
+    """The strategy of a name, as the options have it. Raises UserError."""
     if name.startswith(NEARBY):
-        inner = _strategy(name.removeprefix(NEARBY), asked)
+        inner = strategy_of(name.removeprefix(NEARBY), asked)
         return machine_room_nearby(inner, lambda mq: _room(mq.broker_name), _room)
     if name == "MACHINE_ROOM":
         if not asked.rooms:
