@@ -651,6 +651,19 @@ def test_who_consumes(scene: Scene) -> None:
     assert eventually(lambda: scene.broker.call(request).code == 206)
 
 
+@case("ADMIN-007", party="broker", after="test_who_consumes")
+@pytest.mark.parametrize("count", [3, 16, 64])
+def test_a_group_subscribes_as_many_topics_as_it_likes(scene: Scene, count: int) -> None:
+    group, member = scene.new_group(), scene.connect()
+    wanted = {scene.name("T"): f"tag{n}" for n in range(count)}
+    subscriptions = [Subscription(topic, tag) for topic, tag in wanted.items()]
+    done(member.call(requests.heartbeat("one", group, subscriptions)))
+    request = Request(requests.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
+    shown = done(scene.broker.call(request)).json()["subscriptionTable"]
+    own = {topic: each["subString"] for topic, each in shown.items() if topic in wanted}
+    assert own == wanted
+
+
 @case("ADMIN-008", party="broker")
 def test_who_produces(scene: Scene) -> None:
     group, producer = scene.name("P"), scene.connect()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from mqconform import requests
 from mqconform.case import case
 from mqconform.connection import Connection, eventually
@@ -40,6 +42,16 @@ def test_a_lock_is_granted_to_one_member_at_a_time(scene: Scene) -> None:
     assert lock(other, group, "other", a, b) == set()
     assert lock(other, group, "other", b, c) == {c}
     assert lock(scene.broker, group, "one", c) == set()
+
+
+@case("LOCK-001", party="broker", after=GRANTED)
+@pytest.mark.parametrize("count", [64, 257, 1000])
+def test_a_group_holds_as_many_locks_as_it_likes(scene: Scene, count: int) -> None:
+    """Names are not looked up (LOCK-006), so no topic needs as many queues."""
+    group = scene.group()
+    queues: list[Queue] = [(scene.name("T"), scene.broker_names[0], n) for n in range(count)]
+    assert lock(scene.broker, group, "one", *queues) == set(queues)
+    assert lock(scene.connect(), group, "other", *queues) == set()
 
 
 @case("LOCK-002", party="broker", after=GRANTED)

@@ -420,6 +420,7 @@ def test_a_key_is_deleted_and_those_like_it_stay(scene: Scene) -> None:
         assert call(request(requests.PUT_KV_CONFIG, key).having(value=f"v{key}")).code == 0
     for number, key in enumerate(keys):
         assert call(request(requests.DELETE_KV_CONFIG, key)).code == 0
+        assert call(request(requests.GET_KV_CONFIG, key)).code == 22
         left = {other: f"v{other}" for other in keys[number + 1 :]}
         assert call(request(requests.GET_KVLIST_BY_NAMESPACE, "")).json() == {"table": left}
 

@@ -188,15 +188,16 @@ def test_the_least_offset_of_all_groups_but_some(scene: Scene) -> None:
 
 
 @case("OFFSET-023", party="broker", after=COMMITTED)
-def test_the_least_offset_is_that_of_any_group(scene: Scene) -> None:
+@pytest.mark.parametrize(("least", "other"), [(3, 9), (12_345, 12_346), (2**31 + 7, 2**40)])
+def test_the_least_offset_is_that_of_any_group(scene: Scene, least: int, other: int) -> None:
     """Whichever of several groups is furthest behind."""
     topic, groups = scene.topic(), [scene.group() for _ in range(5)]
     for behind in groups:
         for group in groups:
-            offset = 3 if group == behind else 9
+            offset = least if group == behind else other
             assert scene.broker.call(requests.commit_offset(group, topic, offset)).code == 0
         answer = done(scene.broker.call(requests.correction_offset(topic, ""))).json()
-        assert {int(q): least for q, least in answer["correctionOffsets"].items()} == {0: 3}
+        assert {int(q): at for q, at in answer["correctionOffsets"].items()} == {0: least}
 
 
 @case("OFFSET-022", party="broker", after=COMMITTED)

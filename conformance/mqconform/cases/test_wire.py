@@ -7,7 +7,7 @@ import hmac
 import json
 import ssl
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -85,6 +85,22 @@ def test_a_binary_header_is_served(scene: Scene) -> None:
     assert answer.number("queueOffset") == 0
     answer = scene.broker.call(requests.query_offset("nobody", topic, 9), serialize_type=BINARY)
     assert answer.code == 22
+
+
+@case("WIRE-004", party="broker", after="test_a_binary_header_is_served")
+@pytest.mark.parametrize("is_reversed", [False, True], ids=["as_sent", "reversed"])
+def test_every_field_of_a_binary_header_is_read(scene: Scene, is_reversed: bool) -> None:
+    """As many as a send has, in either order, with a long value."""
+    topic, group = scene.topic(2), scene.group()
+    request = requests.send(topic, b"binary", 1, {"long": "v" * 20_000})
+    request = request.having(h=77, j=2, l=16, n="broker")
+    if is_reversed:
+        request = replace(request, fields=dict(reversed(list(request.fields.items()))))
+    assert scene.broker.call(request, serialize_type=BINARY).code == 0
+    assert eventually(lambda: scene.max_offset(topic, 1) == 1)
+    (record,) = scene.read_all(topic, group, 1)
+    assert (record.flag, record.reconsume_times, record.body) == (77, 2, b"binary")
+    assert record.properties["long"] == "v" * 20_000
 
 
 @case("WIRE-005", party="broker")

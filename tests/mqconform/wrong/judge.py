@@ -2,7 +2,7 @@
 
     judge.py [NAME...] [--seconds N] [--seed N]
     judge.py [NAME...] --cases [-k EXPRESSION]
-    judge.py [NAME...] --keep docs/killed/wrong-brokers.json
+    judge.py [NAME...] --keep docs/killed/brokers.json
 
 One line each: after how many requests it was noticed, and what was said to be wrong; or the cases
 that fail. With --keep both, of the cases those of the area. The exit code is 1 where one survives.
@@ -52,8 +52,8 @@ CASES_OF = {
     "tools": "test_admin or test_reset or test_pull",
     "transactions": "test_transaction",
     VIGIL: "test_membership",
-    CASES: "test_admin or test_membership or test_nameserver or test_offset or test_query"
-    " or test_retry",
+    CASES: "test_wire or test_admin or test_membership or test_nameserver or test_offset"
+    " or test_query or test_retry",
 }
 AT_ONCE = 3  # brokers that --keep judges: most of a case is waiting
 
@@ -124,7 +124,8 @@ def kept(name: str, args: argparse.Namespace, blind: Set[str]) -> dict[str, Any]
 
 def keep(names: Sequence[str], args: argparse.Namespace) -> int:
     """Judge by cases and by exploration, and write down who noticed what."""
-    blind = failing(RIGHT, " or ".join(dict.fromkeys(CASES_OF.values()))).keys()
+    asked = dict.fromkeys(CASES_OF[BROKERS[name].area] for name in names)
+    blind = failing(RIGHT, " or ".join(asked)).keys()
     print(f"failing on the right broker: {', '.join(blind) or 'none'}", flush=True)
     found = []
     with ThreadPoolExecutor(AT_ONCE) as pool:

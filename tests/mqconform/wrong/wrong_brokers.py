@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import wrong_delays as wrong_delays
+import wrong_others as wrong_others
 import wrong_pops as wrong_pops
 import wrong_tools as wrong_tools
 import wrong_transactions as wrong_transactions
