@@ -107,6 +107,39 @@ LONG_POLLING = Protocol(
     },
 )
 
+TRANSACTION_OF = Element("Transactions")
+
+TRANSACTION = Protocol(
+    module="TransactionInductive",
+    of="Transaction",
+    sets=("Transactions",),
+    tokens=(),
+    constants={
+        "MaxChecks": Number(),
+        "MaxCrashes": Number(),
+        "MaxFailures": Number(),
+        "EndsFirst": Truth(),
+        "NotesFailedCommits": Truth(),
+    },
+    variables={
+        "halfQueue": SeqOf(Record({"transaction": TRANSACTION_OF, "times": Number()})),
+        "opQueue": SeqOf(SetOf(Number())),
+        "halfOffset": Number(),
+        "opOffset": Number(),
+        "opBatch": SetOf(Number()),
+        "disk": Record({"half": Number(), "op": Number()}),
+        "topic": Map(TRANSACTION_OF, Number()),
+        "parked": SetOf(TRANSACTION_OF),
+        "asked": SetOf(Number()),
+        "outcome": Map(TRANSACTION_OF, Word(("undecided", "commit", "rollback"))),
+        "sentEnds": SetOf(Number()),
+        "accepted": SetOf(TRANSACTION_OF),
+        "crashes": Number(),
+        "failures": Number(),
+    },
+    prefix="Transaction",
+)
+
 INVARIANCES: tuple[Invariance, ...] = (
     Invariance(
         "lock-one-belief",
@@ -258,5 +291,69 @@ INVARIANCES: tuple[Invariance, ...] = (
         claim="ClientStillWaits",
         invariant="Holding",
         bounds="WaitingBounds",
+    ),
+    Invariance(
+        "transaction-only-committed-is-seen",
+        ("TX-001", "TX-014"),
+        "Consumers see only messages whose producers decided to commit.",
+        TRANSACTION,
+        claim="OnlyCommittedIsSeen",
+        invariant="Seen",
+    ),
+    Invariance(
+        "transaction-only-ended-is-seen",
+        ("TX-001",),
+        "A message is seen only after its producer's end was accepted.",
+        TRANSACTION,
+        claim="OnlyEndedIsSeen",
+        invariant="SeenWhenEnded",
+    ),
+    Invariance(
+        "transaction-rolled-back-is-never-seen",
+        ("TX-014",),
+        "What its producer has rolled back is not seen, then or at any later step.",
+        TRANSACTION,
+        claim="RolledBackIsNeverSeen",
+        invariant="Seen",
+    ),
+    Invariance(
+        "transaction-committed-is-seen",
+        ("TX-003",),
+        "A commit that was answered with success has published its message.",
+        TRANSACTION,
+        claim="CommittedIsSeen",
+        invariant="AcceptedIsSeen",
+    ),
+    Invariance(
+        "transaction-no-half-is-forgotten",
+        ("TX-006", "TX-013"),
+        "A half without an end is still to be looked at, or is parked, also after a kill.",
+        TRANSACTION,
+        claim="NoHalfIsForgotten",
+        invariant="Remembered",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "transaction-parked-was-checked",
+        ("TX-008",),
+        "Only a half that was checked as often as is allowed is parked.",
+        TRANSACTION,
+        claim="ParkedWasChecked",
+        invariant="Parked",
+    ),
+    Invariance(
+        "transaction-ended-is-not-checked",
+        ("TX-014",),
+        "A half whose end is noted is not checked.",
+        TRANSACTION,
+        claim="EndedIsNotChecked",
+        invariant="OpsAreKept",
+    ),
+    Invariance(
+        "transaction-counted-is-asked",
+        ("TX-008",),
+        "A check that counts is a check that is sent.",
+        TRANSACTION,
+        claim="CountedIsAsked",
     ),
 )

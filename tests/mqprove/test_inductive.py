@@ -29,6 +29,8 @@ TIED = {
     "MC_CrashesAtWork": "OffsetCommit",
     "MC_CleanHandover": "OffsetCommit",
     "MC_LongPolling": "LongPolling",
+    "MC_Transaction__NotesFailedCommits": "Transaction",
+    "MC_TransactionEndsFirst": "Transaction",
 }
 """Small models whose every transition is compared, and whose they are."""
 
@@ -204,6 +206,16 @@ def test_the_steps_are_those_of_the_model(
     protocol, model, graph = graphs[name]
     assert len(graph.edges) > 250
     assert list(differences(protocol, model, graph)) == []
+
+
+def test_a_kill_is_a_step_of_the_model_where_the_model_permits_it() -> None:
+    """Its action constraint has no kill while an end is not written: no other step differs."""
+    model = models()["MC_TransactionEndsFirstKilled"]
+    graph = state_graph(model)
+    assert any(edge.action == "Kill" for edge in graph.edges)
+    found = list(differences(PROTOCOLS["Transaction"], model, graph))
+    assert found
+    assert all(each.startswith("only read: ") and " Kill {" in each for each in found)
 
 
 @pytest.mark.parametrize(
