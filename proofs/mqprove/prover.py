@@ -22,6 +22,7 @@ from mqprove.group import CONFIG, CONSISTENT_HASH, MACHINE_ROOM, NEARBY, Group
 from mqprove.symbolic import NotUnderstoodError, Opaque
 
 PROOF_MS_MAX = 10_000  # for one goal
+SEEDS = 3  # that a goal is tried with
 SIZES_MAX = (
     (4, 2),
     (12, 5),
@@ -154,11 +155,17 @@ def _possible(group: AnyGroup) -> bool:
 
 
 def valid(goal: Obligation) -> bool:
-    """Whether Z3 proves the goal from its hypotheses."""
-    solver = z3.Solver()
-    solver.set("timeout", PROOF_MS_MAX)
-    solver.add(*goal.hypotheses)
-    return bool(solver.check(z3.Not(goal.goal)) == z3.unsat)
+    """Whether Z3 proves the goal from its hypotheses. Where it gives up it begins again otherwise:
+    which quantifiers it looks at first is chance."""
+    for seed in range(SEEDS):
+        solver = z3.Solver()
+        solver.set("timeout", PROOF_MS_MAX)
+        solver.set("random_seed", seed)
+        solver.add(*goal.hypotheses)
+        answer = solver.check(z3.Not(goal.goal))
+        if answer != z3.unknown:
+            return bool(answer == z3.unsat)
+    return False
 
 
 def refute(statement: Statement) -> str | None:
