@@ -20,6 +20,7 @@ from mqdocs.entrance import (
 )
 from mqdocs.explorer import ExplorerDirective, write_runtime
 from mqdocs.guarantees import GuaranteesDirective
+from mqdocs.killed import KilledDirective
 from mqdocs.lexer import TLAPlusLexer
 from mqdocs.matrix import EvidenceMatrixDirective
 from mqdocs.modules import ModuleMapDirective, OtherModulesDirective
@@ -55,6 +56,7 @@ _DIRECTIVES = {
     "way": WayDirective,
     "run": RunDirective,
     "tested": TestedDirective,
+    "killed": KilledDirective,
     "theorems": TheoremsDirective,
     "contracts": ContractsDirective,
     "invariances": InvariancesDirective,

@@ -42,7 +42,7 @@ CASES_OF = {
     "keys": "test_query",
     "kv": "test_nameserver",
     "locks": "test_lock",
-    "members": "test_membership",
+    "members": "test_membership or test_admin",
     "messages": "test_send or test_pull or test_subscription",
     "offsets": "test_offset or test_reset",
     "orders": "test_pop",
@@ -117,6 +117,7 @@ def kept(name: str, args: argparse.Namespace, blind: Set[str]) -> dict[str, Any]
         "name": name,
         "about": " ".join(broker.about.split()),
         "kind": broker.area,
+        "seconds": args.seconds,
         "cases": {case: of for case, of in by_cases.items() if case not in blind},
         "explored": explored(name, args.seconds, args.seed) if explores else None,
     }
@@ -127,16 +128,24 @@ def keep(names: Sequence[str], args: argparse.Namespace) -> int:
     asked = dict.fromkeys(CASES_OF[BROKERS[name].area] for name in names)
     blind = failing(RIGHT, " or ".join(asked)).keys()
     print(f"failing on the right broker: {', '.join(blind) or 'none'}", flush=True)
-    found = []
+    found = {one["name"]: one for one in before(args.keep) if one["name"] in BROKERS}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for one in pool.map(lambda name: kept(name, args, blind), names):
-            found.append(one)
+            found[one["name"]] = one
             told = f"{len(one['cases'])} cases, exploration: {one['explored']}"
             print(f"{one['name']:26} {told}", flush=True)
-            data = {"seconds": args.seconds, "seed": args.seed, "brokers": found}
-            text = json.dumps(data, ensure_ascii=False, indent=1)
+            listed = [found[name] for name in BROKERS if name in found]
+            text = json.dumps({"brokers": listed}, ensure_ascii=False, indent=1)
             args.keep.write_text(text + "\n", encoding="utf-8")
-    return int(not all(one["cases"] or one["explored"] for one in found))
+    return int(not all(found[name]["cases"] or found[name]["explored"] for name in names))
+
+
+def before(file: Path) -> list[dict[str, Any]]:
+    """What was written down of brokers before: those that are judged again replace it."""
+    if not file.exists():
+        return []
+    brokers: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["brokers"]
+    return brokers
 
 
 def main() -> int:

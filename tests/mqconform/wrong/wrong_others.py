@@ -85,7 +85,7 @@ def two_topics_at_most(right: Any, state: Any, event: Any) -> Any:
     return right(state, replace(event, subscriptions=heard and heard[:2]))
 
 
-@wrong("keys", record.decode_properties)
+@wrong("delays", record.decode_properties)
 def long_values_cut(right: Any, text: Any) -> Any:
     """Values of properties are read to their 4,096th character."""
     return {name: value[:4096] for name, value in right(text).items()}
