@@ -74,7 +74,7 @@ STAGES = (
     ),
     Stage(
         "walks",
-        (*PYTEST, "tests/mqprove/test_walks.py", "-k", "keeps", "--walks", "40", "-n", "2"),
+        (*PYTEST, "tests/mqprove/test_walks.py", "-k", "keeps", "--walks", "300", "-n", "2"),
         15,
     ),
     Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000"), 20),

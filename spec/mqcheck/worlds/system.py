@@ -63,6 +63,7 @@ class SystemWorld(OffsetCommitWorld):
         max_messages: int,
         sent_before: int,
         policy: group.ConsumeFromWhere,
+        assigner: str,
         sync_flush: bool,
     ) -> None:
         super().__init__(map(str, members), queues, max_messages, sent_before, policy)
@@ -71,7 +72,7 @@ class SystemWorld(OffsetCommitWorld):
         self.log = {q: list(range(1, sent_before + 1)) for q in self.queues}
         self.flushed = dict.fromkeys(self.queues, sent_before)
         self.sent = dict.fromkeys(self.queues, sent_before)
-        self.sync_flush = sync_flush
+        self.assigner, self.sync_flush = assigner, sync_flush
         self.done: dict[int, frozenset[int]] = dict.fromkeys(self.queues, frozenset())
         # The number of a message by the process queue that has it, and its offset.
         self.pulled: dict[tuple[str, int, int, int], int] = {}
@@ -87,6 +88,7 @@ class SystemWorld(OffsetCommitWorld):
             constants["MaxMessages"],
             constants["SentBefore"],
             consume_from_where(constants),
+            constants["Assigner"],
             "SyncFlush" in constants["Remedies"],
         )
 
@@ -137,12 +139,12 @@ class SystemWorld(OffsetCommitWorld):
         self._forget_dropped(member)
 
     def rebalance_by_topic(self, member: str) -> None:
-        require(self.status[member] == "in")
+        require(self.status[member] == "in" and self.assigner != "broker")
         taken = allocate(AVG, GROUP, member, self._queues(), self._listed())
         self.assigned[member] = frozenset(mq.queue_id for mq in taken)
 
     def do_load_balance(self, member: str) -> None:
-        require(self.status[member] == "in")
+        require(self.status[member] == "in" and self.assigner != "member")
         model = group.MessageModel.CLUSTERING
         event = assignment.QueryAssignment(TOPIC, GROUP, model, member, AVG.name)
         mode = assignment.SetMessageRequestMode(TOPIC, GROUP)
