@@ -70,8 +70,7 @@ JOBS = {
         ["-m", "ruff", "check", "--quiet", "."],
         ["-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-logo"],
         ["-m", "mypy"],
-        # More than there are processors: every second test waits for a server, or for Java.
-        ["-m", "pytest", "-q", "-n", "4", "--dist", "loadfile"],
+        ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile"],
     ],
 }
 

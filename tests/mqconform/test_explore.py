@@ -54,9 +54,12 @@ def test_nothing_departs_in_the_reference(tmp_path: Path, name: str) -> None:
         cluster = Cluster(address)
         cluster.wait(2)
         explorer = Explorer(Target("reference", "0", address), cluster, 1, "mq")
-        found = explorer.run([cases.area_of(name)], 3)
+        for _ in range(10):  # where others take the time, three seconds may not see a request
+            found = explorer.run([cases.area_of(name)], 3)
+            assert not found.found
+            if found.requests[name]:
+                break
     assert found.requests[name]
-    assert not found.found
 
 
 def test_a_wrong_broker_is_found_by_a_short_program_that_can_be_kept(tmp_path: Path) -> None:

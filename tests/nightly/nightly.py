@@ -61,7 +61,7 @@ class Ended:
 
 
 STAGES = (
-    Stage("apache", (*MQSPEC, "conform", "apache:5.3.3"), 12),
+    Stage("apache", (*MQSPEC, "conform", "apache:5.3.3"), 7),
     Stage("paths", (*MQSPEC, "paths", "--rounds", "30", "--seed", SEED), 3),
     Stage("crashes", (*PYTEST, "tests/store/crash", "--kills", "50"), 20),
     Stage("siege", ("tests/fuzz/siege.py", "--frames", "200000", "--seed", SEED), 10),
@@ -74,13 +74,13 @@ STAGES = (
     ),
     Stage(
         "walks",
-        (*PYTEST, "tests/mqprove/test_walks.py", "-k", "keeps", "--walks", "300", "-n", "2"),
-        15,
+        (*PYTEST, "tests/mqprove/test_walks.py", "-k", "keeps", "--walks", "150", "-n", "2"),
+        5,
     ),
-    Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000"), 20),
+    Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000"), 10),
     Stage("bench", ("tests/bench/bench.py",), 45),
     Stage("full", (*MQSPEC, "check", "--tier", "full"), 35),
-    Stage("mutants", ("tests/mutants/mutants.py", "--number", "40", "--seed", SEED), 40),
+    Stage("mutants", ("tests/mutants/mutants.py", "--number", "30", "--seed", SEED), 30),
 )
 
 
