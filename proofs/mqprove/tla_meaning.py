@@ -7,7 +7,7 @@ has no meaning here is refused, with its line.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import z3
 
 from mqprove.symbolic import NotUnderstoodError
-from mqprove.tla_module import ACTION, Bound, Expression, Module
+from mqprove.tla_module import ACTION, Bound, Expression, Module, one_by_one
 from mqprove.tla_values import (
     Fun,
     Number,
@@ -420,7 +420,7 @@ class Meaning:
     ) -> list[tuple[dict[str, Any], tuple[z3.BoolRef, ...]]] | None:
         """What the names can stand for, where that is listed, and that it is in the sets."""
         found: list[tuple[dict[str, Any], tuple[z3.BoolRef, ...]]] = [({}, ())]
-        for one in _one_by_one(bounds):
+        for one in one_by_one(bounds):
             over = plain(self.value(one.over, place))
             if over.candidates is None:
                 return None
@@ -441,7 +441,7 @@ class Meaning:
         how: Callable[[Set, Callable[[Any], z3.BoolRef]], z3.BoolRef],
     ) -> z3.BoolRef:
         """A formula, quantified over all names of some bounds."""
-        pairs = [(one, plain(self.value(one.over, place))) for one in _one_by_one(bounds)]
+        pairs = [(one, plain(self.value(one.over, place))) for one in one_by_one(bounds)]
 
         def further(number: int, names: Mapping[str, Any]) -> z3.BoolRef:
             if number == len(pairs):
@@ -617,7 +617,7 @@ class Meaning:
         if known is None:
             names: dict[str, Any] = {}
             conditions = []
-            for one in _one_by_one(expression.bounds):
+            for one in one_by_one(expression.bounds):
                 over = plain(self.value(one.over, place))
                 if over.of is None:
                     raise NotUnderstoodError(
@@ -657,13 +657,6 @@ class Meaning:
         if expression.kind == "operator":
             return self._variables(self.module.definitions[expression.name].body)
         return [name for each in expression.operands for name in self._variables(each)]
-
-
-def _one_by_one(bounds: Iterable[Bound]) -> Iterator[Bound]:
-    """The bounds, each of one name, or of one tuple."""
-    for bound in bounds:
-        each = [bound.names] if bound.is_tuple else [(name,) for name in bound.names]
-        yield from (replace(bound, names=names) for names in each)
 
 
 def _bind(bound: Bound, value: Any) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import subprocess
 import xml.etree.ElementTree as Xml
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mqcheck.manifest import library
@@ -41,6 +41,13 @@ class Bound:
     names: tuple[str, ...]
     is_tuple: bool
     over: Expression
+
+
+def one_by_one(bounds: Sequence[Bound]) -> Iterator[Bound]:
+    """The bounds, each of one name, or of one tuple."""
+    for bound in bounds:
+        each = [bound.names] if bound.is_tuple else [(name,) for name in bound.names]
+        yield from (replace(bound, names=names) for names in each)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,13 +50,6 @@ def edit(log: Path, old: str, new: str, count: int = 1) -> None:
     log.write_text(text.replace(old, new, count), encoding="utf-8")
 
 
-@pytest.fixture
-def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command's session is the tests', which it must not stop."""
-    monkeypatch.setattr(spark, "stop", lambda: None)
-    monkeypatch.setattr(command, "session", lambda master, *, little: spark)
-
-
 @pytest.mark.usefixtures("shared_session")
 def test_a_real_run_is_clean_from_all_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

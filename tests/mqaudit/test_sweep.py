@@ -13,12 +13,12 @@ from xml.etree import ElementTree
 import pytest
 from pyspark.sql import SparkSession
 
-from mqaudit.sweep import command
 from mqaudit.sweep.costs import cost, groups_of
 from mqaudit.sweep.ranked import sweep
 from mqaudit.sweep.wanted import Case, Wanted, cases, read
 from mqrules import UserError
 from mqspec import cli
+from mqspec.commands import allocate as allocate_command
 from mqspec.core.allocation import AVG, AVG_BY_CIRCLE, Strategy, allocate, consistent_hash
 from mqspec.core.types import MessageQueue
 
@@ -207,13 +207,6 @@ def test_a_plan_that_cannot_be_read(tmp_path: Path) -> None:
         read(tmp_path / "latin.toml")
 
 
-@pytest.fixture
-def shared_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command's session is the tests', which it must not stop."""
-    monkeypatch.setattr(spark, "stop", lambda: None)
-    monkeypatch.setattr(command, "session", lambda master, *, little: spark)
-
-
 @pytest.mark.usefixtures("shared_session")
 def test_what_the_how_to_shows_is_what_the_command_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -266,3 +259,11 @@ def test_options_that_do_not_go_together(
 ) -> None:
     assert cli.main(["allocate", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_an_installation_from_before_there_were_sweeps_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(allocate_command, "SWEEPS", "mqspec.none")
+    assert cli.main(["allocate", "--sweep", "plan.toml"]) == 2
+    assert "install it again" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from itertools import chain, combinations, product
 from typing import Any, TypeAlias
 
 from mqcheck.values import FrozenDict, ModelValue, tla
-from mqprove.tla_module import ACTION, STATE, Bound, Definition, Expression, Module
+from mqprove.tla_module import ACTION, STATE, Bound, Definition, Expression, Module, one_by_one
 
 State: TypeAlias = Mapping[str, Any]
 
@@ -196,17 +196,12 @@ class Concrete:
 
     def _each(self, said: Expression, place: Place) -> Iterator[Place]:
         """The place with what is bound, in each way that there is."""
-        bounds = [
-            (keys if bound.is_tuple else (key,), bound.is_tuple, self._value(bound.over, place))
-            for bound in said.bounds
-            for keys in [bound.names]
-            for key in (keys[:1] if bound.is_tuple else keys)
-        ]
-        for way in product(*(over for _, _, over in bounds)):
-            bound_to: dict[str, Any] = {}
-            for (keys, is_tuple, _), each in zip(bounds, way, strict=True):
-                bound_to |= dict(zip(keys, each if is_tuple else (each,), strict=True))
-            yield place.binding(bound_to.keys(), bound_to.values())
+        bounds = [*one_by_one(said.bounds)]
+        for way in product(*(self._value(bound.over, place) for bound in bounds)):
+            inner = place
+            for bound, each in zip(bounds, way, strict=True):
+                inner = inner.binding(*_parts(bound, each))
+            yield inner
 
     def _function(self, body: Expression, bounds: Sequence[Bound], place: Place) -> Any:
         """[x \\in S |-> body]"""

@@ -11,8 +11,7 @@ import pytest
 from edited import edited
 
 from mqprove import contracts
-from mqprove.contracts import Contract, Outcome
-from mqprove.contracts.contract import CONFIRMED_S, SEARCHED_S
+from mqprove.contracts import Contract, Outcome, confirming
 
 BY_NAME = {contract.name: contract for contract in contracts.CONTRACTS}
 CANNOT_HAVE_ALL_PATHS = {
@@ -59,18 +58,20 @@ def test_a_function_without_a_contract_fails() -> None:
     def unsaid(queues: int) -> bool:
         return queues > 0
 
-    confirmation = contracts.confirm(Contract(unsaid, (), CONFIRMED_S))
+    confirmation = contracts.confirm(Contract(unsaid, ()))
     assert not confirmation.as_expected
     assert confirmation.message == "nothing to check"
 
 
-def test_what_has_no_end_of_paths_is_not_confirmed() -> None:
+def test_what_has_no_end_of_paths_is_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confirming, "CONFIRMED_S", 1.0)
+
     def is_written_as_it_is_read(number: int) -> bool:
         """post: _"""
         return int(str(number)) == number
 
-    searched = contracts.confirm(Contract(is_written_as_it_is_read, (), SEARCHED_S))
+    searched = contracts.confirm(Contract(is_written_as_it_is_read, (), is_searched=True))
     assert searched.outcome is Outcome.NOTHING_FOUND
     assert searched.as_expected
-    asked = contracts.confirm(Contract(is_written_as_it_is_read, (), 1.0))
+    asked = contracts.confirm(Contract(is_written_as_it_is_read, ()))
     assert not asked.as_expected

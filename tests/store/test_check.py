@@ -284,9 +284,10 @@ def _missing_offsets(root: Path, log: Contents) -> list[tuple[str, str, int | No
 
 def _offset_behind_the_end(root: Path, log: Contents) -> list[tuple[str, str, int | None]]:
     file = ConfigFile(root / "config" / "consumerOffset.json")
-    file.persist({"offsetTable": {"T@G": {0: 21}, "U@G": {3: 1}}})
+    file.persist({"offsetTable": {"T@G": {0: 21, "first": 1}, "U@G": {3: 1}}})
     return [
         ("consumer offsets", "T@G committed 21, beyond the queue's end, 20", None),
+        ("consumer offsets", "T@G has an offset in 'first', which is no queue", None),
         ("consumer offsets", "U@G committed 1, beyond the queue's end, 0", None),
     ]
 

@@ -106,6 +106,7 @@ def _check(file: Path, wanted: Wanted) -> None:
         values = getattr(wanted, name)
         if len({*values}) < len(values):
             raise UserError(f"{file}: {name}", "a value comes twice", "leave one out")
+
     for number, name in enumerate(wanted.strategies):
         where = f"{file}: strategies[{number}]"
         if name == "CONFIG":
@@ -116,14 +117,18 @@ def _check(file: Path, wanted: Wanted) -> None:
             strategy_of(name, asked(wanted))
         except UserError as error:
             raise UserError(where, error.what, error.remedy) from None
+
     if any(not room or {"@", ","} & {*room} for room in wanted.rooms):
         raise UserError(f"{file}: rooms", "a room is empty, or has @ or a comma", "rename it")
+
     if max(wanted.at_once) >= min(wanted.members):
         what = f"{max(wanted.at_once)} of {min(wanted.members)} members: nobody is left"
         raise UserError(f"{file}: at_once", what, "make it smaller than each of members")
+
     if (most := max(wanted.queues) * max(wanted.topics) * wanted.brokers) > QUEUES_MAX:
         what = f"with topics and brokers {most} queues of a group, more than {QUEUES_MAX}"
         raise UserError(f"{file}: queues", what, "make one of them smaller")
+
     if (number := sum(1 for _ in cases(wanted))) > CASES_MAX:
         raise UserError(str(file), f"{number} cases, more than {CASES_MAX}", "shorten a list")
 

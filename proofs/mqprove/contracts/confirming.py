@@ -15,7 +15,9 @@ from crosshair.options import AnalysisKind, AnalysisOptionSet
 
 from mqprove.contracts.contract import Contract
 
-PATHS_PER_CONTRACT: Final = 4  # that may take as long as they like, within its seconds
+CONFIRMED_S: Final = 10.0  # in which all paths are had; most contracts take a tenth of a second
+SEARCHED_S: Final = 2.0  # for which one is searched of which they cannot be
+PATH_S_OF_ALL: Final = 1 / 4  # of these, for one path
 
 
 class Outcome(StrEnum):
@@ -67,10 +69,11 @@ enforce.manual_constructor = _constructor
 def confirm(contract: Contract) -> Confirmation:
     """Have CrossHair check one contract."""
     started = perf_counter()
+    seconds = SEARCHED_S if contract.is_searched else CONFIRMED_S
     options = AnalysisOptionSet(
         analysis_kind=[AnalysisKind.PEP316],
-        per_condition_timeout=contract.seconds,
-        per_path_timeout=contract.seconds / PATHS_PER_CONTRACT,
+        per_condition_timeout=seconds,
+        per_path_timeout=seconds * PATH_S_OF_ALL,
         report_all=True,
     )
     messages = run_checkables(analyze_function(contract.said, options))

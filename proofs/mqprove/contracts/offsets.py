@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqprove.contracts.contract import SEARCHED_S, contract
+from mqprove.contracts.contract import contract
 from mqspec.core import offset_commit
 from mqspec.core.offset_commit import (
     Consumed,
@@ -162,7 +162,7 @@ def a_query_answers_what_is_stored_or_none(stored: int, sets_zero: bool, is_youn
     return answer.offset == (0 if sets_zero and is_young else None)
 
 
-@contract("OFFSET-017", seconds=SEARCHED_S)
+@contract("OFFSET-017", is_searched=True)
 def a_reset_lies_in_the_queue(least: int, end: int, offset: int) -> bool:
     """A group is moved to an offset of the queue, or one behind its end; elsewhere it is refused.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqprove.contracts.contract import SEARCHED_S, contract
+from mqprove.contracts.contract import contract
 from mqspec.core import pop
 from mqspec.core.extra_info import ReceiptHandle
 from mqspec.core.log import Span
@@ -24,6 +24,16 @@ PLACE = ("topic", "group", 0)
 def _check_point(start: int, pop_time: int, invisible_ms: int, again: int = 0) -> PopCheckPoint:
     name = CheckPointKey(*PLACE, start, pop_time, "broker")
     return PopCheckPoint(name, invisible_ms, (start,), again)
+
+
+def _read(check_point: PopCheckPoint, acked: int, read_at: int) -> pop.PopState:
+    """What is known once a checkpoint and an acknowledgement were read, from an offset on."""
+    state = pop.PopState()
+    ack = AckMsg(check_point.key, check_point.invisible_time, (acked,), False)
+    messages: tuple[ReviveMessage, ...] = (check_point, ack)
+    for at, message in enumerate(messages):
+        apply(state, pop.consume_revive_message(state, 0, read_at + at, message).changes)
+    return state
 
 
 @contract("POP-001")
@@ -84,7 +94,7 @@ def a_changed_time_counts_from_now(
     )
 
 
-@contract("POP-007", seconds=SEARCHED_S)
+@contract("POP-007", is_searched=True)
 def an_ack_names_a_message_of_the_queue(least: int, end: int, offset: int) -> bool:
     """An acknowledgement below the queue or beyond its end is refused.
 
@@ -124,12 +134,7 @@ def an_acknowledged_message_is_not_revived(start: int, read_at: int) -> bool:
 
     post: _
     """
-    state = pop.PopState()
-    check_point = _check_point(start, 0, 60_000)
-    ack = AckMsg(check_point.key, 60_000, (start,), False)
-    messages: tuple[ReviveMessage, ...] = (check_point, ack)
-    for at, message in enumerate(messages):
-        apply(state, pop.consume_revive_message(state, 0, read_at + at, message).changes)
+    state = _read(_check_point(start, 0, 60_000), start, read_at)
     return state.check_points == {} and state.scan_offset == {0: read_at + 2}
 
 
@@ -140,12 +145,8 @@ def an_open_message_stays_in_its_checkpoint(start: int, acked: int, read_at: int
     pre: acked != start
     post: _
     """
-    state = pop.PopState()
     check_point = _check_point(start, 0, 60_000)
-    ack = AckMsg(check_point.key, 60_000, (acked,), False)
-    messages: tuple[ReviveMessage, ...] = (check_point, ack)
-    for at, message in enumerate(messages):
-        apply(state, pop.consume_revive_message(state, 0, read_at + at, message).changes)
+    state = _read(check_point, acked, read_at)
     return state.check_points[0, check_point.key].unacked == (start,)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mqprove.contracts.contract import SEARCHED_S, contract
+from mqprove.contracts.contract import contract
 from mqspec.core import delay, flow_control, long_polling, timer
 from mqspec.core.delay import DelayState, TimeUp
 from mqspec.core.group import SubscriptionData
@@ -165,7 +165,7 @@ def a_full_pool_takes_no_request(waiting: int, waiting_bytes: int) -> bool:
     return (refusal is None) == has_room
 
 
-@contract("WIRE-013", seconds=SEARCHED_S)
+@contract("WIRE-013", is_searched=True)
 def a_request_that_waited_too_long_is_refused(arrived_ms: int, now_ms: int) -> bool:
     """A send that waited for 200 ms or longer is refused, and one that waited less is not.
 

@@ -84,12 +84,16 @@ def run(args: argparse.Namespace) -> int:
 def _sweep(args: argparse.Namespace, asked: Asked) -> int:
     if asked != Asked(leave=[], join=[]):
         raise UserError("--sweep", "its plan says all of it", "leave the other options out")
-    (entry,) = distribution("mqspec").entry_points.select(group=SWEEPS)
+    entries = distribution("mqspec").entry_points.select(group=SWEEPS)
+    if not entries:
+        raise UserError("--sweep", "mqspec was installed before it was there", "install it again")
+
     try:
-        command = entry.load()
+        command = next(iter(entries)).load()
     except ModuleNotFoundError as error:
         what, remedy = f"the package {error.name} is not installed", "mqspec[audit]"
         raise UserError("--sweep", what, f"run: pip install '{remedy}'") from None
+
     status: int = command.run(args)
     return status
 

@@ -443,13 +443,14 @@ class _Check:
 
     def _check_offsets(self) -> Iterator[Finding]:
         path = self.root / "config" / "consumerOffset.json"
+        file = self._relative(path)
         for key, offsets in _table(read_for_start(path).get("offsetTable")).items():
             for queue_id, offset in _table(offsets).items():
-                file = self._relative(path)
                 if not queue_id.isdecimal():
                     why = f"{key} has an offset in {queue_id!r}, which is no queue"
                     yield Finding("consumer offsets", "RECOV-015", why, file)
                     continue
+
                 queue = (key.split("@")[0], int(queue_id))
                 end = self._queue_end(queue)
                 if isinstance(offset, int) and offset > end and not self.running:
