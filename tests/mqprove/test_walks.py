@@ -27,7 +27,8 @@ _OURS = ("mqspec.core.", "mqcheck.worlds.")
 
 def take_walks(walk: Walk, number: int, *phases: Phase) -> Counter[str]:
     """Walk so often; what was taken how often. Raises what a walk that falls raises."""
-    walker = type(walk.model.name, (Walker,), {"walk": walk, "taken": Counter()})
+    taken: Counter[str] = Counter()
+    walker = type(walk.model.name, (Walker,), {"walk": walk, "taken": taken})
     run_state_machine_as_test(
         walker,
         settings=settings(
@@ -40,7 +41,6 @@ def take_walks(walk: Walk, number: int, *phases: Phase) -> Counter[str]:
             suppress_health_check=list(HealthCheck),
         ),
     )
-    taken: Counter[str] = walker.taken  # type: ignore[attr-defined]
     return taken
 
 

@@ -136,10 +136,12 @@ class Walker(RuleBasedStateMachine):
             getattr(world, snake_case(action))(*parameters)
         except NotEnabled:
             return False
+
         state = self.walk.follow(action, self.state, world)
         if state is None and world.state() == self.world.state():
             return False  # nothing was done
         assert state, f"the module has no {action}{parameters}"
+
         self.world, self.state = world, state
         self.taken[action] += 1
         return True
