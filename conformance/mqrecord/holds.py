@@ -3,9 +3,10 @@
 What a client decides is not on the wire. These rules derive it, and are named in the how-to:
 
 - *begins*: it owns a queue from when it is told where to begin, or else first pulls;
-- *ends*: until it next commits it after it unlocked it or left its group (5.3.3's client may be
-  overtaken by itself: its last commits come behind), or after a list of members that it was told
-  left the queue to another; if it commits it no more, until another begins, or for `LEAVING_MS`;
+- *ends*: `LAST_MS` after it next commits it, once it unlocked it or left its group (5.3.3's client
+  may be overtaken by itself: its last commits come behind), or was told a list of members that
+  leaves the queue to another (its timer may commit just before its rebalance does); if it commits
+  it no more, until another begins what it gave up, or for `LEAVING_MS`;
 - *silence*: or until it has no connection any more, or has neither pulled nor committed the queue
   for `SILENT_MS`;
 - *share*: what a list of members leaves to whom says `allocate()`, averagely, which is the default,
@@ -21,7 +22,8 @@ from typing import Final
 from mqspec.core.group import SubscriptionData
 from mqspec.core.types import MessageQueue, Topic
 
-LEAVING_MS: Final = 3_000  # a rebalance, from the list of members to the last commit of a queue
+LEAVING_MS: Final = 10_000  # a rebalance, from the list of members to the commit of a queue
+LAST_MS: Final = 1_000  # from a commit of a queue that is left to the last one
 SILENT_MS: Final = 60_000  # a held pull waits for 15 s, and an owner commits every 5 s
 UNFINISHED_MAX: Final = 100_000  # messages of a queue that are remembered until they are committed
 
@@ -44,8 +46,14 @@ class Hold:
     next_offset: int | None = None  # from where it is to pull next
     seen_ms: float = 0
     leaving_since_ms: float | None = None  # when it was told that the queue is another's
+    committed_ms: float | None = None  # when it first committed it after that
     is_given_up: bool = False  # the member said itself that it leaves
     unfinished: dict[int, Received] = field(default_factory=dict)  # by queue offset, in their order
+
+    @property
+    def is_taking(self) -> bool:
+        """Whether what comes is for its listener: what comes behind its last commits is dropped."""
+        return self.committed_ms is None
 
     def finished(self, committed: int) -> Iterator[tuple[int, Received]]:
         """What was received below an offset and had not been finished: it is, from now on."""
@@ -65,7 +73,7 @@ class Hold:
         self.unfinished.clear()
 
     def leaves(self, now_ms: float, given_up: bool = False) -> None:
-        """What it commits next is the last of it."""
+        """What it commits within `LAST_MS` of its next commit is the last of it."""
         if self.leaving_since_ms is None:
             self.leaving_since_ms = now_ms
         self.is_given_up |= given_up
@@ -73,13 +81,21 @@ class Hold:
     def stays(self) -> None:
         """It is the member's after all."""
         if not self.is_given_up:
-            self.leaving_since_ms = None
+            self.leaving_since_ms = self.committed_ms = None
+
+    def commits(self, now_ms: float) -> None:
+        """If it leaves: little more is to come."""
+        if self.leaving_since_ms is not None and self.committed_ms is None:
+            self.committed_ms = now_ms
 
     def is_over(self, now_ms: float) -> bool:
         """Whether nothing more is to come of a queue that was left, or of a silent owner."""
-        if self.leaving_since_ms is not None and now_ms > self.leaving_since_ms + LEAVING_MS:
-            return True
-        return now_ms > self.seen_ms + SILENT_MS
+        since_and_for = (
+            (self.leaving_since_ms, LEAVING_MS),
+            (self.committed_ms, LAST_MS),
+            (self.seen_ms, SILENT_MS),
+        )
+        return any(since is not None and now_ms > since + ms for since, ms in since_and_for)
 
 
 @dataclass(slots=True)

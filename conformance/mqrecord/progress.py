@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mqrecord.holds import Received
-from mqrecord.membership import begins, revoked
+from mqrecord.membership import begins
 from mqrecord.messages import known
 from mqrecord.seen import Asked, Link, Row, Rows, Seen, at_queue, row
 from mqrules import EventKind, Outcome
@@ -63,6 +63,8 @@ def pull(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
         member.is_averaging &= queue not in member.left
         yield from begins(seen, link, member, queue, now_ms)
     hold = member.holds[queue]
+    if not hold.is_taking:
+        return
     hold.seen_ms = now_ms
 
     offset = int(fields["queueOffset"])
@@ -75,7 +77,7 @@ def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
     """11, answered: what a member got of a queue that it holds."""
     member, queue = link.member(asked), link.queue(asked)
     hold = member.holds.get(queue) if member else None
-    if member is None or hold is None:
+    if member is None or hold is None or not hold.is_taking:
         return
     if "nextBeginOffset" in answer.ext_fields:
         hold.next_offset = int(answer.ext_fields["nextBeginOffset"])
@@ -149,7 +151,7 @@ def pop_finished(
 
 
 def _committed(link: Link, asked: Asked, went: Outcome, now_ms: float) -> Rows:
-    """A commit, and what it says to be finished; the last one of a queue that is left."""
+    """A commit, and what it says to be finished."""
     member, queue = link.member(asked), link.queue(asked)
     value = int(asked.request.ext_fields["commitOffset"])
     at = link.at(asked)
@@ -160,9 +162,8 @@ def _committed(link: Link, asked: Asked, went: Outcome, now_ms: float) -> Rows:
             yield _with(EventKind.ACK, Outcome.OK, at, offset, message)
 
     yield row(EventKind.COMMIT, went, value=value, **at)
-    by_pull = asked.request.code == RequestCode.PULL_MESSAGE
-    if hold and member and hold.leaving_since_ms is not None and not by_pull:
-        yield revoked(link.client, member, queue, now_ms)
+    if hold and asked.request.code != RequestCode.PULL_MESSAGE:
+        hold.commits(now_ms)
 
 
 def _elsewhere(link: Link, offset: int | None, at: Row) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from script import BROKER, GROUP, PLACE, QUEUES, REPLICA, TOPIC, Cluster, Member
 
-from mqrecord.holds import LEAVING_MS, SILENT_MS
+from mqrecord.holds import LAST_MS, LEAVING_MS, SILENT_MS
 from mqspec.wire.codes import RequestCode, ResponseCode
 
 
@@ -53,12 +53,42 @@ def test_a_queue_is_left_with_the_commit_after_a_list_gives_it_to_another() -> N
         ("commit", 0),
         ("commit", 1),
         ("commit", 2),
-        ("revoke", 2),
         ("commit", 3),
-        ("revoke", 3),
     ]
     member.pulls(3, 0, "a")  # asked before it was through
     assert cluster.told("kind") == []
+    cluster.after(LAST_MS + 1)
+    assert cluster.told("kind", "queue_id") == [("revoke", 2), ("revoke", 3)]
+
+
+def test_a_timer_may_commit_just_before_a_rebalance_does() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(3)
+    member.told_members("one", "two")
+    cluster.told()
+    for wait_ms, said in ((0, "commit"), (LAST_MS - 1, "commit"), (2, "revoke"), (0, "commit")):
+        cluster.after(wait_ms)
+        if said == "commit":
+            member.commits(3, 5)
+        assert cluster.told("kind") == [(said,)]
+
+
+def test_who_is_given_a_queue_again_may_leave_it_once_more() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(3)
+    member.told_members("one", "two")
+    member.commits(3, 5)
+    member.told_members("one")
+    cluster.after(LAST_MS + 1)
+    member.pulls(3, 5, "a")
+    assert ("revoke",) not in cluster.told("kind")
+    member.told_members("one", "two")
+    member.commits(3, 6)
+    cluster.told()
+    cluster.after(LAST_MS + 1)
+    assert cluster.told("kind") == [("revoke",)]
 
 
 def test_who_goes_on_pulling_what_is_not_its_share_owns_it() -> None:
@@ -107,6 +137,7 @@ def test_last_commits_may_come_behind_a_goodbye() -> None:
     ]
     member.ends()
     assert cluster.told("kind", "client_id", "queue_id") == [
+        ("revoke", "one", 0),
         ("revoke", "one", 2),
         ("leave", "one", None),
     ]
