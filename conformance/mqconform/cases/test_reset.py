@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mqconform import requests
-from mqconform.case import case
+from mqconform.case import at_edges, case
 from mqconform.connection import eventually
 from mqconform.fastjson import loads
 from mqconform.frame import Frame
@@ -19,6 +19,8 @@ from mqconform.scene import Scene, done, fields
 STORED = "test_a_message_is_stored_as_it_was_sent"
 RESET = "test_a_reset_moves_a_group_to_an_offset[2]"
 MESSAGES = 5
+LONG, BATCH = 1_200, 200  # messages of a long queue, and of the batches that fill it
+FAR = (2, 3, 33, LONG, 1 << 40)
 
 
 def filled(scene: Scene, queues: int = 1) -> str:
@@ -27,6 +29,15 @@ def filled(scene: Scene, queues: int = 1) -> str:
     for _ in range(MESSAGES - 1):
         done(scene.broker.call(requests.send(topic)))
     scene.send(topic)
+    return topic
+
+
+def filled_far(scene: Scene) -> str:
+    """A topic whose queue is long."""
+    topic = scene.topic()
+    for _ in range(LONG // BATCH):
+        done(scene.broker.call(requests.send_batch(topic, [b"x"] * BATCH)))
+    assert eventually(lambda: scene.max_offset(topic) == LONG)
     return topic
 
 
@@ -53,6 +64,20 @@ def test_a_reset_beyond_the_queue_is_refused(scene: Scene, offset: int) -> None:
     request = requests.reset_offset(group, topic, queueId=0, offset=offset)
     assert scene.broker.call(request).code == 1
     assert scene.committed(group, topic) is None
+
+
+@case("OFFSET-017", party="broker", after=STORED)
+@at_edges("OFFSET-017", "offset, in a queue of 1,200 messages")
+def test_a_reset_in_a_long_queue(scene: Scene, value: int, *, fits: bool) -> None:
+    topic, group = filled_far(scene), scene.group()
+    answer = scene.broker.call(requests.reset_offset(group, topic, queueId=0, offset=value))
+    assert answer.code == (0 if fits else 1)
+    assert scene.committed(group, topic) == (value if fits else None)
+    if fits:
+        assert offsets(answer) == {0: value}
+        assert fields(scene.broker.call(requests.pull(topic, group)), "nextBeginOffset") == (
+            21, value,
+        )  # fmt: skip
 
 
 @case("OFFSET-017", party="broker", after=STORED)
@@ -103,6 +128,18 @@ def test_one_pull_learns_of_a_reset(scene: Scene) -> None:
     assert fields(again, "nextBeginOffset") == (0, MESSAGES)
     done(scene.broker.call(requests.commit_offset(group, topic, 4)))
     assert scene.committed(group, topic) == 4
+
+
+@case("OFFSET-018", "OFFSET-019", party="broker", after=RESET)
+@pytest.mark.parametrize("ahead", FAR)
+def test_no_commit_undoes_a_reset_that_waits(scene: Scene, ahead: int) -> None:
+    """However far the member is: it would go on there, and what was to come again never would."""
+    topic, group = filled(scene), scene.group()
+    done(scene.broker.call(requests.reset_offset(group, topic, queueId=0, offset=1)))
+    done(scene.connect().call(requests.commit_offset(group, topic, 1 + ahead)))
+    pulled = scene.broker.call(requests.pull(topic, group, 1 + ahead))
+    assert fields(pulled, "nextBeginOffset") == (21, 1)
+    assert scene.committed(group, topic) == 1
 
 
 @case("OFFSET-019", party="broker", after=RESET)

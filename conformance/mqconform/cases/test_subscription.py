@@ -142,6 +142,21 @@ def test_the_newest_subscription_of_a_group_wins(scene: Scene) -> None:
     assert tags_of(scene, topic, group, None) == ["B"]
 
 
+@case("GROUP-009", party="broker", after=STORED)
+@pytest.mark.parametrize(
+    ("version", "wins"),
+    [(-1, False), (999, False), (1000, False), (1001, True), (2**63 - 1, True)],
+)
+def test_a_subscription_must_be_newer_to_win(scene: Scene, version: int, *, wins: bool) -> None:
+    """One of the same version does not: two members that want other tags would take messages
+    from each other, whichever spoke last."""
+    topic, group = tagged(scene, "A B C"), scene.group()
+    one, other = scene.connect(), scene.connect()
+    done(one.call(requests.heartbeat("one", group, [Subscription(topic, "A", 1000)])))
+    done(other.call(requests.heartbeat("other", group, [Subscription(topic, "B", version)])))
+    assert tags_of(scene, topic, group, None) == (["B"] if wins else ["A"])
+
+
 @case("GROUP-009", party="broker")
 def test_a_member_drops_a_topic_of_the_whole_group(scene: Scene) -> None:
     kept, dropped, group = scene.topic(), scene.topic(), scene.group()

@@ -42,7 +42,7 @@ CASES_OF = {
     "keys": "test_query",
     "kv": "test_nameserver",
     "locks": "test_lock",
-    "members": "test_membership or test_admin",
+    "members": "test_membership or test_admin or test_subscription",
     "messages": "test_send or test_pull or test_subscription",
     "offsets": "test_offset or test_reset",
     "orders": "test_pop",

@@ -291,7 +291,10 @@ def list_16(right: Any, state: Any, name: str) -> Any:
 @wrong("members", group._merge)
 def equal_version_wins(right: Any, table: Any, heard: Any) -> Any:
     """A subscription of the same version replaces the one that is known."""
-    return {each.topic: each for each in heard}
+    older = {topic: replace(it, sub_version=it.sub_version - 1) for topic, it in table.items()}
+    merged = right(older, heard)
+    kept = {topic: table[topic] for topic, it in merged.items() if it is older.get(topic)}
+    return {**merged, **kept}
 
 
 @wrong("members", group.unregister_consumer)
