@@ -7,18 +7,19 @@ import itertools
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from peer import Peer, broker_peer
 
-from mqspec.broker.fast.sends import TOGETHER_MAX
-from mqspec.core.log import PutResult
+from mqspec.broker.fast.sends import TOGETHER_MAX, Checked, Sends
+from mqspec.core.log import PutResult, PutStatus
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Batch, BatchMessage, Record
 from mqspec.store.message_store import MessageStore
 from mqspec.trace import Trace
 from mqspec.wire.bodies import decode_messages, encode_batch
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.codes import ResponseCode
+from mqspec.wire.codes import RequestCode, ResponseCode
 
 QUEUES = 4
 MANY = 3 * TOGETHER_MAX
@@ -130,3 +131,69 @@ def test_a_trace_has_a_step_for_each_message(
     changes = itertools.chain.from_iterable(steps)
     offsets = [value for name, key, *value in changes if name == "topic_queue_table" and key]
     assert offsets == [[n // QUEUES + 1] for n in range(MANY)]
+
+
+class Room:
+    """What sends ask of their store and their connection, noted."""
+
+    def __init__(self) -> None:
+        self.puts: list[int] = []  # how many sends each had
+        self.after_reading: list[Callable[[], None]] = []
+
+    def put_together(self, puts: Sequence[Batch]) -> list[PutResult]:
+        self.puts.append(len(puts))
+        return [PutResult(PutStatus.PUT_OK) for _ in puts]
+
+    def after_read(self, then: Callable[[], None]) -> None:
+        self.after_reading.append(then)
+
+    def answer(self, *_: object) -> None:
+        pass
+
+
+ALONE, FULL = 64, 256 * 1024  # sends, and bytes of their bodies: as many do not wait
+
+
+@pytest.mark.parametrize(
+    ("sizes", "at_once", "later"),
+    [
+        ([1], [], [1]),
+        ([1] * (ALONE - 1), [], [ALONE - 1]),
+        ([1] * ALONE, [ALONE], []),
+        ([1] * (2 * ALONE + 1), [ALONE, ALONE], [1]),
+        ([FULL - 1], [], [1]),
+        ([FULL], [1], []),
+        ([FULL + 1], [1], []),
+        ([1, FULL - 2], [], [2]),
+        ([1, FULL - 1], [2], []),
+        ([1, FULL, FULL - 1, 1, 1], [2, 2], [1]),
+    ],
+)
+def test_sends_wait_for_the_end_of_a_read_and_not_for_more_than_fit(
+    sizes: Sequence[int], at_once: list[int], later: list[int]
+) -> None:
+    room: Any = Room()
+    sends = Sends(room, lambda *_: None, room, {})
+    for size in sizes:
+        request = RemotingCommand(RequestCode.SEND_MESSAGE_V2, {}, b"x" * size)
+        batch = Batch(Record("T", b""), [BatchMessage(b"x")])
+        sends.add(Checked(room, request, batch, {}, ()))
+    assert room.puts == at_once
+    assert sends.is_idle is (not later)
+
+    # Whoever is first asks for the end of the read, which may find that all are stored by then.
+    for then in room.after_reading:
+        then()
+    assert room.puts == at_once + later
+    assert sends.is_idle
+
+
+def test_a_batch_waits_for_nothing_and_takes_along_what_waited() -> None:
+    room: Any = Room()
+    sends = Sends(room, lambda *_: None, room, {})
+    request = RemotingCommand(RequestCode.SEND_MESSAGE_V2, {}, b"x")
+    for messages in (1, 1, 2):
+        batch = Batch(Record("T", b""), [BatchMessage(b"x")] * messages)
+        sends.add(Checked(room, request, batch, {}, ()))
+    assert room.puts == [3]
+    assert sends.is_idle

@@ -21,7 +21,12 @@ from mqspec.client.push_work import ConsumerConfig
 from mqspec.core import lite_pull_consumer, push_consumer
 from mqspec.core.index import IndexHeader
 from mqspec.core.log import Limits
-from mqspec.core.metadata import BrokerConfig, ExponentialRetryPolicy, SubscriptionGroupConfig
+from mqspec.core.metadata import (
+    BrokerConfig,
+    CustomizedRetryPolicy,
+    ExponentialRetryPolicy,
+    SubscriptionGroupConfig,
+)
 from mqspec.nameserver.config import NamesrvConfig
 from mqspec.store.message_store import StoreConfig
 
@@ -34,6 +39,7 @@ SAME: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (StoreConfig(), ("MessageStoreConfig",)),
     (NamesrvConfig(), ("NamesrvConfig",)),
     (SubscriptionGroupConfig("G"), ("SubscriptionGroupConfig",)),
+    (CustomizedRetryPolicy(), ("CustomizedRetryPolicy",)),
     (ExponentialRetryPolicy(), ("ExponentialRetryPolicy",)),
     (ConsumerConfig(), ("DefaultMQPushConsumer",)),
     (LitePullConfig(), ("DefaultLitePullConsumer",)),
@@ -45,6 +51,7 @@ ELSEWHERE = {
     "enable_shutdown_gracefully": (False, "system property, BrokerStartup"),
     "shutdown_wait_time_seconds": (30.0, "system property, BrokerStartup"),
     "authentication_enabled": (False, "AuthConfig"),
+    "users": ([], "AuthConfig.initAuthenticationUser, which names none"),
     "rebalance_lock_max_live_time_ms": (60_000, "RebalanceLockManager"),
     "segment_size": (1 << 30, "MessageStoreConfig.mappedFileSizeCommitLog"),
     "consume_queue_units": (300_000, "MessageStoreConfig.mappedFileSizeConsumeQueue, of 20 bytes"),
@@ -68,11 +75,13 @@ ELSEWHERE = {
 
 
 def departures(ours: Any, real: Sequence[str]) -> Iterator[str]:
-    """The numbers and booleans of ours that are not the real ones."""
+    """The numbers and booleans of ours, and the rows of them, that are not the real ones."""
     for field in fields(ours):
         value = getattr(ours, field.name)
-        if not isinstance(value, int | float):
+        if not isinstance(value, int | float | tuple):
             continue
+        if isinstance(value, tuple):
+            value = list(value)  # as JSON has it
         expected = _expected(field.name, real)
         if expected is None:
             yield f"{field.name}: 5.3.3 has none of that name; say in ELSEWHERE where it is from"
@@ -101,6 +110,7 @@ def test_a_wrong_default_and_an_unknown_option_are_told() -> None:
         "pull_batch_size is 33, in 5.3.3 32",
         "pull_batches: 5.3.3 has none of that name; say in ELSEWHERE where it is from",
     ]
+    assert list(departures(CustomizedRetryPolicy((1,)), ("CustomizedRetryPolicy",)))
 
 
 def test_nothing_stands_elsewhere_that_is_not_ours() -> None:

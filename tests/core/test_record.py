@@ -113,6 +113,15 @@ def test_a_long_topic_takes_version_2() -> None:
     assert encode_record(RECORD)[4:8] == bytes.fromhex("daa320a7")
 
 
+def test_a_topic_is_as_long_as_its_two_bytes_can_say() -> None:
+    longest = structs.replace(RECORD, topic="T" * 32_767)
+    decoded = decode_record(encode_record(longest))
+    assert isinstance(decoded, Record)
+    assert decoded.topic == longest.topic
+    with pytest.raises(ValueError, match="a topic of 32768 bytes, at most 32767"):
+        encode_record(structs.replace(RECORD, topic="T" * 32_768))
+
+
 @given(st.data())
 def test_any_damaged_byte_of_the_body_is_seen(data: st.DataObject) -> None:
     encoded = bytearray(encode_record(RECORD))

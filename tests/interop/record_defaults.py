@@ -2,8 +2,8 @@
 
     python tests/interop/record_defaults.py
 
-writes tests/core/real_defaults.json: class, field, value. Numbers and booleans alone: names and
-paths are those of a machine.
+writes tests/core/real_defaults.json: class, field, value. Numbers, booleans and arrays of them
+alone: names and paths are those of a machine.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ CLASSES = (
     "org.apache.rocketmq.common.namesrv.NamesrvConfig",
     "org.apache.rocketmq.common.TopicConfig",
     "org.apache.rocketmq.remoting.protocol.subscription.SubscriptionGroupConfig",
+    "org.apache.rocketmq.remoting.protocol.subscription.CustomizedRetryPolicy",
     "org.apache.rocketmq.remoting.protocol.subscription.ExponentialRetryPolicy",
     "org.apache.rocketmq.client.consumer.DefaultMQPushConsumer",
     "org.apache.rocketmq.client.consumer.DefaultLitePullConsumer",
@@ -42,7 +43,7 @@ def main() -> None:
         )
         command = [java, "-cp", f"{classes}:{jars}", "Defaults", *CLASSES]
         said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    found: dict[str, dict[str, int | float | bool]] = {}
+    found: dict[str, dict[str, int | float | bool | list[int]]] = {}
     lines = (line.split("\t") for line in said.stdout.splitlines())
     for name, option, value in (line for line in lines if len(line) == 3):  # 5.3.3 greets as well
         found.setdefault(name, {})[option] = json.loads(value)

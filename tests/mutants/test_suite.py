@@ -74,6 +74,26 @@ def test_cases_are_asked_before_anybody_explores(
     assert asked == [names[1:], names[1:], names[:1], names[:1]]
 
 
+def test_a_case_that_fails_kills_whatever_the_suite_exits_with(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is 0 where only rules that are no MUST are broken."""
+    name = "cases/test_lock.py::test_a"
+
+    def run(self: Copy, *_: object) -> int:
+        is_mutated = "True" in (self.root / LOCK).read_text(encoding="utf-8").split("given_up")[1]
+        failure = "<failure/>" if is_mutated else ""
+        case = f'<testcase classname="cases.test_lock" name="test_a">{failure}</testcase>'
+        self._results.write_text(f"<testsuite>{case}</testsuite>", encoding="utf-8")
+        return 0
+
+    monkeypatch.setattr(Copy, "_run", run)
+    monkeypatch.setattr(Recording, "meeting", lambda *_: [name])
+    recording = Recording(CASES, CoverageData(no_disk=True), {name: Ran(True, 1.0)})
+    assert copy.judge(mutant("True"), [recording], mutants.ROOT).killed_by == f"cases: {name}"
+    assert not copy.judge(mutant(GIVEN_UP), [recording], mutants.ROOT).killed_by
+
+
 def test_only_what_somebody_runs_is_seen() -> None:
     data = CoverageData(no_disk=True)
     one = mutant("True")
