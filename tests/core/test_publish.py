@@ -95,6 +95,14 @@ def test_the_broker_picks_a_write_queue_where_the_producer_does_not() -> None:
             ResponseCode.TOPIC_NOT_EXIST,
             "topic[T] not exist, apply first please!\nSee ",
         ),
+        *(
+            (
+                structs.replace(SEND, **{missing: None}),
+                ResponseCode.SYSTEM_ERROR,
+                "topic[T] not exist, nor a template",
+            )
+            for missing in ("default_topic", "default_topic_queue_nums")
+        ),
         (
             structs.replace(SEND, queue_id=4),
             ResponseCode.INVALID_PARAMETER,

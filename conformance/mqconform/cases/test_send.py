@@ -120,6 +120,19 @@ def test_a_send_to_an_unknown_topic_is_refused(scene: Scene) -> None:
         assert re.match(r"topic\[.*\] not exist, apply first please!", said)
 
 
+@case("SEND-006", party="broker")
+@pytest.mark.parametrize("topic", ["new", "%RETRY%new"])
+@pytest.mark.parametrize("missing", ["c", "d"])
+def test_only_a_topic_that_is_there_needs_no_template(
+    scene: Scene, missing: str, topic: str
+) -> None:
+    known, new = scene.topic(), topic.replace("new", scene.name("T"))
+    answers = [scene.broker.call(requests.send(t).without(missing)) for t in (known, new)]
+    assert answers[0].code == 0
+    with scene.apaches():  # it throws where it reads the field first
+        assert answers[1].code == 1
+
+
 @case("SEND-007", party="broker", claims="topics-by-use")
 @pytest.mark.parametrize("asked", [2, 16])
 def test_a_send_creates_its_topic_from_the_default_topic(scene: Scene, asked: int) -> None:

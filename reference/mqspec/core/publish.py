@@ -112,8 +112,8 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     """A producer's message, or batch of messages, for one topic."""
 
     topic: Topic
-    default_topic: Topic  # the template if the topic does not exist
-    default_topic_queue_nums: int
+    default_topic: Topic | None  # the template if the topic does not exist
+    default_topic_queue_nums: int | None
     queue_id: int  # below 0: any
     properties: str  # of a batch: of the batch, not of its messages
     producer: str  # host:port
@@ -156,6 +156,8 @@ def check_send(state: MetadataState, config: BrokerConfig, event: Send, now_ms: 
         return Step(result=Refusal(ResponseCode.NO_PERMISSION, remark))
     changes: tuple[Change, ...] = ()
     if topic is None:
+        if event.default_topic is None or event.default_topic_queue_nums is None:
+            return Step(result=Thrown(remark=f"topic[{event.topic}] not exist, nor a template"))
         made = create_topic_in_send(
             state,
             config,

@@ -24,6 +24,7 @@ H = TypeVar("H", bound=msgspec.Struct)
 D = TypeVar("D", int, None)
 
 _REQUIRED: Final = object()
+_TEXTS: Final = (str, str | None)
 
 # The fields of a send as 310, 320 and 325 write them (SendMessageRequestHeaderV2.java, 5.3.3).
 SEND_V2_NAMES: Final[Mapping[str, str]] = {
@@ -48,7 +49,8 @@ class HeaderError(ValueError):
 
 def read(request: RemotingCommand, kind: type[H]) -> H:
     """Many fields at once, in less time than one by one: those of a `msgspec.Struct`, each a
-    `str`, an `Int` or a `Long`, at least one of them a number. Raises HeaderError.
+    `str`, an `Int` or a `Long`, or None where it is missing, at least one of them a number. Raises
+    HeaderError.
 
     The time is saved where each number is there, and not negative: one that seldom is should
     be read alone. No field is a `bool`: msgspec takes 1 for true, and Java does not.
@@ -75,14 +77,14 @@ def read_by_reflection(request: RemotingCommand, kind: type[H]) -> H:
 @lru_cache
 def _numbers_of(kind: type[msgspec.Struct]) -> Callable[[Mapping[str, str]], Iterable[str]]:
     fields = msgspec.structs.fields(kind)
-    return itemgetter(*(each.encode_name for each in fields if each.type is not str))
+    return itemgetter(*(each.encode_name for each in fields if each.type not in _TEXTS))
 
 
 def _read_one_by_one(request: RemotingCommand, kind: type[H], by_reflection: bool = False) -> H:
     values = {}
     for each in msgspec.structs.fields(kind):
         if each.required or each.encode_name in request.ext_fields:
-            is_defaulted = by_reflection and not each.required and each.type is not str
+            is_defaulted = by_reflection and not each.required and each.type not in _TEXTS
             default = (each.default,) if is_defaulted else ()
             values[each.name] = _READERS[each.type](request, each.encode_name, *default)
     return kind(**values)
@@ -135,6 +137,8 @@ def boolean(request: RemotingCommand, name: str, default: bool = False) -> bool:
 
 _READERS: Final[Mapping[Any, Callable[..., Any]]] = {
     str: text,
+    str | None: text,
     Int: integer,
+    Int | None: integer,
     Long: long,
 }

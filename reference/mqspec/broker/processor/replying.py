@@ -86,8 +86,6 @@ async def _push(broker: Broker, record: Record, header: SendHeader, send: Send) 
     fields = {
         "producerGroup": header.producer_group,
         "topic": record.topic,
-        "defaultTopic": send.default_topic,
-        "defaultTopicQueueNums": str(send.default_topic_queue_nums),
         "queueId": str(send.queue_id),
         "sysFlag": str(send.sys_flag),
         "bornTimestamp": str(record.born_timestamp),
@@ -99,6 +97,11 @@ async def _push(broker: Broker, record: Record, header: SendHeader, send: Send) 
         "storeHost": str(record.store_host),
         "storeTimestamp": str(now_ms),
     }
+    template = (
+        ("defaultTopic", send.default_topic),
+        ("defaultTopicQueueNums", send.default_topic_queue_nums),
+    )
+    fields |= {name: str(value) for name, value in template if value is not None}
     push = RemotingCommand(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, record.body)
     try:
         answer = await requester.request(push, TIMEOUT_MS)

@@ -58,8 +58,8 @@ class SendHeader(msgspec.Struct, rename="camel", gc=False):
     sys_flag: Int
     born_timestamp: Long  # ms
     flag: Int
-    default_topic: str = ""
-    default_topic_queue_nums: Int = 0
+    default_topic: str | None = None
+    default_topic_queue_nums: Int | None = None
     properties: str = ""
     reconsume_times: Int = 0
     batch: str = "false"
