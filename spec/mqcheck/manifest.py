@@ -209,7 +209,7 @@ def read_unruled(path: Path) -> dict[str, str]:
 
 
 def read_steps(path: Path) -> dict[str, OneStep]:
-    """By action, what makes it one step in 5.3.3; empty where nobody has looked yet."""
+    """By action, what makes it one step in 5.3.3; empty where no module of protocols has it."""
     steps = _read(path).get("steps", {})
     return {name: decode(OneStep, entry, f"{path.name}: {name}") for name, entry in steps.items()}
 

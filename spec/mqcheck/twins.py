@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -76,10 +76,7 @@ def read_twin(name: str, text: str) -> Twin:
     variables = VARIABLES.search(code)
     if not header or not variables:
         raise ValueError(f"{name}: no header, or no variables")
-    bodies = _definitions(code)
-    nexts = " ".join(body for title, body in bodies.items() if title.endswith("Next"))
-    named = set(re.findall(r"\w+", nexts))
-    actions = tuple(t for t, body in bodies.items() if t in named and _CHANGES.search(body))
+    actions = _actions(_definitions(code))
     if not actions:
         raise ValueError(f"{name}: no action in a next-state relation")
     builds_on = _BUILDS_ON.findall(code)
@@ -102,6 +99,22 @@ def cores(name: str, text: str) -> tuple[str, ...]:
         return ()
     named = _TWIN_OF.search(prose)
     return tuple(_CORE.findall(named[1])) if named else (snake_case(name),)
+
+
+def _actions(bodies: Mapping[str, str]) -> tuple[str, ...]:
+    """What the next-state relations take: what they name, and, where that only says of what there
+    is one (`Pops == \\E q \\in Queues : PopMessage(q)`), what is named there."""
+    words = {title: set(re.findall(r"\w+", body)) for title, body in bodies.items()}
+    changing = {title for title, body in bodies.items() if _CHANGES.search(body)}
+    calling = {title for title, called in words.items() if called & changing} - changing
+    nexts = {title for title in bodies if title.endswith("Next")}
+    named = set().union(*(words[title] for title in nexts))
+
+    choosing = {t for t in named & calling if bodies[t].lstrip().startswith("\\E")}
+    named |= set().union(*(words[title] for title in choosing))
+
+    taken = (named & (changing | calling)) - choosing - nexts
+    return tuple(title for title in bodies if title in taken)
 
 
 def _definitions(code: str) -> dict[str, str]:
