@@ -311,7 +311,7 @@ def _small(protocol: Protocol, module: Module | None) -> Iterator[Steps]:
     """The module over small worlds, from the smallest."""
     for size, most in SMALL:
         elements = {
-            of: [ModelValue(f"{of[0].lower()}{number}") for number in range(1, size + 1)]
+            of: [ModelValue(f"{of.lower().rstrip('s')}{number}") for number in range(1, size + 1)]
             for of in protocol.sets
         }
         yield Steps(protocol, module, World(elements, range(most + 1)))

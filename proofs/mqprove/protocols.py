@@ -140,6 +140,30 @@ TRANSACTION = Protocol(
     prefix="Transaction",
 )
 
+MESSAGE = Element("Messages")
+
+RETRY = Protocol(
+    module="RetryInductive",
+    of="Retry",
+    sets=("Messages", "Members"),
+    tokens=("Nothing",),
+    constants={
+        "MaxReconsumeTimes": Number(),
+        "MaxLosses": Number(),
+        "MaxCrashes": Number(),
+        "DropsSendBack": Truth(),
+    },
+    variables={
+        "waiting": Map(MESSAGE, Map(Number(), Number())),
+        "deadLetters": Map(MESSAGE, Number()),
+        "held": Map(MEMBER, Optional("Nothing", Record({"message": MESSAGE, "times": Number()}))),
+        "request": Map(MEMBER, Word(("none", "send back", "send"))),
+        "consumed": Map(MESSAGE, Number()),
+        "losses": Number(),
+        "crashes": Number(),
+    },
+)
+
 INVARIANCES: tuple[Invariance, ...] = (
     Invariance(
         "lock-one-belief",
@@ -355,5 +379,42 @@ INVARIANCES: tuple[Invariance, ...] = (
         "A check that counts is a check that is sent.",
         TRANSACTION,
         claim="CountedIsAsked",
+    ),
+    Invariance(
+        "retry-nothing-lost",
+        ("RETRY-011",),
+        "Each message is consumed, in the dead letters, at work, or still to be delivered.",
+        RETRY,
+        claim="NothingLost",
+        invariant="Somewhere",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "retry-done-leaves-a-copy",
+        ("RETRY-018",),
+        "A member that is done with what it failed on was answered, and has left a copy more.",
+        RETRY,
+        claim="DoneLeavesACopy",
+        invariant="Somewhere",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "retry-no-copy-vanishes",
+        ("RETRY-011", "RETRY-012"),
+        "A step takes one copy at most from where it is, and then puts one elsewhere.",
+        RETRY,
+        claim="NoneIsLess",
+        invariant="Somewhere",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "retry-in-one-place",
+        ("RETRY-013",),
+        "A message is in one place, if every request is answered.",
+        RETRY,
+        claim="InOnePlace",
+        invariant="Once",
+        bounds="OnceBounds",
+        never=("HandleRetryAndDlq", "LoseRequest"),
     ),
 )

@@ -115,10 +115,10 @@ def test_a_mistake_is_noticed_by_the_core() -> None:
 
 def test_a_property_that_says_nothing_is_noticed_where_it_must_fail() -> None:
     fate = judge(
-        changed("Retry", "[][Total' >= Total]_vars", "[][Total' >= 0]_vars", "Deliver"), None
+        changed("Retry", "Total(m)' >= Total(m)]_vars", "Total(m)' >= 0]_vars", "Deliver"), None
     )
     assert not fate.noticed_by  # as told: what was changed is no part of the property
-    made = changed("Retry", "[][Total' >= Total]_vars", "[][Total' >= 0]_vars", "NoCopyVanishes")
+    made = changed("Retry", "Total(m)' >= Total(m)]_vars", "Total(m)' >= 0]_vars", "NoCopyVanishes")
     assert judge(made, None).noticed_by.endswith(": NoCopyVanishes fails no more where it must")
 
 

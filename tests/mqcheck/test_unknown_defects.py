@@ -141,7 +141,13 @@ WEAKER = (
 
 # Module, action, what is taken away, and what finds it in which model.
 BY_TOOL = (
-    ("Retry", "Deliver", "held' = n", "MC_NoAnswerLost", "NothingLost"),
+    (
+        "Retry",
+        "Deliver",
+        "held' = [held EXCEPT ![c] = Copy(m, n)]",
+        "MC_NoAnswerLost",
+        "NothingLost",
+    ),
     ("Lock", "TryLockBatch", "mqLockTable' =", "MC_LongListener", "OneBelief"),
     ("Transaction", "Check", "halfOffset' =", "MC_TransactionEndsFirst", "OpMessagesAreKept"),
     (

@@ -432,7 +432,8 @@ def test_every_world_is_named_by_a_manifest() -> None:
 
 
 def test_a_world_says_what_it_does_not_compare() -> None:
-    counts = {"crashes", "failures", "perturbations", "moves", "changes", "brokerCrashes", "seeks"}
+    counts = {"crashes", "failures", "losses", "perturbations", "moves", "changes", "brokerCrashes"}
+    counts |= {"seeks"}
     worlds = {
         type(world): (world, model) for model in models().values() if (world := world_of(model))
     }

@@ -1,6 +1,6 @@
 -------------------------------- MODULE Retry --------------------------------
 (***************************************************************************)
-(* What becomes of a message on which its consumer fails.  Twin of         *)
+(* What becomes of messages on which their consumers fail.  Twin of        *)
 (* mqspec/core/retry.py.                                                   *)
 (*                                                                         *)
 (* The consumer sends the message back, and the broker stores a copy in    *)
@@ -9,194 +9,236 @@
 (* is a copy: it sends one to the retry topic itself, and where that       *)
 (* fails, it tries the message again by itself.                            *)
 (*                                                                         *)
-(* Modelled: one message and its copies, each with how often it was tried; *)
-(* a consumer that works on one copy at a time, and on each succeeds or    *)
-(* fails as it likes; requests and answers that are lost, as often as      *)
-(* MaxLosses; a group without retry queues, whose send-backs are answered  *)
-(* and dropped (DropsSendBack).                                            *)
+(* Modelled: messages and their copies, each with how often it was tried;  *)
+(* members of a group, each of which works on one copy at a time, and on   *)
+(* each succeeds or fails as it likes; requests and answers that are lost, *)
+(* as often as MaxLosses; members that crash, as often as MaxCrashes: what *)
+(* one worked on is delivered again from its queue, to any other, as no    *)
+(* offset behind it is committed (OffsetCommit); a group without retry     *)
+(* queues, whose send-backs are answered and dropped (DropsSendBack).      *)
 (*                                                                         *)
 (* Left out: the delay before a copy comes again, as any order of things   *)
-(* is possible without it; a consumer that crashes, which has its queue    *)
-(* delivered again from the offset that it committed (see OffsetCommit);   *)
-(* locks, which send copies to the dead-letter topic early; that a try of  *)
-(* the consumer by itself counts.                                          *)
+(* is possible without it; locks, which send copies to the dead-letter     *)
+(* topic early; that a try of the consumer by itself counts.               *)
+(*                                                                         *)
+(* An answer that is on its way to a member that crashes is one that is    *)
+(* lost, and then a crash.                                                 *)
 (*                                                                         *)
 (* Not in the core, being in the store, the consumer and the network:      *)
-(* retryTopic, deadLetters, held, request, consumed, losses; Deliver,      *)
-(* Consume, Fail, LoseRequest.                                             *)
+(* waiting, deadLetters, held, request, consumed, losses, crashes;         *)
+(* Deliver, Consume, Fail, LoseRequest, Crash.                             *)
 (***************************************************************************)
-EXTENDS Naturals
+EXTENDS Naturals, FiniteSets
 
 CONSTANTS
+    Messages,
+    Members,            \* of the group
     MaxReconsumeTimes,  \* how often a message is tried again before it is given up
     MaxLosses,          \* how many requests and answers are lost
-    DropsSendBack       \* whether the group has no retry queues
+    MaxCrashes,         \* how many members crash
+    DropsSendBack,      \* whether the group has no retry queues
+    Nothing             \* what a member works on that has no copy
 
 VARIABLES
-    retryTopic,         \* times tried -> how many copies wait that were tried so often
-    deadLetters,        \* how many copies are in the dead-letter topic
-    held,               \* what the consumer works on: times tried, or Nothing
-    request,            \* what it asked of the broker: "none", "send back" or "send"
-    consumed,           \* how often it succeeded
-    losses              \* how many requests and answers were lost
+    waiting,            \* message -> times tried -> how many copies are to be delivered: the
+                        \* message itself, of no try, in its queue, and others in the retry topic
+    deadLetters,        \* message -> how many copies are in the dead-letter topic
+    held,               \* member -> the copy that it works on, or Nothing
+    request,            \* member -> what it asked of the broker: "none", "send back" or "send"
+    consumed,           \* message -> how often a member succeeded on it
+    losses,             \* how many requests and answers were lost
+    crashes             \* how many members crashed
 
-vars == <<retryTopic, deadLetters, held, request, consumed, losses>>
+vars == <<waiting, deadLetters, held, request, consumed, losses, crashes>>
 
 Times == 0..MaxReconsumeTimes
-Nothing == MaxReconsumeTimes + 1
 Most == MaxLosses + 1     \* there is the message, and a copy more for each loss
 
-Waiting == {n \in Times : retryTopic[n] > 0}
+Copy(m, tries) == [message |-> m, times |-> tries]
+
+Waiting(m) == {n \in Times : waiting[m][n] > 0}
+
+AtWork(m) == {c \in Members : held[c] # Nothing /\ held[c].message = m}
 
 TypeOK ==
-    /\ retryTopic \in [Times -> 0..Most]
-    /\ deadLetters \in 0..Most
-    /\ held \in Times \cup {Nothing}
-    /\ request \in {"none", "send back", "send"}
-    /\ consumed \in 0..Most
+    /\ waiting \in [Messages -> [Times -> 0..Most]]
+    /\ deadLetters \in [Messages -> 0..Most]
+    /\ held \in [Members -> [message : Messages, times : Times] \cup {Nothing}]
+    /\ request \in [Members -> {"none", "send back", "send"}]
+    /\ consumed \in [Messages -> 0..Most]
     /\ losses \in 0..MaxLosses
+    /\ crashes \in 0..MaxCrashes
 
 Init ==
-    /\ retryTopic = [n \in Times |-> 0]
-    /\ deadLetters = 0
-    /\ held = 0           \* the message itself, delivered for the first time
-    /\ request = "none"
-    /\ consumed = 0
+    /\ waiting = [m \in Messages |-> [n \in Times |-> IF n = 0 THEN 1 ELSE 0]]
+    /\ deadLetters = [m \in Messages |-> 0]
+    /\ held = [c \in Members |-> Nothing]
+    /\ request = [c \in Members |-> "none"]
+    /\ consumed = [m \in Messages |-> 0]
     /\ losses = 0
+    /\ crashes = 0
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
-(* The consumer gets a copy, and succeeds on it, or fails and sends it     *)
-(* back.                                                                   *)
+(* A member gets a copy, and succeeds on it, or fails and sends it back.   *)
 (***************************************************************************)
-Deliver(n) ==
-    /\ held = Nothing
-    /\ retryTopic[n] > 0
-    /\ held' = n
-    /\ retryTopic' = [retryTopic EXCEPT ![n] = @ - 1]
-    /\ UNCHANGED <<deadLetters, request, consumed, losses>>
+Deliver(c, m, n) ==
+    /\ held[c] = Nothing
+    /\ waiting[m][n] > 0
+    /\ held' = [held EXCEPT ![c] = Copy(m, n)]
+    /\ waiting' = [waiting EXCEPT ![m][n] = @ - 1]
+    /\ UNCHANGED <<deadLetters, request, consumed, losses, crashes>>
 
-Consume ==
-    /\ held # Nothing
-    /\ request = "none"
-    /\ consumed' = consumed + 1
-    /\ held' = Nothing
-    /\ UNCHANGED <<retryTopic, deadLetters, request, losses>>
+Consume(c) ==
+    /\ held[c] # Nothing
+    /\ request[c] = "none"
+    /\ consumed' = [consumed EXCEPT ![held[c].message] = @ + 1]
+    /\ held' = [held EXCEPT ![c] = Nothing]
+    /\ UNCHANGED <<waiting, deadLetters, request, losses, crashes>>
 
-Fail ==
-    /\ held # Nothing
-    /\ request = "none"
-    /\ request' = "send back"
-    /\ UNCHANGED <<retryTopic, deadLetters, held, consumed, losses>>
+Fail(c) ==
+    /\ held[c] # Nothing
+    /\ request[c] = "none"
+    /\ request' = [request EXCEPT ![c] = "send back"]
+    /\ UNCHANGED <<waiting, deadLetters, held, consumed, losses, crashes>>
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
-(* Where a copy goes that was tried so often as `tries` says.              *)
+(* Where a copy of a message goes that was tried so often as `tries` says. *)
 (***************************************************************************)
-Retry(tries) ==
-    /\ retryTopic' = [retryTopic EXCEPT ![tries] = @ + 1]
+Retry(m, tries) ==
+    /\ waiting' = [waiting EXCEPT ![m][tries] = @ + 1]
     /\ UNCHANGED deadLetters
 
-Bury ==
-    /\ deadLetters' = deadLetters + 1
-    /\ UNCHANGED retryTopic
+Bury(m) ==
+    /\ deadLetters' = [deadLetters EXCEPT ![m] = @ + 1]
+    /\ UNCHANGED waiting
 
 (***************************************************************************)
-(* The broker's answer arrives, and the consumer is done with its copy; or *)
-(* it is lost, and the consumer does what it does next.                    *)
+(* The broker's answer arrives, and the member is done with its copy; or   *)
+(* it is lost, and the member does what it does next.                      *)
 (***************************************************************************)
-Answer(next) ==
-    \/ /\ held' = Nothing
-       /\ request' = "none"
+Answer(c, next) ==
+    \/ /\ held' = [held EXCEPT ![c] = Nothing]
+       /\ request' = [request EXCEPT ![c] = "none"]
        /\ UNCHANGED losses
     \/ /\ losses < MaxLosses
        /\ losses' = losses + 1
-       /\ request' = next
+       /\ request' = [request EXCEPT ![c] = next]
        /\ UNCHANGED held
 
 (***************************************************************************)
 (* The broker gets a send-back: it gives up what was tried as often as     *)
 (* allowed, and has the rest tried once more.                              *)
 (***************************************************************************)
-ConsumerSendMsgBack ==
-    /\ request = "send back"
-    /\ IF DropsSendBack THEN UNCHANGED <<retryTopic, deadLetters>>
-       ELSE IF held >= MaxReconsumeTimes THEN Bury ELSE Retry(held + 1)
-    /\ Answer("send")
-    /\ UNCHANGED consumed
+ConsumerSendMsgBack(c) ==
+    /\ request[c] = "send back"
+    /\ IF DropsSendBack THEN UNCHANGED <<waiting, deadLetters>>
+       ELSE IF held[c].times >= MaxReconsumeTimes THEN Bury(held[c].message)
+       ELSE Retry(held[c].message, held[c].times + 1)
+    /\ Answer(c, "send")
+    /\ UNCHANGED <<consumed, crashes>>
 
 (***************************************************************************)
-(* The broker gets a copy that the consumer sent to the retry topic, which *)
+(* The broker gets a copy that a member sent to the retry topic, which     *)
 (* counts this try already: it gives up what is above the maximum.         *)
 (***************************************************************************)
-HandleRetryAndDlq ==
-    /\ request = "send"
-    /\ IF held + 1 > MaxReconsumeTimes THEN Bury ELSE Retry(held + 1)
-    /\ Answer("none")
-    /\ UNCHANGED consumed
+HandleRetryAndDlq(c) ==
+    /\ request[c] = "send"
+    /\ IF held[c].times + 1 > MaxReconsumeTimes THEN Bury(held[c].message)
+       ELSE Retry(held[c].message, held[c].times + 1)
+    /\ Answer(c, "none")
+    /\ UNCHANGED <<consumed, crashes>>
 
 (***************************************************************************)
 (* A request does not reach the broker.                                    *)
 (***************************************************************************)
-LoseRequest ==
-    /\ request # "none"
+LoseRequest(c) ==
+    /\ request[c] # "none"
     /\ losses < MaxLosses
     /\ losses' = losses + 1
-    /\ request' = IF request = "send back" THEN "send" ELSE "none"
-    /\ UNCHANGED <<retryTopic, deadLetters, held, consumed>>
+    /\ request' = [request EXCEPT ![c] = IF @ = "send back" THEN "send" ELSE "none"]
+    /\ UNCHANGED <<waiting, deadLetters, held, consumed, crashes>>
+
+(***************************************************************************)
+(* A member crashes.  Another gets its queue, from the committed offset on,*)
+(* and with it the copy that it worked on.                                 *)
+(***************************************************************************)
+Crash(c) ==
+    /\ crashes < MaxCrashes
+    /\ held[c] # Nothing
+    /\ crashes' = crashes + 1
+    /\ waiting' = [waiting EXCEPT ![held[c].message][held[c].times] = @ + 1]
+    /\ held' = [held EXCEPT ![c] = Nothing]
+    /\ request' = [request EXCEPT ![c] = "none"]
+    /\ UNCHANGED <<deadLetters, consumed, losses>>
 
 -----------------------------------------------------------------------------
 Next ==
-    \/ \E n \in Times : Deliver(n)
-    \/ Consume
-    \/ Fail
-    \/ ConsumerSendMsgBack
-    \/ HandleRetryAndDlq
-    \/ LoseRequest
+    \/ \E c \in Members, m \in Messages, n \in Times : Deliver(c, m, n)
+    \/ \E c \in Members :
+        \/ Consume(c)
+        \/ Fail(c)
+        \/ ConsumerSendMsgBack(c)
+        \/ HandleRetryAndDlq(c)
+        \/ LoseRequest(c)
+        \/ Crash(c)
 
 Fairness ==
-    /\ \A n \in Times : SF_vars(Deliver(n))
-    /\ WF_vars(Consume \/ Fail)
-    /\ WF_vars(ConsumerSendMsgBack)
-    /\ WF_vars(HandleRetryAndDlq)
+    /\ \A m \in Messages, n \in Times : SF_vars(\E c \in Members : Deliver(c, m, n))
+    /\ \A c \in Members :
+        /\ WF_vars(Consume(c) \/ Fail(c))
+        /\ WF_vars(ConsumerSendMsgBack(c))
+        /\ WF_vars(HandleRetryAndDlq(c))
 
 Spec == Init /\ [][Next]_vars /\ Fairness
 
 -----------------------------------------------------------------------------
 (***************************************************************************)
-(* The message is consumed, given up, at work, or waits to be tried again. *)
+(* Each message is consumed, given up, at work, or waits to be delivered.  *)
 (***************************************************************************)
-NothingLost == consumed > 0 \/ deadLetters > 0 \/ held # Nothing \/ Waiting # {}
-
-(***************************************************************************)
-(* There is never more than one copy.                                      *)
-(***************************************************************************)
-Copies == (IF held = Nothing THEN 0 ELSE 1) + consumed + deadLetters
-NoRepeat == Copies <= 1 /\ \A n \in Times : retryTopic[n] + Copies <= 1
+NothingLost ==
+    \A m \in Messages :
+        \/ consumed[m] > 0
+        \/ deadLetters[m] > 0
+        \/ AtWork(m) # {}
+        \/ Waiting(m) # {}
 
 (***************************************************************************)
 (* In the end every copy is consumed or given up.                          *)
 (***************************************************************************)
-Settled == held = Nothing /\ Waiting = {}
+Settled ==
+    /\ \A c \in Members : held[c] = Nothing
+    /\ \A m \in Messages : Waiting(m) = {}
+
 SettlesDown == <>[]Settled
 
 (***************************************************************************)
 (* That would be so of a copy that vanished as well.  None does: there     *)
 (* come to be more of them, and never fewer (RETRY-012).                   *)
 (***************************************************************************)
-CopiesUpTo[n \in Times] == retryTopic[n] + (IF n = 0 THEN 0 ELSE CopiesUpTo[n - 1])
-Stored == CopiesUpTo[MaxReconsumeTimes] + deadLetters
-Total == Stored + consumed + (IF held = Nothing THEN 0 ELSE 1)
+WaitingCopies(m) ==
+    LET UpTo[n \in Times] == waiting[m][n] + (IF n = 0 THEN 0 ELSE UpTo[n - 1])
+    IN  UpTo[MaxReconsumeTimes]
 
-NoCopyVanishes == [][Total' >= Total]_vars
+Stored(m) == WaitingCopies(m) + deadLetters[m]
+Total(m) == Stored(m) + consumed[m] + Cardinality(AtWork(m))
+
+NoCopyVanishes == [][\A m \in Messages : Total(m)' >= Total(m)]_vars
 
 (***************************************************************************)
-(* The consumer is done with what it failed on when the broker has stored  *)
-(* a copy and the answer has come (RETRY-018).  That the message is        *)
+(* There is never more than one copy.                                      *)
+(***************************************************************************)
+NoRepeat == \A m \in Messages : Total(m) <= 1
+
+(***************************************************************************)
+(* A member is done with what it failed on when the broker has stored a    *)
+(* copy and the answer has come (RETRY-018).  That the message is          *)
 (* somewhere, as NothingLost says, is less: it may be done with a copy     *)
 (* while there are others, and does not know that there are.               *)
 (***************************************************************************)
 DoneWhenAnswered ==
-    [][request # "none" /\ held # Nothing /\ held' = Nothing =>
-        losses' = losses /\ (DropsSendBack \/ Stored' > Stored)]_vars
+    [][\A m \in Messages : \A c \in AtWork(m) : request[c] # "none" /\ held'[c] = Nothing =>
+        /\ losses' = losses
+        /\ DropsSendBack \/ Stored(m)' > Stored(m)]_vars
 =============================================================================

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from mqcheck.replay import World, require
 from mqcheck.values import FrozenDict
 from mqcheck.worlds.retry import RetryWorld
-from mqcheck.worlds.terms import GROUP, TOPIC, function
+from mqcheck.worlds.terms import GROUP, function
 from mqspec.core import retry
 from mqspec.core.record import Record
 
@@ -20,8 +20,7 @@ class DoublingWorld(World):
     actions: ClassVar = {"ConsumerSendMsgBack": ("member", "times")}
 
     def __init__(self, members: Iterable[str], max_reconsume_times: int) -> None:
-        self.broker = RetryWorld(max_reconsume_times, max_losses=0, drops_send_back=False)
-        self.broker.stored = [Record(TOPIC, b"")]
+        self.broker = RetryWorld(["message"], (), max_reconsume_times, drops_send_back=False)
         self.failed = {m: dict.fromkeys(self.broker.times, 0) for m in members}
 
     @classmethod
@@ -44,8 +43,7 @@ class DoublingWorld(World):
         copies, failed = self._copies(times), self.failed[member][times]
         require(failed < len(copies))
         self.failed[member][times] += 1
-        self.broker.held = copies[failed]
-        self.broker.send_back()
+        self.broker.send_back(copies[failed])
 
     def _copies(self, times: int) -> list[Record]:
         """The copies that were tried so often, in the order in which they were stored."""

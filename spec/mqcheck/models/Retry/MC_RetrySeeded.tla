@@ -9,52 +9,57 @@ EXTENDS Retry
 (***************************************************************************)
 (* The send-back fails, and the consumer goes on as if it had not.         *)
 (***************************************************************************)
-IgnoreFailure ==
-    /\ request # "none"
+IgnoreFailure(c) ==
+    /\ request[c] # "none"
     /\ losses < MaxLosses
     /\ losses' = losses + 1
-    /\ request' = "none"
-    /\ held' = Nothing
-    /\ UNCHANGED <<retryTopic, deadLetters, consumed>>
+    /\ request' = [request EXCEPT ![c] = "none"]
+    /\ held' = [held EXCEPT ![c] = Nothing]
+    /\ UNCHANGED <<waiting, deadLetters, consumed, crashes>>
 
-IgnoresSendBack == Init /\ [][Next \/ IgnoreFailure]_vars /\ Fairness
+IgnoresSendBack == Init /\ [][Next \/ \E c \in Members : IgnoreFailure(c)]_vars /\ Fairness
 
 (***************************************************************************)
 (* The consumer reports progress past a message whose send-back failed,    *)
 (* means to try that again, and dies.  Its queue goes on behind it.        *)
 (***************************************************************************)
-DieBetween ==
-    /\ request = "send"
-    /\ request' = "none"
-    /\ held' = Nothing
-    /\ UNCHANGED <<retryTopic, deadLetters, consumed, losses>>
+DieBetween(c) ==
+    /\ request[c] = "send"
+    /\ request' = [request EXCEPT ![c] = "none"]
+    /\ held' = [held EXCEPT ![c] = Nothing]
+    /\ UNCHANGED <<waiting, deadLetters, consumed, losses, crashes>>
 
-PassesBeforeSendBack == Init /\ [][Next \/ DieBetween]_vars /\ Fairness
+PassesBeforeSendBack == Init /\ [][Next \/ \E c \in Members : DieBetween(c)]_vars /\ Fairness
 
 (***************************************************************************)
 (* The first broker is gone, for good, and no send-back arrives.  The      *)
 (* listener fails every time.  Copies go to the retry topic on another     *)
 (* broker, which does not look how often they were tried.                  *)
 (***************************************************************************)
-HandleWithoutLimit ==
-    /\ request = "send"
-    /\ Retry(IF held = MaxReconsumeTimes THEN held ELSE held + 1)
-    /\ Answer("none")
-    /\ UNCHANGED consumed
+HandleWithoutLimit(c) ==
+    LET tries == held[c].times
+    IN  /\ request[c] = "send"
+        /\ Retry(held[c].message, IF tries = MaxReconsumeTimes THEN tries ELSE tries + 1)
+        /\ Answer(c, "none")
+        /\ UNCHANGED <<consumed, crashes>>
 
-LoseSendBack ==
-    /\ request = "send back"
-    /\ request' = "send"
-    /\ UNCHANGED <<retryTopic, deadLetters, held, consumed, losses>>
+LoseSendBack(c) ==
+    /\ request[c] = "send back"
+    /\ request' = [request EXCEPT ![c] = "send"]
+    /\ UNCHANGED <<waiting, deadLetters, held, consumed, losses, crashes>>
+
+DeliverAny(m, n) == \E c \in Members : Deliver(c, m, n)
 
 TriesForEver ==
     /\ Init
-    /\ [][\/ \E n \in Times : Deliver(n)
-          \/ Fail
-          \/ LoseSendBack
-          \/ HandleWithoutLimit]_vars
-    /\ \A n \in Times : SF_vars(Deliver(n))
-    /\ WF_vars(Fail)
-    /\ WF_vars(LoseSendBack)
-    /\ WF_vars(HandleWithoutLimit)
+    /\ [][\/ \E m \in Messages, n \in Times : DeliverAny(m, n)
+          \/ \E c \in Members :
+              \/ Fail(c)
+              \/ LoseSendBack(c)
+              \/ HandleWithoutLimit(c)]_vars
+    /\ \A m \in Messages, n \in Times : SF_vars(DeliverAny(m, n))
+    /\ \A c \in Members :
+        /\ WF_vars(Fail(c))
+        /\ WF_vars(LoseSendBack(c))
+        /\ WF_vars(HandleWithoutLimit(c))
 =============================================================================
