@@ -10,9 +10,11 @@ import pytest
 from patched import run_patched
 
 from mqconform import connection
+from mqconform.cases import test_pop, test_transaction
 from mqconform.plugin import Suite
 
 DEADLINE_S = 6.0  # longer than the broker's own tick of 5 s, as cases of holds need it
+LATER_S = 12.0  # for what this cluster does within 6 s: checks of halves, and revived messages
 
 
 @pytest.fixture
@@ -20,4 +22,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Suite]
     """Run the cases that a keyword chooses; what fails by silence does so soon."""
     monkeypatch.setattr(connection, "DEADLINE_S", DEADLINE_S)
     monkeypatch.setattr(connection, "REGISTERED_S", DEADLINE_S)
+    monkeypatch.setattr(test_transaction, "NEXT_CHECK_S", LATER_S)
+    monkeypatch.setattr(test_pop, "REVIVE_S", LATER_S)
     return partial(run_patched, tmp_path / "store")

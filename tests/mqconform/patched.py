@@ -32,7 +32,7 @@ def reference(store: Path) -> Iterator[Address]:
     async def serve() -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
         stopping.set_result(lambda: loop.call_soon_threadsafe(stopped.set))
-        broker = BrokerConfig(transaction_check_interval=2000)  # ms, instead of 30 s
+        broker = BrokerConfig(transaction_check_interval=500)  # ms, instead of 30 s
         config = ClusterConfig(store=store, brokers=2, broker_config=broker)
         async with ReferenceCluster(config) as cluster:
             address.set_result(parse_address(cluster.nameserver.address))

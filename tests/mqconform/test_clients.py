@@ -5,13 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from wrong_clients import CLIENTS
 
+from mqconform.case import Result, Status
+from mqconform.clients.program import Command
+from mqconform.clients.running import run
+from mqconform.clients.scenarios import SCENARIOS
+from mqconform.cluster import Cluster
 from mqconform.connection import eventually
+from mqconform.reference import Reference
+from mqconform.report import is_failure
+from mqconform.started import BROKERS
 from mqspec.cli import main
 
 PROGRAM = Path(__file__).parent / "wrong" / "client.py"
@@ -33,34 +42,67 @@ def verdicts(tmp_path: Path) -> Callable[..., tuple[int, Verdicts]]:
     return run
 
 
-def test_the_reference_keeps_the_rules(verdicts: Callable[..., tuple[int, Verdicts]]) -> None:
+def test_the_reference_keeps_the_rules(
+    verdicts: Callable[..., tuple[int, Verdicts]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqconform.clients.running.AT_ONCE", 8)  # no JVM is among them
     code, found = verdicts("reference", "--quick")
     assert code == 0
     assert set(found.values()) == {"passed"}
     assert ("two_members_of_one_id", "REBAL-001") in found
 
 
-@pytest.mark.parametrize(
-    ("name", "scenario"),
-    [
-        ("one-queue-more", "two_members_share_eight_queues"),
-        ("commits-what-came", "a_message_stays_unfinished"),
-        ("goes-on-behind", "a_message_fails_in_order"),
-        ("takes-all-tags", "tags_of_one_hash"),
-        ("few-opaques", "open_requests_have_opaques_of_their_own"),
-    ],
-)
 def test_a_wrong_client_is_caught_by_the_rule_that_it_breaks(
-    name: str,
-    scenario: str,
-    verdicts: Callable[..., tuple[int, Verdicts]],
-    monkeypatch: pytest.MonkeyPatch,
+    verdicts: Callable[..., tuple[int, Verdicts]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mqconform.clients.play.SETTLE_S", 5.0)
+    name = "few-opaques"
     rule = CLIENTS[name].area
     code, found = verdicts(f"{CLIENT} {name}", "--rule", rule)
     assert code == 1
-    assert found[scenario, rule] == "failed"
+    assert found["open_requests_have_opaques_of_their_own", rule] == "failed"
+
+
+WRONG = {
+    "one-queue-more": "two_members_share_eight_queues",
+    "commits-what-came": "a_message_stays_unfinished",
+    "goes-on-behind": "a_message_fails_in_order",
+    "takes-all-tags": "tags_of_one_hash",
+}  # and the scenario that shows it
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Sequence[Result]]:
+    """What became of wrong clients, side by side on one cluster: most of their time is waiting."""
+    home = tmp_path_factory.mktemp("wrong")
+
+    def play(name: str) -> Sequence[Result]:
+        (home / name).mkdir()
+        scenarios = [SCENARIOS[WRONG[name]]]
+        command = Command(f"{CLIENT} {name}")
+        results, trouble = run(scenarios, command, cluster, home / name, name, lambda _: None)
+        assert trouble is None
+        return results
+
+    with (
+        Reference(home, ()) as reference,
+        ThreadPoolExecutor() as pool,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        cluster = Cluster(reference.nameserver)
+        cluster.wait(BROKERS)
+        patch.setattr("mqconform.clients.play.SETTLE_S", 5.0)
+        return dict(zip(WRONG, pool.map(play, WRONG), strict=True))
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_clients_are_caught_side_by_side(
+    name: str, played: Mapping[str, Sequence[Result]]
+) -> None:
+    case = CLIENTS[name].area, WRONG[name]
+    found = {(*result.case.rules, result.name): result.status for result in played[name]}
+    assert found[case] is Status.FAILED
+    assert is_failure(played[name], ())
 
 
 @pytest.mark.parametrize(

@@ -526,6 +526,7 @@ WRONG = {
             "an_expression_without_tags",
             "a_member_that_changes_what_it_wants_misses_nothing",
             "the_newest_subscription_of_a_group_wins",
+            "a_subscription_must_be_newer_to_win",
             "every_broker_filters",
             "a_long_queue_is_filtered_to_its_end",
         },

@@ -95,9 +95,9 @@ def stored_half(scene: Scene, half: Half) -> Record:
     return record
 
 
-def check_back(producer: Connection, within: float = NEXT_CHECK_S) -> tuple[Frame, Record]:
+def check_back(producer: Connection) -> tuple[Frame, Record]:
     """The next check-back, and the message that it is about."""
-    notice = producer.notice(within)
+    notice = producer.notice(NEXT_CHECK_S)
     assert notice.code == requests.CHECK_TRANSACTION_STATE
     assert notice.flag & ONE_WAY
     (record,) = parse_records(notice.body)
