@@ -40,12 +40,12 @@ from mqcheck.manifest import (
 )
 from mqcheck.mutants import Fate, judge
 from mqcheck.progress import progress
-from mqcheck.replay import ReplayError, replay
+from mqcheck.replay import ReplayError, depart, replay
 from mqcheck.runner import Batch, Check, Result, batches, plan, run_batches, run_check
 from mqcheck.scenario import behaviours_of, scenario_of, write_scenario
 from mqcheck.tlc import Counterexample, Exit, run_tlc
 from mqcheck.values import tla
-from mqcheck.worlds import world_of
+from mqcheck.worlds import departing_world, world_of
 from mqrules import UserError, write_evidence
 from mqrules.scenario import Step
 
@@ -145,7 +145,7 @@ def run(args: argparse.Namespace) -> int:
     for answer in differing:
         console.print(f"[red]FAILED[/] {answer}")
     if replays:
-        told = f"{_many(replays, 'counterexample')} replayed on the core"
+        told = f"{_many(replays, 'counterexample')} replayed on the core, or departed from"
         console.print(f"{told}, {len(differing)} failed")
     return 1 if failed or differing else 0
 
@@ -203,12 +203,19 @@ def _run_batches(
 
 def _replay(result: Result) -> Iterator[str]:
     """What is wrong with the core's way through a counterexample; empty where nothing is."""
-    if result.counterexample and (world := world_of(result.check.model)):
-        try:
-            replay(world, result.counterexample.steps)
-            yield ""
-        except ReplayError as error:
-            yield f"{result.check.model.name}: {error}"
+    if not result.counterexample:
+        return
+    model, steps = result.check.model, result.counterexample.steps
+    try:
+        if world := departing_world(model):
+            depart(world, steps, model.departs)
+        elif world := world_of(model):
+            replay(world, steps)
+        else:
+            return
+        yield ""
+    except ReplayError as error:
+        yield f"{model.name}: {error}"
 
 
 def _choose(args: argparse.Namespace) -> list[Model]:
@@ -256,7 +263,9 @@ def _show_trace(chosen: list[Model], name: str, file: Path | None, console: Cons
     model = checks[0].model
     _show(result.counterexample, _with_parameters(model, result.counterexample), console)
     for problem in _replay(result):
-        console.print(problem or "the core comes to the same states, step by step")
+        same = f"the core has not the defect: it departs at {model.departs}"
+        told = same if model.departs else "the core comes to the same states, step by step"
+        console.print(problem or told)
     if file:
         write_scenario(file, scenario_of(model, name, result.counterexample))
     return 0

@@ -62,7 +62,9 @@ class Model:
     breaks: Mapping[str, Break] = field(default_factory=dict)
     untaken: tuple[str, ...] = ()  # actions that its constants leave out; another model has them
     world: str = ""  # the module of mqcheck.worlds that replays it on the core
-    not_replayed: str = ""  # or why none does
+    departs: str = ""  # of a defect that the core has not: the action in which its world takes
+    # another way than each counterexample
+    not_replayed: str = ""  # or why no world replays it
     every_step: Mapping[str, int] | None = None  # constants with which the core takes each step of
     # it; None: it is too large, or not replayed
 
@@ -227,8 +229,11 @@ def check_model(model: Model, config: Config, where: str) -> None:
         what = "names a world and why it has none" if model.world else "names no world"
         advice = "give `world`, or say in `not_replayed` why there is none"
         raise UserError(where, f"{model.name}: it {what}", advice)
-    if model.every_step is not None and not model.world:
-        raise UserError(where, f"{model.name}: `every_step` without a world", "remove it")
+    if model.departs and not (model.world and model.breaks):
+        advice = "give its world and what it must break, or remove it"
+        raise UserError(where, f"{model.name}: `departs`, and nothing to depart from", advice)
+    if model.every_step is not None and (not model.world or model.departs):
+        raise UserError(where, f"{model.name}: `every_step`, and no world takes it", "remove it")
     for constant in (model.every_step or {}).keys() - config.sizes.keys():
         raise UserError(where, f"{model.name}: `every_step` names {constant}, which it has not")
     listed = model.holds.keys() | model.breaks.keys()

@@ -40,6 +40,7 @@ from mqcheck.source import blank_comments
 from mqcheck.tlc import Exit, first_failure, is_refuted, violations
 from mqcheck.variant import variant_of
 from mqcheck.watch import LIMIT
+from mqcheck.worlds import world_of
 from mqrules import UserError
 
 EXPLAINED = HOME / "equivalent.toml"
@@ -93,7 +94,7 @@ def _answers(
         if model.every_step is not None:
             yield _of_every_step(model, folder)
     for model in users:
-        if model.tier is Tier.QUICK and model.world and model.every_step is None:
+        if model.tier is Tier.QUICK and world_of(model) and model.every_step is None:
             yield _of_random_behaviours(model, folder)
     yield from _of_killers(mutant, cache)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar
 
@@ -95,6 +95,34 @@ def replay(world: World, steps: Sequence[Step]) -> list[Replayed]:
         world, taken = take(world, step, f"step {number}")
         done.append(taken)
     return done
+
+
+def depart(world: World, steps: Sequence[Step], action: str) -> int:
+    """Take the steps of a defect's counterexample up to where the defect is, in this action.
+
+    A defect that does something else is a step that the core's action does not take; one that adds
+    an action, a step to where no action of the core leads; one that leaves something out ends, or
+    goes round, where the core could go on with the action. Returns how many steps it took. Raises
+    ReplayError where it departs elsewhere, or not at all.
+    """
+    world = at_beginning(world, steps[0].state)
+    for number, step in enumerate(steps[1:], start=2):
+        named = step if step.action in world.actions else replace(step, action=ANY)
+        try:
+            world, _ = take(world, named, f"step {number}, {step.action}")
+        except ReplayError:
+            if step.action != action:
+                raise
+            return number - 2
+    if not _goes_on(world, action):
+        raise ReplayError(f"the reference takes all steps, and no {action} then")
+    return len(steps) - 1
+
+
+def _goes_on(world: World, action: str) -> bool:
+    """Whether an action changes something."""
+    before, known = world.state(), [action] if action in world.actions else []
+    return any(trial.state() != before for *_, trial in _possible(world, known))
 
 
 def at_beginning(world: World, initial: Mapping[str, object]) -> World:

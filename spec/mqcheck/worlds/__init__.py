@@ -25,11 +25,21 @@ def constants_of(model: Model) -> dict[str, Any]:
 
 
 def world_of(model: Model, constants: Mapping[str, Any] | None = None) -> World | None:
-    """The reference at the beginning of a model, or of one with other constants; None where its
-    manifest says why there is none.
+    """The reference at the beginning of a model, or of one with other constants; None where it
+    does not take the model's steps, as the manifest says.
 
     Raises UserError where the manifest names no world, or the world cannot take the constants.
     """
+    return None if model.departs else _begin(model, constants)
+
+
+def departing_world(model: Model) -> World | None:
+    """The same of a model of a defect that the core has not; None of any other. It takes the
+    steps of a counterexample until it departs."""
+    return _begin(model, None) if model.departs else None
+
+
+def _begin(model: Model, constants: Mapping[str, Any] | None) -> World | None:
     if not model.world:
         return None
     given = constants_of(model) if constants is None else constants

@@ -51,11 +51,9 @@ LeaveOut(key, k) ==
     /\ Revived(key, Ascending([j \in DOMAIN checkPoints[key] \ {k} |-> checkPoints[key][j]]))
     /\ UNCHANGED consumed
 
-SkipsYounger ==
-    /\ PopInit
-    /\ [][\/ PopNext
-          \/ \E key \in DOMAIN checkPoints, k \in AllMessages : LeaveOut(key, k)]_popVars
-    /\ Fairness
+LeavesOut == \E key \in DOMAIN checkPoints, k \in AllMessages : LeaveOut(key, k)
+
+SkipsYounger == PopInit /\ [][PopNext \/ LeavesOut]_popVars /\ Fairness
 
 (***************************************************************************)
 (* A revive fails, and what is put back for the next try can never be      *)
@@ -63,10 +61,9 @@ SkipsYounger ==
 (***************************************************************************)
 ForgetRevive(key) == IsDue(key) /\ Revived(key, <<>>) /\ UNCHANGED consumed
 
-ForgetsFailedRevive ==
-    /\ PopInit
-    /\ [][PopNext \/ \E key \in DOMAIN checkPoints : ForgetRevive(key)]_popVars
-    /\ Fairness
+ForgetsRevives == \E key \in DOMAIN checkPoints : ForgetRevive(key)
+
+ForgetsFailedRevive == PopInit /\ [][PopNext \/ ForgetsRevives]_popVars /\ Fairness
 
 (***************************************************************************)
 (* The message of a checkpoint has expired.  A revive that reads from its  *)
@@ -80,10 +77,9 @@ ReviveNext(key) ==
         /\ Revived(key, <<Retry(2)>>)
         /\ consumed' = consumed \cup m
 
-RevivesNext ==
-    /\ PopInit
-    /\ [][PopNext \/ \E key \in DOMAIN checkPoints : ReviveNext(key)]_popVars
-    /\ Fairness
+RevivesAnother == \E key \in DOMAIN checkPoints : ReviveNext(key)
+
+RevivesNext == PopInit /\ [][PopNext \/ RevivesAnother]_popVars /\ Fairness
 
 (***************************************************************************)
 (* An acknowledgement waits in memory for the others of its checkpoint,    *)
@@ -98,6 +94,7 @@ AckUnwritten(h) ==
     /\ UNCHANGED <<log, flushed, offsetTable, disk, scanOffset, checkPoints, late, due,
                    popTime, poppedAgain, crashes, abandoned, changes, replaced, persists>>
 
-EarlyAcksUnwritten ==
-    PopInit /\ [][PopNext \/ \E h \in handles : AckUnwritten(h)]_popVars /\ Fairness
+AcksUnwritten == \E h \in handles : AckUnwritten(h)
+
+EarlyAcksUnwritten == PopInit /\ [][PopNext \/ AcksUnwritten]_popVars /\ Fairness
 =============================================================================
