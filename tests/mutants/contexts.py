@@ -12,15 +12,17 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from coverage import Coverage, CoverageData
 
+from mqconform.explore.areas import NAMES
+
 MEASURED = "reference/mqspec"
-TESTS, REPLAYS, CASES = "tests", "replays", "cases"
+TESTS, REPLAYS, CASES, AREAS = "tests", "replays", "cases", "areas"
 CONSTANTS = "tests/core/test_defaults.py"
 
 # What is run for each kind, the quickest kind first.
@@ -43,7 +45,10 @@ PATHS: Mapping[str, tuple[str, ...]] = {
         "tests/mqcheck/test_trace.py",
     ),
     CASES: ("conformance/mqconform",),
+    AREAS: ("conformance/mqconform",),
 }
+OF_SUITE = (CASES, AREAS)
+EXPLORED_S = 20  # of each area, to see what it runs
 
 # Servers are processes of their own, which coverage follows by this file; they end by a signal.
 _SERVERS = """\
@@ -90,6 +95,19 @@ class Recording:
         by_line = self.data.contexts_by_lineno(str(path))
         return any(True for line in lines for _ in self._names(by_line.get(line, ())))
 
+    def nearest(self, path: Path, names: Iterable[str]) -> list[list[str]]:
+        """The same names by their files: first those files that run most of what few others run
+        of the module. A broker runs much of itself, whatever it is asked."""
+        files: dict[str, list[str]] = {}
+        for name in names:
+            files.setdefault(name.partition("::")[0], []).append(name)
+        share = dict.fromkeys(files, 0.0)
+        for contexts in self.data.contexts_by_lineno(str(path)).values():
+            running = {context.partition("::")[0].partition("|")[0] for context in contexts}
+            for file in running & share.keys():
+                share[file] += 1 / len(running)
+        return [files[file] for file in sorted(files, key=lambda file: -share[file])]
+
     def _names(self, contexts: Iterable[str]) -> Iterable[str]:
         for context in contexts:
             name, _, phase = context.partition("|")
@@ -117,10 +135,12 @@ def recorded(root: Path, kind: str, folder: Path) -> Recording:
     if not (place / "whole").exists():
         place.mkdir(parents=True, exist_ok=True)
         print(f"recording who runs what: {kind} …", flush=True)
-        (_record_cases if kind == CASES else _record_tests)(root, kind, data)
+        {CASES: _record_cases, AREAS: _record_areas}.get(kind, _record_tests)(root, kind, data)
         (place / "whole").touch()
     results = [read_results(file) for file in sorted(place.glob("*.xml"))]
     ran = {name: each for found in results for name, each in found.items()}
+    if kind == AREAS:
+        ran = dict.fromkeys(NAMES, Ran(True, EXPLORED_S))
     kept = CoverageData(str(data))
     kept.read()
     lost = unrecorded(ran, kept.measured_contexts()) if kind == CASES else []
@@ -146,14 +166,26 @@ def _record_tests(root: Path, kind: str, data: Path) -> None:
 def _record_cases(root: Path, kind: str, data: Path) -> None:
     place = data.parent
     for file in sorted((root / PATHS[kind][0] / "cases").glob("test_*.py")):
-        settings = place / f"{file.stem}.ini"
         # Cases share their servers, as tests what is set up for them.
-        context = f"cases/{file.name}|setup"
-        settings.write_text(_SERVERS.format(data=place / "part", name=context))
         command = conform(file.stem, place / f"{file.stem}.xml", place / "history")
-        env = os.environ | {"COVERAGE_PROCESS_START": str(settings)}
-        subprocess.run(command, cwd=root, env=env, stdout=subprocess.DEVNULL)
+        _record_servers(root, place, f"cases/{file.name}|setup", command)
     Coverage(data_file=str(data)).combine([str(each) for each in place.glob("part.*")])
+
+
+def _record_areas(root: Path, kind: str, data: Path) -> None:
+    for area in NAMES:
+        words = ["--explore", f"{EXPLORED_S}s", "--area", area, "--seed", "1"]
+        command = [sys.executable, "-m", "mqspec.cli", "conform", "reference", *words]
+        _record_servers(root, data.parent, area, command)
+    Coverage(data_file=str(data)).combine([str(each) for each in data.parent.glob("part.*")])
+
+
+def _record_servers(root: Path, place: Path, context: str, command: Sequence[str]) -> None:
+    """Run a command, and note under a context what its servers run."""
+    settings = place / "servers.ini"
+    settings.write_text(_SERVERS.format(data=place / "part", name=context))
+    env = os.environ | {"COVERAGE_PROCESS_START": str(settings)}
+    subprocess.run(command, cwd=root, env=env, stdout=subprocess.DEVNULL)
 
 
 def conform(cases: str, results: Path, history: Path) -> list[str]:

@@ -9,7 +9,8 @@ of the tree. Who runs which line is recorded first, in some minutes, and kept fo
 reference and the checks stay the same. The same seed, number and tree make the same mutants.
 
 With --suite it is asked what anybody's broker is asked: the suite's cases that run the line, and
-then exploration, of what can be seen from outside. Lines that no case runs are no part of that.
+then exploration of the areas that do, of what can be seen from outside. Lines that no case runs are
+no part of that.
 
 Exit code 1 where a mutant survives that equivalent.toml does not explain; 2 for bad arguments.
 """
@@ -30,7 +31,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from textwrap import indent
 
-from contexts import CASES, PATHS, Recording, recorded, statement
+from contexts import AREAS, OF_SUITE, PATHS, Recording, recorded, statement
 from mutation import Mutant, sample
 from trial import Copy, Fate, copy_of
 
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except FileNotFoundError as error:
         parser.error(f"{error} is no Python file or folder of this tree")
 
-    kinds = [CASES] if args.suite else list(PATHS)
+    kinds = OF_SUITE if args.suite else tuple(kind for kind in PATHS if kind != AREAS)
     recordings = [recorded(ROOT, kind, CACHE) for kind in kinds]
     drawn = sample(ROOT, paths, args.seed, sys.maxsize if args.suite else args.number)
     if args.suite:
@@ -90,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             copy = copies.get()
             try:
                 if args.suite:
-                    return copy.judge_by_suite(mutant, recordings[0], ROOT, args.seconds, args.seed)
+                    return copy.judge_by_suite(mutant, recordings, ROOT, args.seconds, args.seed)
                 return copy.judge(mutant, recordings, ROOT)
             finally:
                 copies.put(copy)

@@ -6,14 +6,13 @@ They run in a process of their own: whoever explores holds them against a core t
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "mqconform"))
 from served_apart import serving
 
 from mqconform.cluster import Cluster
-from mqconform.explore.areas import NAMES
 from mqconform.explore.engine import Explorer
 from mqconform.explore.found import area_of
 from mqconform.target import Target
@@ -22,7 +21,9 @@ from mqrules import UserError
 BROKERS = 2
 
 
-def explored(tree: Path, environment: Mapping[str, str], seconds: float, seed: int) -> str:
+def explored(
+    tree: Path, environment: Mapping[str, str], seconds: float, seed: int, areas: Sequence[str]
+) -> str:
     """What is wrong with the servers of a tree; empty where nothing is noticed for so long."""
     with serving(tree / "tests/mutants/serve.py", environment=environment) as address:
         if address is None:
@@ -34,7 +35,7 @@ def explored(tree: Path, environment: Mapping[str, str], seconds: float, seed: i
             return str(error)
         explorer = Explorer(Target("mutant", "0", address), cluster, seed, "mq", shrinks=False)
         try:
-            found = explorer.run([area_of(name) for name in NAMES], seconds).found
+            found = explorer.run([area_of(name) for name in areas], seconds).found
         except Exception as error:  # a server that lets nobody prepare anything is noticed too
             return f"{type(error).__name__}: {error}"
     return next((f"{each.area}: {' '.join(each.why.split())[:200]}" for each in found), "")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trial
-from contexts import CASES, Ran, Recording
+from contexts import AREAS, CASES, Ran, Recording
 from coverage import CoverageData
 from mutation import Mutant
 from servers import explored
-from trial import Copy, copy_of
+from trial import Copy, _in_turn, copy_of
 
 import mutants
 
@@ -32,46 +34,85 @@ def mutant(becomes: str) -> Mutant:
     return Mutant(LOCK, line, "made-up", source, source.replace(GIVEN_UP, becomes))
 
 
-def nobody_runs_it() -> Recording:
-    return Recording(CASES, CoverageData(no_disk=True), {})
+def nobody_runs_it(kind: str = CASES) -> Recording:
+    return Recording(kind, CoverageData(no_disk=True), {})
+
+
+NOBODY = nobody_runs_it(), nobody_runs_it(AREAS)
+
+
+def ran_by(path: Path, lines: dict[str, list[int]], kind: str = CASES) -> Recording:
+    """Who runs which lines of a file, in a second each."""
+    data = CoverageData(no_disk=True)
+    for context, of_file in lines.items():
+        data.set_context(context)
+        data.add_lines({str(path): of_file})
+    names = (context.partition("|")[0] for context in lines)
+    functions = {name + ("::test_a" if kind == CASES else ""): Ran(True, 1.0) for name in names}
+    return Recording(kind, data, functions)
 
 
 def test_a_mutant_that_no_case_runs_is_noticed_by_exploration(copy: Copy) -> None:
-    fate = copy.judge_by_suite(mutant("True"), nobody_runs_it(), mutants.ROOT, 60, seed=1)
+    fate = copy.judge_by_suite(mutant("True"), NOBODY, mutants.ROOT, 60, seed=1)
     assert fate.killed_by.startswith("exploration: locks: ")
     assert (copy.root / LOCK).read_text(encoding="utf-8") == fate.mutant.source
 
 
 def test_servers_that_do_not_start_are_noticed(copy: Copy) -> None:
     broken = dataclasses.replace(mutant("True"), mutated="raise SystemExit")
-    fate = copy.judge_by_suite(broken, nobody_runs_it(), mutants.ROOT, 1, seed=1)
+    fate = copy.judge_by_suite(broken, NOBODY, mutants.ROOT, 1, seed=1)
     assert fate.killed_by == "exploration: its servers do not start"
 
 
 def test_a_tree_without_a_mutant_is_not_noticed(copy: Copy) -> None:
-    assert explored(copy.root, copy.environment(), 5, seed=1) == ""
+    assert explored(copy.root, copy.environment(), 5, 1, ["locks", "kv"]) == ""
 
 
 def test_cases_are_asked_before_anybody_explores(
     copy: Copy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The quickest file first; what fails without the mutant too has noticed nothing."""
-    names = ["cases/test_slow.py::test_a", "cases/test_quick.py::test_b"]
-    ran = {names[0]: Ran(True, 9.0), names[1]: Ran(True, 1.0)}
+    """Those of the nearest file first; what fails without the mutant too has noticed nothing."""
+    near, far = "cases/test_near.py::test_a", "cases/test_far.py::test_a"
     asked: list[list[str]] = []
 
     def failing(self: Copy, recording: Recording, those: list[str]) -> str:
         asked.append(list(those))
         is_mutated = "True" in (self.root / LOCK).read_text(encoding="utf-8").split("given_up")[1]
-        return those[0] if is_mutated or those == names[1:] else ""
+        return those[0] if is_mutated or those == [near] else ""
 
     monkeypatch.setattr(Copy, "_failing", failing)
-    monkeypatch.setattr(Recording, "meeting", lambda *_: list(names))
-    monkeypatch.setattr(trial, "explored", lambda *_: "")
-    recording = Recording(CASES, CoverageData(no_disk=True), ran)
-    fate = copy.judge_by_suite(mutant("True"), recording, mutants.ROOT, 1, seed=1)
-    assert fate.killed_by == f"cases: {names[0]}"
-    assert asked == [names[1:], names[1:], names[:1], names[:1]]
+    one, alone = mutant("True"), 1
+    lines = {
+        "cases/test_far.py|setup": [one.line],
+        "cases/test_near.py|setup": [one.line, alone],
+    }
+    recordings = ran_by(mutants.ROOT / LOCK, lines), nobody_runs_it(AREAS)
+    fate = copy.judge_by_suite(one, recordings, mutants.ROOT, 1, seed=1)
+    assert fate.killed_by == f"cases: {far}"
+    assert asked == [[near], [near], [far], [far]]
+
+
+def test_what_waits_for_long_is_asked_last() -> None:
+    names = [
+        "cases/test_lock.py::test_a_lock_that_is_not_renewed_goes_to_the_next",
+        "cases/b.py::b",
+    ]
+    assert list(_in_turn(nobody_runs_it(), Path(LOCK), names)) == [names[1:], names[:1]]
+
+
+def test_the_areas_that_run_the_line_are_explored(
+    copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, told = mutant("True"), list[list[str]]()
+
+    def explored_these(*args: Any) -> str:
+        told.append(args[-1])
+        return ""
+
+    monkeypatch.setattr(trial, "explored", explored_these)
+    areas = ran_by(mutants.ROOT / LOCK, {"locks": [one.line], "kv": [1]}, AREAS)
+    fate = copy.judge_by_suite(one, (nobody_runs_it(), areas), mutants.ROOT, 1, seed=1)
+    assert (fate.killed_by, told) == ("", [["locks"]])
 
 
 def test_a_case_that_fails_kills_whatever_the_suite_exits_with(
@@ -95,10 +136,6 @@ def test_a_case_that_fails_kills_whatever_the_suite_exits_with(
 
 
 def test_only_what_somebody_runs_is_seen() -> None:
-    data = CoverageData(no_disk=True)
     one = mutant("True")
-    data.set_context("cases/test_lock.py|setup")
-    data.add_lines({str(mutants.ROOT / LOCK): [one.line]})
-    ran = {"cases/test_lock.py::test_a": Ran(True, 1.0)}
-    assert mutants.is_seen(one, Recording(CASES, data, ran))
+    assert mutants.is_seen(one, ran_by(mutants.ROOT / LOCK, {"cases/a.py|setup": [one.line]}))
     assert not mutants.is_seen(one, nobody_runs_it())

@@ -19,6 +19,9 @@ from contexts import CASES, Recording, conform, read_results, statement
 from mutation import Mutant
 from servers import explored
 
+from mqconform.explore.areas import NAMES
+from mqconform.plugin import slow
+
 ROOTS = ("spec", "reference", "proofs", "conformance")
 PATIENCE = 10  # how many times what it took when it was recorded a check may take
 LEAST_S = 60.0
@@ -63,26 +66,28 @@ class Copy:
         return Fate(mutant, "", time.monotonic() - began, tried)
 
     def judge_by_suite(
-        self, mutant: Mutant, cases: Recording, measured: Path, seconds: float, seed: int
+        self,
+        mutant: Mutant,
+        recordings: Sequence[Recording],
+        measured: Path,
+        seconds: float,
+        seed: int,
     ) -> Fate:
-        """Run the files of cases that meet the mutant's line, the quickest first, and then explore
-        what its servers do: until something notices."""
-        began = time.monotonic()
-        names = cases.meeting(measured / mutant.path, statement(mutant.source, mutant.line))
-        files: dict[str, list[str]] = {}
-        for name in names:
-            files.setdefault(name.partition("::")[0], []).append(name)
-        for meeting in sorted(files.values(), key=lambda each: self._seconds(cases, each)):
-            killer = self._failing_with(mutant, cases, meeting)
+        """Run the cases that meet the mutant's line, those of the nearest file first and what waits
+        for long last, and then explore the areas that meet it: until something notices."""
+        began, lines = time.monotonic(), statement(mutant.source, mutant.line)
+        path = measured / mutant.path
+        cases, areas = recordings
+        names = cases.meeting(path, lines)
+        for together in _in_turn(cases, path, names):
+            killer = self._failing_with(mutant, cases, together)
             if killer and not self._failing(cases, [killer]):
                 took = time.monotonic() - began
                 return Fate(mutant, f"{cases.kind}: {killer}", took, len(names))
+        met = areas.meeting(path, lines) or list(NAMES)
         with self._holding(mutant):
-            why = explored(self.root, self.environment(), seconds, seed)
+            why = explored(self.root, self.environment(), seconds, seed, met)
         return Fate(mutant, why and f"exploration: {why}", time.monotonic() - began, len(names))
-
-    def _seconds(self, recording: Recording, names: Sequence[str]) -> float:
-        return sum(recording.ran[name].seconds for name in names)
 
     @contextmanager
     def _holding(self, mutant: Mutant) -> Iterator[None]:
@@ -103,11 +108,11 @@ class Copy:
         if not names:
             return ""
         self._results.unlink(missing_ok=True)
-        if recording.kind == CASES:  # all of their files together: their waits are one
-            files = sorted({Path(name.partition("::")[0]).stem for name in names})
-            command = conform(" or ".join(files), self._results, self._history)
+        if recording.kind == CASES:
+            functions = " or ".join(name.rpartition("::")[2] for name in names)
+            command = conform(functions, self._results, self._history)
         else:
-            command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", *names]
+            command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *names]
             command += ["-p", "no:cacheprovider", f"--junitxml={self._results}"]
         limit = LEAST_S + PATIENCE * sum(recording.ran[name].seconds for name in names)
         is_well = self._run(command, limit) == 0
@@ -117,14 +122,15 @@ class Copy:
             return names[0]  # the run was cut off: no result names a test
         # Whatever the exit code is: the suite's is 0 where only rules that are no MUST are broken.
         failed = [name for name in names if name in results and not results[name].passed]
-        # Of a file of cases others may have failed, which did so without the mutant too.
+        # Others may have failed that are named alike.
         cut_off = "" if is_well or recording.kind == CASES else names[0]
         return failed[0] if failed else cut_off
 
     def environment(self) -> dict[str, str]:
-        """With what a process runs the copy."""
+        """With what a process runs the copy, and its tests to the first that fails."""
         path = os.pathsep.join(str(self.root / name) for name in ROOTS)
-        return os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        own = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-x"}
+        return os.environ | own
 
     def _run(self, command: Sequence[str], limit: float) -> int | None:
         """Its exit code; none where it took longer. Nothing of it runs on after that."""
@@ -141,6 +147,15 @@ class Copy:
             with suppress(ProcessLookupError):  # all that it started are gone as well
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _in_turn(cases: Recording, path: Path, names: Sequence[str]) -> Iterator[list[str]]:
+    """Cases to run together, file by file; and all at once those that wait for long."""
+    waiting = {name.partition("[")[0] for name in slow()}
+    late = [name for name in names if name.rpartition("::")[2] in waiting]
+    yield from cases.nearest(path, [name for name in names if name not in late])
+    if late:
+        yield late
 
 
 @contextmanager
