@@ -23,7 +23,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from functools import cache
 from itertools import islice
@@ -96,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             finally:
                 copies.put(copy)
 
-        for fate in pool.map(judge, mutants):
-            fates.append(fate)
+        for judged in as_completed([pool.submit(judge, mutant) for mutant in mutants]):
+            fates.append(fate := judged.result())
             print(f"{len(fates)}/{len(mutants)} {_told(fate, known)}", flush=True)
             if args.keep:  # after each: a run that is cut off has said something
                 text = json.dumps(_kept(args, fates, known), ensure_ascii=False, indent=1)
