@@ -395,6 +395,7 @@ def test_members_are_told_a_time_but_forward_only_where_it_is_forced() -> None:
 def test_the_least_offsets_of_a_topic_are_of_all_groups_but_some_and_all_are_kept() -> None:
     table = {OffsetKey("T", "G", 0): 2, OffsetKey("T", "H", 0): 7, OffsetKey("U", "H", 1): 1}
     state = OffsetState(dict(table))
-    assert query_min_offset_in_all_group(state, "T", ()) == {0: 2}
-    assert query_min_offset_in_all_group(state, "T", ["G", "X"]) == {0: 7}
+    assert query_min_offset_in_all_group(state, "T", (), lambda _: 2) == {0: 2}
+    assert query_min_offset_in_all_group(state, "T", (), lambda _: 3) == {0: 7}
+    assert query_min_offset_in_all_group(state, "T", ["G", "X"], lambda _: 0) == {0: 7}
     assert state.offset_table == table

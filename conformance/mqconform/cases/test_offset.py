@@ -200,6 +200,15 @@ def test_the_least_offset_is_that_of_any_group(scene: Scene, least: int, other: 
         assert {int(q): at for q, at in answer["correctionOffsets"].items()} == {0: least}
 
 
+@case("OFFSET-023", party="broker", after=COMMITTED)
+def test_an_offset_before_the_first_message_is_not_the_least(scene: Scene) -> None:
+    topic, (lost, other) = scene.topic(queues=2), (scene.group(), scene.group())
+    for group, queue_id, offset in ((lost, 0, -1), (other, 0, 5), (lost, 1, -1)):
+        done(scene.broker.call(requests.commit_offset(group, topic, offset, queue_id)))
+    answer = done(scene.broker.call(requests.correction_offset(topic, ""))).json()
+    assert {int(q): at for q, at in answer["correctionOffsets"].items()} == {0: 5}
+
+
 @case("OFFSET-022", party="broker", after=COMMITTED)
 def test_a_query_that_leaves_out_a_group_keeps_its_offset(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()

@@ -188,14 +188,15 @@ def members_are_moved_back_only_by_force(by_time: int, stored: int, is_force: bo
 
 
 @contract("OFFSET-023")
-def the_least_offset_is_some_groups(mine: int, others: int) -> bool:
-    """The least offset of all groups is one of theirs, and none has less.
+def the_least_offset_is_some_groups(mine: int, others: int, minimum: int) -> bool:
+    """The least offset of all groups is one of theirs, and none has less that can be read.
 
     post: _
     """
     state = OffsetState({KEY: mine, OTHER: others})
-    least = offset_commit.query_min_offset_in_all_group(state, KEY.topic, ())
-    return least == {0: min(mine, others)}
+    least = offset_commit.query_min_offset_in_all_group(state, KEY.topic, (), lambda _: minimum)
+    counted = [offset for offset in (mine, others) if offset >= minimum]
+    return least == ({0: min(counted)} if counted else {})
 
 
 @contract("RECOV-051")

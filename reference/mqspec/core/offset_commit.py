@@ -541,15 +541,20 @@ def which_topic_by_consumer(state: OffsetState, group: Group) -> list[Topic]:
 
 
 def query_min_offset_in_all_group(
-    state: OffsetState, topic: Topic, filter_groups: Collection[Group]
+    state: OffsetState,
+    topic: Topic,
+    filter_groups: Collection[Group],
+    min_offset: Callable[[int], int],
 ) -> dict[int, int]:
-    """The least offset that a group has stored of each queue of the topic, but for some groups.
+    """The least offset that a group has stored of each queue of the topic, but for some groups and
+    for offsets below the queue's minimum, from which nobody can read.
 
     It only looks (OFFSET-022, OFFSET-023): 5.3.3 takes those groups out of the table itself.
     """
     least: dict[int, int] = {}
     for key, offset in state.offset_table.items():
-        if key.topic == topic and key.group not in filter_groups:
+        is_meant = key.topic == topic and key.group not in filter_groups
+        if is_meant and offset >= min_offset(key.queue_id):
             least[key.queue_id] = min(offset, least.get(key.queue_id, offset))
     return least
 

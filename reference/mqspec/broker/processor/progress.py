@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mqspec.core import delay, offset_commit
@@ -187,8 +188,9 @@ def query_correction_offset(
 ) -> RemotingCommand:
     """308. The group to compare with is one of all: it is never behind the least of them."""
     left_out = request.ext_fields.get("filterGroups", "").split(",")
+    topic = text(request, "topic")
     least = offset_commit.query_min_offset_in_all_group(
-        broker.offsets, text(request, "topic"), left_out
+        broker.offsets, topic, left_out, partial(broker.store.min_offset, topic)
     )
     return request.response(body=dumps({"correctionOffsets": least}))
 
