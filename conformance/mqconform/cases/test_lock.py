@@ -54,6 +54,23 @@ def test_a_group_holds_as_many_locks_as_it_likes(scene: Scene, count: int) -> No
     assert lock(scene.connect(), group, "other", *queues) == set()
 
 
+@case("LOCK-001", party="broker", after=GRANTED)
+@pytest.mark.parametrize("part", ["topic", "broker"])
+def test_queues_of_one_number_are_locked_each_by_itself(scene: Scene, part: str) -> None:
+    """Of two topics, or of two brokers of one topic."""
+    group, topic, name = scene.group(), scene.name("T"), scene.broker_names[0]
+    a, b = [
+        (topic + more * (part == "topic"), name + more * (part == "broker"), 0)
+        for more in ("", "2")
+    ]  # fmt: skip
+    other = scene.connect()
+    assert lock(scene.broker, group, "one", a) == {a}
+    assert lock(other, group, "other", a, b) == {b}
+    assert lock(scene.broker, group, "one", a, b) == {a}
+    done(scene.broker.call(requests.unlock(group, "one", a)))
+    assert lock(other, group, "other", a, b) == {a, b}
+
+
 @case("LOCK-002", party="broker", after=GRANTED)
 def test_a_holder_gets_its_lock_again(scene: Scene) -> None:
     group, (a, b) = scene.group(), queues_of(scene, 2)

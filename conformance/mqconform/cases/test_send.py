@@ -37,6 +37,15 @@ def test_a_message_is_stored_as_it_was_sent(scene: Scene) -> None:
     assert properties.items() <= record.properties.items()
 
 
+@case("SEND-001", party="broker", after=STORED)
+@pytest.mark.parametrize("flag", [-(2**31), -1, 0, 255, 256, 65_535, 65_536, 2**31 - 1])
+def test_any_flag_comes_as_it_was_sent(scene: Scene, flag: int) -> None:
+    topic, group = scene.topic(), scene.group()
+    done(scene.broker.call(requests.send(topic).having(h=flag)))
+    scene.send(topic)
+    assert [record.flag for record in scene.read_all(topic, group)] == [flag, 0]
+
+
 @case("SEND-002", party="broker", after=STORED)
 def test_queue_offsets_are_dense_in_each_queue(scene: Scene) -> None:
     topic, group = scene.topic(queues=3), scene.group()

@@ -378,7 +378,7 @@ def list_8(right: Any, state: Any, name: str) -> Any:
     return ids and ids[:8]
 
 
-@wrong(CASES, group.close_channel)
+@wrong("members", group.close_channel)
 def close_first_group(right: Any, state: Any, channel: Any) -> Any:
     """A connection that closes leaves the first of its groups."""
     mine = [name for name, it in state.consumer_table.items() if channel in it.channel_info_table]
@@ -395,7 +395,7 @@ def level_9(right: Any, properties: Any) -> int:
     return min(9, int(right(properties)))
 
 
-@wrong(CASES, kv_config.delete_kv_config)
+@wrong("kv", kv_config.delete_kv_config)
 def delete_by_prefix(right: Any, state: Any, namespace: str, key: str) -> Any:
     """Deleting a key deletes those that begin like it."""
     known = state.config_table.get(namespace)
@@ -405,11 +405,11 @@ def delete_by_prefix(right: Any, state: Any, namespace: str, key: str) -> Any:
     return Step((Change("config_table", namespace, left),))
 
 
-@wrong(CASES, offset_commit.query_min_offset_in_all_group)
-def least_of_two(right: Any, state: Any, topic: str, left_out: Any) -> Any:
+@wrong("offsets", offset_commit.query_min_offset_in_all_group)
+def least_of_two(right: Any, state: Any, topic: str, left_out: Any, *args: Any) -> Any:
     """The least offset is that of two groups, whatever others there are."""
     groups = sorted({key.group for key in state.offset_table if key.topic == topic})
-    return right(state, topic, [*left_out, *groups[2:]])
+    return right(state, topic, [*left_out, *groups[2:]], *args)
 
 
 @wrong(CASES, route.pick_topic_route)
@@ -429,7 +429,7 @@ def route_16(right: Any, state: Any, topic: str) -> Any:
     return replace(found, queue_datas=tuple(counted))
 
 
-@wrong(CASES, query.by_key)
+@wrong("keys", query.by_key)
 def query_last_lost(right: Any, records: Any, fields: Any) -> Any:
     """Of more than 32 messages that a query finds the newest is left out."""
     return right(records[:-1] if len(records) > 32 else records, fields)
@@ -450,7 +450,7 @@ def never_fewer(right: Any, state: Any, config: Any, topic: Any, now_ms: int) ->
     return right(state, config, asked, now_ms)
 
 
-@wrong(CASES, retry.retry_topic)
+@wrong("retries", retry.retry_topic)
 def retry_50(right: Any, name: str) -> str:
     """A retry topic has the first fifty characters of its group's name."""
     return str(right(name[:50]))
