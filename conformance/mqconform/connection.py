@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from mqconform.catalogue import field_of_broker_name
 from mqconform.frame import (
@@ -32,6 +33,8 @@ DEADLINE_S = 30.0  # for what a server does at once: only a broken one takes so 
 REGISTERED_S = 40.0  # for what a broker's next registration of all topics tells, each 30 s
 QUIET_S = 0.5  # how long a server is watched that must not answer
 _SYSTEM_BUSY = 2
+_SIGN = 1 << 31  # beyond which an opaque is negative
+_SHORT_CODES = 1 << 15  # codes beyond are none in a binary header
 _POLL_S = 0.05
 
 
@@ -41,6 +44,16 @@ class SilentError(AssertionError):
 
 class ClosedError(AssertionError):
     """The server closed the connection."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a client speaks. Its opaques are Java ints: negative once it has sent 2^31 requests. What
+    a binary header cannot say, a code of more than 15 bits or an empty value, it says in JSON."""
+
+    serialize_type: int = JSON
+    requests_before: int = 0
+    later_fields: int = 0  # of a later version, before those that are known
 
 
 class Connection:
@@ -57,13 +70,16 @@ class Connection:
         deadline_s: float | None = None,
         tls: ssl.SSLContext | None = None,
         broker_name: str = "",
+        manner: Manner | None = None,
     ) -> None:
         self.address, self._broker_name = address, broker_name
+        self._manner = manner or Manner()
         self._deadline_s = DEADLINE_S if deadline_s is None else deadline_s
         self.notices: deque[Frame] = deque()
+        self._one_way: set[int] = set()
         self._transcript = transcript
         self._answers: dict[int, deque[Frame]] = {}
-        self._opaques = itertools.count(1)
+        self._numbers = itertools.count(self._manner.requests_before + 1)
         self._buffer = bytearray()
         self._socket = socket.create_connection(address, self._deadline_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -71,7 +87,7 @@ class Connection:
             self._socket = tls.wrap_socket(self._socket)
 
     def call(
-        self, request: Request, *, version: int = VERSION, serialize_type: int = JSON
+        self, request: Request, *, version: int = VERSION, serialize_type: int | None = None
     ) -> Frame:
         """Ask and wait for the answer.
 
@@ -90,23 +106,28 @@ class Connection:
         request: Request,
         *,
         version: int = VERSION,
-        serialize_type: int = JSON,
+        serialize_type: int | None = None,
         one_way: bool = False,
     ) -> int:
         """Send a request without waiting; its opaque."""
-        opaque = next(self._opaques)
+        opaque = (next(self._numbers) + _SIGN) % (2 * _SIGN) - _SIGN
+        if serialize_type is None:
+            fits = request.code < _SHORT_CODES and all(request.fields.values())
+            serialize_type = self._manner.serialize_type if fits else JSON
         header = binary_header if serialize_type == BINARY else json_header
         flag = ONE_WAY if one_way else 0
-        fields = header(request.code, self._with_broker(request), opaque, flag, version)
+        if one_way:
+            self._one_way.add(opaque)
+        fields = header(request.code, self._fields(request), opaque, flag, version)
         self.write(frame(fields, request.body, serialize_type))
         return opaque
 
-    def _with_broker(self, request: Request) -> Mapping[str, str]:
+    def _fields(self, request: Request) -> Mapping[str, str]:
         """The fields, with the broker's name where clients give it."""
+        later = {f"later{n}": "x" for n in range(self._manner.later_fields)}
         name = field_of_broker_name(request.code) if self._broker_name else None
-        if name is None or name in request.fields:
-            return request.fields
-        return {**request.fields, name: self._broker_name}
+        broker = {name: self._broker_name} if name and name not in request.fields else {}
+        return {**later, **request.fields, **broker}
 
     def answer(self, opaque: int, within: float | None = None) -> Frame:
         """The answer to a request that was sent before. Raises as `call`."""
@@ -114,6 +135,11 @@ class Connection:
         while not (waiting := self._answers.get(opaque)):
             self._read(deadline, f"answer to opaque {opaque}")
         return waiting.popleft()
+
+    @property
+    def unasked(self) -> list[Frame]:
+        """The answers to what was sent one-way, as far as they were read."""
+        return [answer for opaque in self._one_way for answer in self._answers.get(opaque, ())]
 
     def any_answer(self) -> Frame:
         """The next answer, whatever its opaque. Raises as `call`."""

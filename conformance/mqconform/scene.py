@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 from mqconform import requests
 from mqconform.causes import Step, UnexpectedError
 from mqconform.cluster import Cluster
-from mqconform.connection import ClosedError, Connection, SilentError, eventually
+from mqconform.connection import ClosedError, Connection, Manner, SilentError, eventually
 from mqconform.frame import Frame
 from mqconform.history import Recorder
 from mqconform.records import Record, parse_records
@@ -140,12 +140,17 @@ class Scene:
         *,
         port_below: int = 0,
         tls: ssl.SSLContext | None = None,
+        manner: Manner | None = None,
     ) -> Connection:
         """A new connection to a broker, or to a port of it that is so much lower."""
         name = broker_name or self.broker_names[0]
         host, port = self._cluster.brokers[name]
         connection = Connection(
-            Address(host, port - port_below), self.transcript, tls=tls, broker_name=name
+            Address(host, port - port_below),
+            self.transcript,
+            tls=tls,
+            broker_name=name,
+            manner=manner,
         )
         return self._opened(connection)
 
@@ -158,9 +163,11 @@ class Scene:
     def connect_secured(self) -> Connection:
         return self._opened(Connection(self.secured.address, self.transcript))
 
-    def connect_nameserver(self, *, tls: ssl.SSLContext | None = None) -> Connection:
+    def connect_nameserver(
+        self, *, tls: ssl.SSLContext | None = None, manner: Manner | None = None
+    ) -> Connection:
         address = self._cluster.nameserver
-        return self._opened(Connection(address, self.transcript, tls=tls))
+        return self._opened(Connection(address, self.transcript, tls=tls, manner=manner))
 
     @contextlib.contextmanager
     def identical(self, what: str) -> Iterator[None]:

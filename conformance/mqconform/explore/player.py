@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from mqconform import requests
-from mqconform.connection import ClosedError, Connection, SilentError, eventually
+from mqconform.connection import ClosedError, Connection, Manner, SilentError, eventually
 from mqconform.explore.possible import Answered, State, answers, explained, settled
-from mqconform.frame import Frame
+from mqconform.frame import BINARY, Frame
 from mqconform.requests import Request
 from mqconform.scene import Scene, done
 from mqconform.stage import Restart
@@ -21,11 +21,19 @@ S = TypeVar("S")
 
 ON_THE_WAY_MAX = 3  # one-way requests: the orders of more are too many to look at
 STATES_MAX = 8  # in which the target may be, before it is asked which
+MANNERS = (
+    Manner(),
+    Manner(serialize_type=BINARY, later_fields=16),
+    Manner(),
+    Manner(requests_before=(1 << 31) - 3),
+)
+"""How clients speak, in turn: some in binary, some for very long."""
 NAMESERVER = -1  # in the place of a broker's number
 _BUSY = 2
 SHOWN_MAX = 8  # answers of a round
 _SHOWN = 600  # characters of an answer
 _SETTLED_S = 2.0
+_ONE_WAY = "\n  rules: WIRE-003"
 
 
 class DepartureError(AssertionError):
@@ -106,15 +114,21 @@ class World:
         """The connection of a client to a broker, opened when it is first used."""
         place = client, broker % len(self.scene.broker_names)
         if place not in self._connections:
-            self._connections[place] = self.scene.connect(self.broker_name(broker))
+            name, manner = self.broker_name(broker), MANNERS[client % len(MANNERS)]
+            self._connections[place] = self.scene.connect(name, manner=manner)
         return self._connections[place]
 
     def named_connection(self, client: int) -> Connection:
         """The connection of a client to the nameserver."""
         place = client, NAMESERVER
         if place not in self._connections:
-            self._connections[place] = self.scene.connect_nameserver()
+            manner = MANNERS[client % len(MANNERS)]
+            self._connections[place] = self.scene.connect_nameserver(manner=manner)
         return self._connections[place]
+
+    def unasked(self) -> list[Frame]:
+        """The answers to what was sent one-way, as far as they were read."""
+        return [answer for each in self._connections.values() for answer in each.unasked]
 
     def number(self) -> int:
         """One that was not given before."""
@@ -193,6 +207,8 @@ def play(area: Area, program: Program[Any], scene: Scene) -> int:
             if len(states) > STATES_MAX:
                 states = _look(area, world, states, program.setting, f"after round {number}")
         _look(area, world, states, program.setting, "in the end")
+    if unasked := world.unasked():
+        raise DepartureError(f"in the end: one-way requests were answered: {unasked}{_ONE_WAY}")
     checked = world.sent
     world.close()
     return checked

@@ -95,13 +95,15 @@ def _meet(one: Asked, other: Asked) -> bool:
 
 
 def _meeting(answered: Sequence[Answered]) -> list[tuple[Answered, ...]]:
-    """The answers, in parts of which those of one part may matter to each other."""
-    parts: list[tuple[Answered, ...]] = []
+    """The answers, in parts of which those of one part may matter to each other: all that begin
+    with the same place that something asked of."""
+    places = {each.asked.place for each in answered}
+    parts: dict[tuple[Any, ...], list[Answered]] = {}
     for each in answered:
-        joined = [part for part in parts if any(_meet(each.asked, one.asked) for one in part)]
-        parts = [part for part in parts if part not in joined]
-        parts.append((*(one for part in joined for one in part), each))
-    return parts
+        place = each.asked.place
+        whole = next(place[:n] for n in range(len(place) + 1) if place[:n] in places)
+        parts.setdefault(whole, []).append(each)
+    return list(map(tuple, parts.values()))
 
 
 def settled(states: Iterable[State]) -> list[State]:

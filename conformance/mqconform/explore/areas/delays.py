@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mqconform import requests
 from mqconform.connection import eventually
-from mqconform.explore.edges import COUNTS, NEGATIVE, around
+from mqconform.explore.edges import COUNTS, LONG, NEGATIVE, around, at_edge
 from mqconform.explore.player import Program, World
 from mqconform.frame import Frame
 from mqconform.records import Record as Read
@@ -35,10 +35,10 @@ WAITED_MS: Final = 6_000  # what waits no longer is waited for
 LATE_S: Final = 15.0  # by when it came
 FOUND_S: Final = 5.0
 CLOCKS_MS: Final = 100  # between a broker's look at its clock and its next
-LEVELS: Final = ("", "1", "2", "3", "9", "10", "17", "18", "19", "99", "2147483647", "0", "-1",
-                 "+2", "abc", "2147483648")  # fmt: skip
+LEVELS: Final = ("", "1", "2", *map(str, at_edge("DELAY-001")), "2147483647", "0", "-1", "+2",
+                 "abc", "2147483648")  # fmt: skip
 TIMES: Final = (
-    *(("TIMER_DELAY_SEC", value) for value in (1, 2, 60, LONGEST_S, LONGEST_S + 1, 0, -5)),
+    *(("TIMER_DELAY_SEC", value) for value in (1, 2, *at_edge("TIMER-005"), 0, -5)),
     *(("TIMER_DELAY_MS", value) for value in (1, 999, 1000, 1001, 2500, 60_000)),
     *(("TIMER_DELAY_MS", value) for value in around(1000 * LONGEST_S)),
     *(("TIMER_DELIVER_MS", value) for value in (500, 1000, 3000, 3_600_000, -1000)),
@@ -268,7 +268,7 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         "client": st.integers(0, CLIENTS - 1),
         "broker": st.integers(0, 1),
         "queue_id": st.sampled_from(few),
-        "tag": st.sampled_from(("", "A", NEGATIVE)),
+        "tag": st.sampled_from(("", "A", NEGATIVE, LONG)),
     }
     times = st.sampled_from(TIMES).map(lambda each: (each,))
     several = st.lists(st.sampled_from(TIMES), min_size=2, max_size=3, unique_by=lambda e: e[0])

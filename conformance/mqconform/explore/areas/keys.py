@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mqconform import requests
 from mqconform.connection import eventually
-from mqconform.explore.edges import COLLIDING
+from mqconform.explore.edges import ALIKE, at_edge
 from mqconform.explore.player import DepartureError, Program, World
 from mqconform.frame import Frame
 from mqconform.records import parse_records
@@ -21,11 +21,7 @@ from mqspec.core.index import index_keys, key_hash
 from mqspec.core.log import Limits
 
 CLIENTS: Final = 4
-HEAD: Final = "0123456789abcdef"  # 16 characters
-KEYS: Final = (
-    "k", "K", *COLLIDING, HEAD, HEAD + "0", HEAD + "1", HEAD * 4, HEAD * 4 + "x", "1" + HEAD,
-    "x" * 255, "x" * 256, "ä€𝄞", "polygenelubricants",
-)  # fmt: skip
+COUNTS: Final = (2, *at_edge("LOG-021"))
 MOST: Final = Limits().max_msgs_num_batch
 
 
@@ -42,11 +38,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Send:
-    """A message with some keys."""
+    """A message with some keys, or a batch of such."""
 
     client: int
     broker: int
     keys: tuple[str, ...]
+    count: int = 1
     rules = "SEND-002", "LOG-020"
 
     @property
@@ -54,22 +51,26 @@ class Send:
         return (self.broker,)
 
     def request(self, world: World) -> Request:
-        return requests.send(world.topics[0], b"x", properties={"KEYS": " ".join(self.keys)})
+        topic, keys = world.topics[0], {"KEYS": " ".join(self.keys)}
+        if self.count > 1:
+            return requests.send_batch(topic, [b"x"] * self.count, properties=keys)
+        return requests.send(topic, b"x", properties=keys)
 
     def seen(self, world: World, answer: Frame) -> Any:
         if answer.code == 0:
             for key in self.keys:
                 place = self.broker, key_hash("", key)
-                world.notes.setdefault(place, [key, 0])[1] += 1
+                world.notes.setdefault(place, [key, 0])[1] += self.count
         return answer.code, answer.number("queueOffset")
 
     def allowed(self, state: Found) -> Iterator[tuple[Any, Found]]:
         offset, table = state.sent[self.broker], dict(state.of)
         properties = requests.property_string({"KEYS": " ".join(self.keys)}).encode()
-        for key in index_keys(0, properties):
+        entries = ((n, key) for n in range(self.count) for key in index_keys(0, properties))
+        for n, key in entries:
             place = self.broker, key_hash("", key)
-            table[place] = (*table.get(place, ()), offset)
-        sent = tuple(n + (b == self.broker) for b, n in enumerate(state.sent))
+            table[place] = (*table.get(place, ()), offset + n)
+        sent = tuple(n + self.count * (b == self.broker) for b, n in enumerate(state.sent))
         yield (0, offset), Found(tuple(sorted(table.items())), sent)
 
 
@@ -132,7 +133,7 @@ class Area:
 
     def last(self, world: World, setting: None) -> Sequence[Query]:
         every = (0, 1)[: len(world.scene.broker_names)]
-        return [Query(0, broker, key, MOST) for broker in every for key in KEYS]
+        return [Query(0, broker, key, MOST) for broker in every for key in ALIKE]
 
 
 INDEXED_S: Final = 5.0
@@ -142,12 +143,13 @@ QUERY_RULE: Final = "LOG-020"
 @st.composite
 def _programs(draw: st.DrawFn) -> Program[None]:
     of = {"client": st.integers(0, CLIENTS - 1), "broker": st.integers(0, 1)}
-    few = draw(st.lists(st.sampled_from(KEYS), min_size=2, max_size=5, unique=True))
+    few = draw(st.lists(st.sampled_from(ALIKE), min_size=2, max_size=5, unique=True))
     keys = st.sampled_from(few)
     sends = st.builds(
-        Send, **of, keys=st.lists(keys, min_size=1, max_size=3, unique=True).map(tuple)
-    )
-    queries = st.builds(Query, **of, key=keys, count=st.sampled_from((1, 2, 32, 63, 64, 65, 1000)))
+        Send, **of, keys=st.lists(keys, min_size=1, max_size=3, unique=True).map(tuple),
+        count=st.sampled_from((1,) * 6 + (33, 65)),
+    )  # fmt: skip
+    queries = st.builds(Query, **of, key=keys, count=st.sampled_from(COUNTS))
     rounds = st.lists(sends, min_size=1, max_size=8) | st.lists(queries, min_size=1, max_size=4)
     drawn = draw(st.lists(rounds, min_size=8, max_size=24))
     return Program(None, tuple(map(tuple, drawn)))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mqconform import requests
 from mqconform.connection import Connection
+from mqconform.explore.edges import ALIKE
 from mqconform.explore.player import Program, World
 from mqconform.explore.possible import branch
 from mqconform.frame import Frame
@@ -19,28 +20,27 @@ from mqspec.core import kv_config as core
 from mqspec.core.step import apply
 
 CLIENTS: Final = 4
-KEYS: Final = 17
-VALUES: Final = ("", "v", "w", "a b=c", "ä€𝄞", "x" * 1000)
+NAMESPACES: Final = ("N", "n")
+VALUES: Final = ("", "v", "w", " v ", "a b=c", "ä€𝄞", "x" * 1000)
 
 
 @dataclass(frozen=True)
 class _Of:
     client: int
-    namespace: int
-    key: int
+    namespace: str
+    key: str
     broker = 0
     rules = ("NAMESRV-022",)
 
     @property
-    def place(self) -> tuple[int, ...]:
+    def place(self) -> tuple[str, ...]:
         return self.namespace, self.key
 
     def connection(self, world: World) -> Connection:
         return world.named_connection(self.client)
 
     def fields(self, world: World) -> dict[str, str]:
-        namespace = f"{world.scene.prefix}-N{self.namespace}"
-        return {"namespace": namespace, "key": f"{world.scene.prefix}-K{self.key}"}
+        return {"namespace": f"{world.scene.prefix}-{self.namespace}", "key": self.key}
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Put(_Of):
         return answer.code
 
     def allowed(self, state: core.KvState) -> Iterator[tuple[Any, core.KvState]]:
-        step = core.put_kv_config(state, str(self.namespace), str(self.key), self.value)
+        step = core.put_kv_config(state, self.namespace, self.key, self.value)
         yield 0, branch(state, step.changes, apply)
 
 
@@ -67,7 +67,7 @@ class Delete(_Of):
         return answer.code
 
     def allowed(self, state: core.KvState) -> Iterator[tuple[Any, core.KvState]]:
-        step = core.delete_kv_config(state, str(self.namespace), str(self.key))
+        step = core.delete_kv_config(state, self.namespace, self.key)
         yield 0, branch(state, step.changes, apply)
 
 
@@ -80,7 +80,7 @@ class Get(_Of):
         return answer.code, answer.fields.get("value") if answer.code == 0 else None
 
     def allowed(self, state: core.KvState) -> Iterator[tuple[Any, core.KvState]]:
-        value = core.get_kv_config(state, str(self.namespace), str(self.key))
+        value = core.get_kv_config(state, self.namespace, self.key)
         yield ((22, None) if value is None else (0, value)), state
 
 
@@ -108,8 +108,8 @@ class Area:
 def _programs(draw: st.DrawFn) -> Program[None]:
     of = {
         "client": st.integers(0, CLIENTS - 1),
-        "namespace": st.integers(0, 1),
-        "key": st.integers(0, KEYS - 1),
+        "namespace": st.sampled_from(NAMESPACES),
+        "key": st.sampled_from(ALIKE),
     }
     puts = st.builds(Put, **of, value=st.sampled_from(VALUES))
     ops = st.one_of(puts, puts, st.builds(Get, **of), st.builds(Delete, **of))

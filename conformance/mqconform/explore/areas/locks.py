@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -22,9 +23,11 @@ from mqspec.core.step import apply
 from mqspec.core.types import MessageQueue
 
 CLIENTS: Final = 8
+GROUPS = TOPICS = 2
 NOW_MS: Final = 0  # programs end before a lock does, or are not judged
 LIVES_MS: Final = 1
 RACING_MAX: Final = 3
+SIZES: Final = (*COUNTS[:-1], COUNTS[-1] + 1)  # one beyond the largest, whose edge is tried so
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,12 @@ class _Batch:
     broker: int
     group: int
     member: int
+    topic: int
     queue_ids: tuple[int, ...]
 
     @property
     def place(self) -> tuple[int, ...]:
-        return self.broker, self.group, *self.queue_ids[:1]
+        return self.broker, self.group, self.topic, *self.queue_ids[:1]
 
     def parts(self, seen: Any) -> Iterator[tuple[Any, Any]]:
         for queue_id in dict.fromkeys(self.queue_ids):
@@ -59,12 +63,13 @@ class _Batch:
         return seen
 
     def named(self, world: World) -> tuple[Any, ...]:
-        name, topic = world.broker_name(self.broker), world.topics[0]
+        name, topic = world.broker_name(self.broker), world.topics[self.topic]
         queues = ((topic, name, queue_id) for queue_id in self.queue_ids)
         return world.groups[self.group], f"member-{self.member}", *queues
 
     def event(self) -> core.LockBatch:
-        queues = tuple(MessageQueue("topic", "broker", queue_id) for queue_id in self.queue_ids)
+        topic = str(self.topic)
+        queues = tuple(MessageQueue(topic, "broker", queue_id) for queue_id in self.queue_ids)
         return core.LockBatch(str(self.group), str(self.member), queues)
 
     def behind(self, state: Locks, changes: Any) -> Locks:
@@ -119,9 +124,10 @@ class Area:
         return _programs()
 
     def begin(self, world: World, setting: Setting) -> Locks:
-        world.make_topic(1)  # a lock is of any name: nothing is looked up
-        world.make_group()
-        world.make_group()
+        for _ in range(TOPICS):
+            world.make_topic(1)  # a lock is of any name: nothing is looked up
+        for _ in range(GROUPS):
+            world.make_group()
         return Locks(tuple(core.LockState() for _ in world.scene.broker_names))
 
     def settle(self, world: World, round_: Sequence[Any]) -> None:
@@ -131,20 +137,22 @@ class Area:
         every = tuple(range(setting.queues))
         brokers = range(len(world.scene.broker_names))
         # Somebody new asks for all: what is refused is held.
-        return [Lock(0, b, g, CLIENTS + 1, every) for b in brokers for g in range(2)]
+        places = itertools.product(brokers, range(GROUPS))
+        return [Lock(0, *place, CLIENTS + 1, t, every) for place in places for t in range(TOPICS)]
 
 
 @st.composite
 def _programs(draw: st.DrawFn) -> Program[Setting]:
-    setting = Setting(draw(st.sampled_from(COUNTS)))
+    setting = Setting(draw(st.sampled_from(SIZES)))
     one = st.integers(0, setting.queues - 1)
     some = st.lists(one, min_size=1, max_size=4).map(tuple)
     every = st.just(tuple(range(setting.queues)))
     batch = {
         "client": st.integers(0, CLIENTS - 1),
         "broker": st.integers(0, 1),
-        "group": st.integers(0, 1),
+        "group": st.integers(0, GROUPS - 1),
         "member": st.integers(0, 3),
+        "topic": st.integers(0, TOPICS - 1),
         "queue_ids": some | some | every,
     }
     locks = st.builds(Lock, **batch)

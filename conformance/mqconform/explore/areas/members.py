@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from mqconform import requests
 from mqconform.connection import eventually
-from mqconform.explore.edges import around
+from mqconform.explore.edges import COUNTS, around
 from mqconform.explore.player import DepartureError, Program, World
 from mqconform.explore.possible import branch
-from mqconform.requests import Subscription
+from mqconform.requests import Request, Subscription
 from mqspec.core import group as core
 from mqspec.core.step import Step, apply
 
-EDGES: Final = (1, 2, 3, 8, 16)
+EDGES: Final = tuple(count for count in COUNTS if count <= 16)  # each of them is watched
+TOPICS: Final = 5
+EXPRESSIONS: Final = ("*", "A", "A || B")
 GROUPS: Final = 2
 NOTICED_S: Final = 5.0
 
@@ -107,12 +109,15 @@ class Beat(_Act):
     member: int
     topics: tuple[int, ...] = ()
     version: int = 1
+    expression: str = "*"
     model: str = "CLUSTERING"
     rules = "GROUP-001", "GROUP-002", "GROUP-003", "GROUP-004", "GROUP-010"
 
     def do(self, world: World) -> Any:
         world.notes["clients"].add(self.client)
-        wanted = [Subscription(f"topic-{each}", version=self.version) for each in self.topics]
+        wanted = [
+            Subscription(f"topic-{each}", self.expression, self.version) for each in self.topics
+        ]
         request = requests.heartbeat(
             f"member-{self.member}", world.groups[self.group], wanted, model=self.model
         )
@@ -120,7 +125,8 @@ class Beat(_Act):
 
     def step(self, table: core.GroupState, clients: set[int]) -> Step:
         wanted = tuple(
-            core.SubscriptionData(f"topic-{each}", sub_version=self.version) for each in self.topics
+            core.SubscriptionData(f"topic-{each}", self.expression, sub_version=self.version)
+            for each in self.topics
         )
         info = core.ClientChannelInfo(f"member-{self.member}", "JAVA", 0, 0)
         event = core.RegisterConsumer(
@@ -188,6 +194,35 @@ class Look(_Act):
         return ids and tuple(sorted(map(str, ids)))
 
 
+@dataclass(frozen=True)
+class Show(_Act):
+    """What the group wants of each topic, by which version; None where it has no member."""
+
+    rules = "GROUP-009", "ADMIN-007"
+
+    def do(self, world: World) -> Any:
+        world.notes["clients"].add(self.client)
+        asked = Request(
+            requests.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": world.groups[self.group]}
+        )
+        answer = world.call(asked, 0, self.client)
+        if answer.code != 0:
+            return None
+        told = answer.json()["subscriptionTable"]
+        return tuple(
+            sorted((name, told[name]["subString"], told[name]["subVersion"]) for name in told)
+        )
+
+    def step(self, table: core.GroupState, clients: set[int]) -> Step:
+        return Step()
+
+    def answered(self, table: core.GroupState) -> Any:
+        info = table.consumer_table.get(str(self.group))
+        wanted = info.subscription_table.values() if info else ()
+        told = tuple(sorted((each.topic, each.sub_string, each.sub_version) for each in wanted))
+        return told if info else None
+
+
 def _await_gone(world: World, client: int) -> None:
     """A connection that ended is noticed soon: wait until the lists of members are shorter."""
     model: Members = world.notes["model"]
@@ -246,17 +281,18 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
     edge = draw(st.sampled_from(EDGES))
     setting = Setting(draw(st.sampled_from(around(edge))))
     of = {"client": st.integers(0, edge + 2), "group": st.integers(0, GROUPS - 1)}
-    topics = st.sampled_from(((), (0,), (0, 1), (1,)))
+    topics = st.sampled_from(((), (0,), (0, 1), (1,), tuple(range(TOPICS))))
     beats = st.builds(
         Beat, **of, member=st.integers(0, edge + 1), topics=topics,
-        version=st.sampled_from((0, 1, 2, 2**63 - 1)),
+        version=st.sampled_from((0, 1, 2, 2**63 - 1)), expression=st.sampled_from(EXPRESSIONS),
         model=st.sampled_from(("CLUSTERING",) * 5 + ("BROADCASTING",)),
     )  # fmt: skip
     ops = st.one_of(
-        beats, beats, st.builds(Leave, **of), st.builds(Break, **of), st.builds(Look, **of)
-    )
+        beats, beats, st.builds(Leave, **of), st.builds(Break, **of), st.builds(Look, **of),
+        st.builds(Show, **of),
+    )  # fmt: skip
     drawn = draw(st.lists(ops, min_size=6, max_size=20))
-    looks = [Look(edge + 3, group) for group in range(GROUPS)]
+    looks = [look(edge + 3, group) for group in range(GROUPS) for look in (Look, Show)]
     return Program(setting, tuple((op,) for op in (*drawn, *looks)))
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mqconform import requests
 from mqconform.connection import Connection, SilentError, eventually
-from mqconform.explore.edges import BODIES, COLLIDING, COUNTS, NEGATIVE, around
+from mqconform.explore.edges import BODIES, COLLIDING, COUNTS, LONG, NEGATIVE, around, at_edge
 from mqconform.explore.player import DepartureError, Program, World
 from mqconform.frame import Frame
 from mqconform.records import Record, parse_records
@@ -32,16 +32,18 @@ from mqspec.core.subscription import (
 
 CLIENTS: Final = 8
 LIMITS: Final = Limits()
-TAGS: Final = ("", "A", "B", *COLLIDING, NEGATIVE, "t" * 1000, "ä€𝄞")
+TAGS: Final = ("", "A", "B", *COLLIDING, NEGATIVE, LONG, "ä€𝄞")
 EXPRESSIONS: Final = (
-    "*", "", "A", "B", "A || B", "Aa", "BB || none", NEGATIVE, "t" * 1000, "ä€𝄞", "||", "|| ||",
+    "*", "", "A", "B", "A || B", "Aa", "BB || none", NEGATIVE, LONG, "ä€𝄞", "||", "|| ||",
 )  # fmt: skip
+ASKED: Final = (*at_edge("PULL-004"), 0, -1)  # messages
+FLAGS: Final = st.sampled_from((0, 0, 1, 65_536, 2**31 - 1, -1))
 BATCHES: Final = (1, 2, 3, 31, 32, 33, 63, 64, 65, 100, 101, 127, 128, 255, 256, 257)
 WOKEN_S: Final = 2.0  # a message that wakes a held pull does so at once; the next look is 5 s away
 TRIES: Final = 3
 MISSED: Final = "was not woken"
 MISSED_MAX: Final = 2  # of the tries: then it is no accident
-LEAST_BESIDE, MOST_BESIDE = 91, 3500  # bytes of a record that are not its body: names, properties
+LEAST_BESIDE, MOST_BESIDE = 91, 3500  # bytes of a record beside its body and tag: names, properties
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Stored:
     tag: str
     size: int  # of its body
     crc: int
+    flag: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,11 @@ class Send(_At):
     tag: str
     body: int = 5  # bytes
     batch: int = 0  # messages; 0: not a batch
+    flag: int = 0  # of one that is none
     rules = "SEND-001", "SEND-002", "SEND-004"
 
     def messages(self) -> tuple[Stored, ...]:
-        return tuple(stored(self.tag, body) for body in self.bodies())
+        return tuple(stored(self.tag, body, self.flag) for body in self.bodies())
 
     def bodies(self) -> list[bytes]:
         if not self.batch:
@@ -117,7 +121,8 @@ class Send(_At):
         topic = world.topics[0]
         if self.batch:
             return requests.send_batch(topic, self.bodies(), self.queue_id, properties)
-        return requests.send(topic, self.bodies()[0], self.queue_id, properties)
+        message = requests.send(topic, self.bodies()[0], self.queue_id, properties)
+        return message.having(h=self.flag)
 
     def seen(self, world: World, answer: Frame) -> Any:
         if answer.code != 0:
@@ -157,10 +162,7 @@ class Pull(_At):
         if "nextBeginOffset" not in answer.fields or answer.code not in (0, 19, 20, 21):
             return (answer.code,)
         records = parse_records(answer.body) if answer.code == 0 else []
-        found = tuple(
-            (record.queue_offset, stored(record.properties.get("TAGS", ""), record.body))
-            for record in records
-        )
+        found = tuple((record.queue_offset, stored_of(record)) for record in records)
         names = "nextBeginOffset", "minOffset", "maxOffset"
         return answer.code, *(answer.number(name) for name in names), found
 
@@ -187,14 +189,14 @@ class Pull(_At):
         least, most, at = 0, 0, self.offset
         last = min(span.max, at + max(LIMITS.max_filter_message_size // 20, self.count))
         while at < last:
-            body = kept[at].size
-            if is_batch_full(LIMITS, self.count, len(found), least, body + LEAST_BESIDE):
+            size = kept[at].size + len(kept[at].tag.encode())
+            if is_batch_full(LIMITS, self.count, len(found), least, size + LEAST_BESIDE):
                 break
-            if is_batch_full(LIMITS, self.count, len(found), most, body + MOST_BESIDE):
+            if is_batch_full(LIMITS, self.count, len(found), most, size + MOST_BESIDE):
                 yield 0, at, 0, span.max, tuple(found)  # it may be full by now
             if is_matched_by_consume_queue(wanted, tags_code(kept[at].tag)):
                 found.append((at, kept[at]))
-                least, most = least + body + LEAST_BESIDE, most + body + MOST_BESIDE
+                least, most = least + size + LEAST_BESIDE, most + size + MOST_BESIDE
             at += 1
         status = GetMessageStatus.FOUND if found else GetMessageStatus.NO_MATCHED_MESSAGE
         code = response_code(status, self.offset)
@@ -274,11 +276,11 @@ def _given(connection: Connection, opaque: int) -> Any:
 
 
 def stored_of(record: Record) -> Stored:
-    return stored(record.properties.get("TAGS", ""), record.body)
+    return stored(record.properties.get("TAGS", ""), record.body, record.flag)
 
 
-def stored(tag: str, body: bytes) -> Stored:
-    return Stored(tag, len(body), crc32(body))
+def stored(tag: str, body: bytes, flag: int = 0) -> Stored:
+    return Stored(tag, len(body), crc32(body), flag)
 
 
 def _body(n: int, size: int) -> bytes:
@@ -351,10 +353,10 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         offsets = st.sampled_from((0, 1, 967, 968, 998, 999, 1000, 1001, 1020, 1030))
     pulls = st.builds(
         Pull, **at, offset=offsets, expression=st.sampled_from(EXPRESSIONS),
-        count=st.sampled_from((1, 2, 31, 32, 33, 64, 0, -1)),
+        count=st.sampled_from(ASKED),
     )  # fmt: skip
     ops = st.one_of(
-        st.builds(Send, **at, tag=tags, body=st.sampled_from((1, 2, 3, 100, 255, 256))),
+        st.builds(Send, **at, tag=tags, body=st.sampled_from((1, 2, 3, 100, 255, 256)), flag=FLAGS),
         st.builds(Send, **at, tag=st.sampled_from(("A", "B")), body=st.just(5)),
         st.builds(Send, **at, tag=tags, body=st.just(4), batch=st.sampled_from(BATCHES)),
         pulls,

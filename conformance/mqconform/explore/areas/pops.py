@@ -16,7 +16,7 @@ from mqconform import requests
 from mqconform.connection import Connection, SilentError, eventually
 from mqconform.explore.brokers import Each
 from mqconform.explore.conversing import Answers, converse
-from mqconform.explore.edges import COLLIDING, COUNTS, NEGATIVE, around
+from mqconform.explore.edges import COLLIDING, COUNTS, NEGATIVE, around, at_edge
 from mqconform.explore.player import DepartureError, Program, World
 from mqconform.frame import Frame
 from mqconform.records import parse_records
@@ -49,7 +49,7 @@ CLIENTS: Final = 8
 LONG_MS: Final = 60_000  # an invisible time that does not end while a program is played
 TAGS: Final = ("", "A", "B", *COLLIDING, NEGATIVE)
 EXPRESSIONS: Final = ("*", "", "A", "A || B", "BB", NEGATIVE, "nothing", "||")
-POP_COUNTS: Final = (1, 2, 3, 31, 32, 33, 0, -1)
+POP_COUNTS: Final = (2, 3, *at_edge("POP-013"), 0, -1)
 BATCHES: Final = (1, 1, 2, 3, 31, 32, 33, 64, 65)
 ALL_QUEUES: Final = -1
 ALL_MAX: Final = 64  # queues of a topic of which all are popped: any may be the first

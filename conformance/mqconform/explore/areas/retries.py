@@ -16,6 +16,7 @@ from mqconform.explore.edges import around
 from mqconform.explore.player import Program, World
 from mqconform.records import parse_records
 from mqconform.scene import done
+from mqrules import edges
 from mqspec.core import metadata
 from mqspec.core.log import DELAY_LEVELS_MS, SCHEDULE_TOPIC
 from mqspec.core.metadata import SubscriptionGroupConfig
@@ -25,12 +26,14 @@ from mqspec.core.retry import consumer_send_msg_back, dlq_topic, retry_topic
 
 LEVELS: Final = len(DELAY_LEVELS_MS)
 TRIES: Final = (0, 1, 2, 3, 8, 13, 14, 15, 16, 17, 30, 2**31 - 2)
+LONGEST: Final = max(edges()["SEND-008"][0].inside)  # characters of a topic
 NOT_FOUND_S: Final = 5.0
 
 
 @dataclass(frozen=True)
 class Setting:
     retry_max_times: int
+    name: int = 0  # characters of the group's name, at least
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class SendBack:
         return (self.broker,)
 
     def act(self, world: World) -> Any:
-        """The code; and of the copy its topic, its level and its tries."""
+        """The code; and of the copy its level, its tries and whether it waits for the group."""
         group, key = world.groups[0], world.scene.name("K")
         send = requests.send(world.topics[0], b"failing", 0, {"KEYS": key}).having(j=self.tries)
         sent = done(world.call(send, self.broker, self.client))
@@ -72,11 +75,12 @@ class SendBack:
         def is_found() -> bool:
             copy = self._copy(world, dlq_topic(group), 0, dead, key) if dead is not None else None
             if copy:
-                found.append((0, ("dead", copy.reconsume_times)))
+                found.append((0, ("dead", copy.reconsume_times, True)))
                 return True
             for level, begin in known.items():
                 if copy := self._copy(world, SCHEDULE_TOPIC, level - 1, begin, key):
-                    found.append((0, (level, copy.reconsume_times)))
+                    is_ours = copy.properties.get("REAL_TOPIC") == retry_topic(group)
+                    found.append((0, (level, copy.reconsume_times, is_ours)))
                     return True
             return False
 
@@ -103,10 +107,10 @@ class SendBack:
         group = SubscriptionGroupConfig("group", retry_max_times=state.retry_max_times)
         copy = consumer_send_msg_back(metadata.MetadataState(), event, group, message, 0).result
         if copy.topic == dlq_topic("group"):
-            yield (0, ("dead", copy.reconsume_times)), state
+            yield (0, ("dead", copy.reconsume_times, True)), state
             return
         level = int(decode_properties(copy.properties)["DELAY"])
-        yield (0, (min(level, LEVELS), copy.reconsume_times)), state
+        yield (0, (min(level, LEVELS), copy.reconsume_times, True)), state
 
 
 class Area:
@@ -119,7 +123,7 @@ class Area:
 
     def begin(self, world: World, setting: Setting) -> State:
         world.make_topic(1)
-        world.make_group(retryMaxTimes=setting.retry_max_times)
+        world.make_group(setting.name, retryMaxTimes=setting.retry_max_times)
         world.make_group()
         world.topics.append(retry_topic(world.groups[0]))
         world.topics.append(dlq_topic(world.groups[0]))
@@ -134,7 +138,8 @@ class Area:
 
 @st.composite
 def _programs(draw: st.DrawFn) -> Program[Setting]:
-    setting = Setting(draw(st.sampled_from((0, 1, 3, 16, 40))))
+    names = st.sampled_from((0, 64, LONGEST - len(retry_topic(""))))
+    setting = Setting(draw(st.sampled_from((0, 1, 3, 16, 40))), draw(names))
     tries = st.sampled_from(sorted({*TRIES, *around(setting.retry_max_times, 0)}))
     ops = st.builds(
         SendBack, client=st.integers(0, 2), broker=st.integers(0, 1), tries=tries,

@@ -14,7 +14,7 @@ from mqconform import requests
 from mqconform.connection import eventually
 from mqconform.explore.brokers import Each, OfBroker
 from mqconform.explore.conversing import Answers, converse
-from mqconform.explore.edges import COUNTS, around
+from mqconform.explore.edges import COUNTS, around, at_edge
 from mqconform.explore.player import DepartureError, Program, World
 from mqconform.fastjson import loads
 from mqconform.frame import Frame
@@ -33,9 +33,10 @@ CLIENTS: Final = 6
 SLOTS: Final = 3  # topics, of which the first is never changed; and groups
 MESSAGES: Final = 5  # in the first queue of the first topic
 FAR_MS: Final = 1 << 42
+STORED: Final = -2  # the time at which the broker stored the first messages, all at once
 NONE: Final = -1
 READ_MAX: Final = 32
-LAST: Final = (1030, 1031, 1032)  # around the end of a long queue
+SHORT, LONG = 40, 1_200  # messages of the last queue: what OFFSET-017 is tried with
 CODES: Final = frozenset({0, 19, 20, 21})  # of pulls that say where to go on
 
 
@@ -276,6 +277,11 @@ class Reset(_OfQueue):
     time_ms: int = 0
     rules = ("OFFSET-017",)
 
+    def meant(self, world: World) -> Reset:
+        if self.time_ms != STORED:
+            return self
+        return replace(self, time_ms=world.notes["stored", self.broker])
+
     def request(self, world: World) -> Request:
         where: dict[str, Any] = {
             "queueId": self.queue_id, "offset": self.offset, "timestamp": self.time_ms,
@@ -403,6 +409,8 @@ class Area:
         for broker in range(len(world.scene.broker_names)):
             for queue_id, count in lengths.items():
                 self._fill(world, broker, queue_id, count)
+            first = world.call(requests.pull(world.topics[0], world.groups[0], count=1), broker)
+            world.notes["stored", broker] = parse_records(first.body)[0].store_timestamp
         one = Broker(
             tuple(lengths.items()),
             world.scene.groups_by_use,
@@ -434,7 +442,7 @@ class Area:
 @st.composite
 def _programs(draw: st.DrawFn) -> Program[Setting]:
     queues = draw(st.sampled_from(COUNTS))
-    filled = draw(st.sampled_from((0, 40, 1030))) if queues > 1 else 0
+    filled = draw(st.sampled_from((0, SHORT, LONG))) if queues > 1 else 0
     setting = Setting(queues, filled, draw(st.sampled_from((0, 120))))
     few = sorted({0, *(queue for queue in around(queues - 1) if 0 <= queue <= queues)})
     # Few of each, so that requests meet.
@@ -443,14 +451,14 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
     slots = st.integers(0, SLOTS - 1)
     at = {
         **of,
-        "topic": st.sampled_from(draw(st.sampled_from([(0, 1, 2), (0,), (1,)]))),
-        "group": st.sampled_from(draw(st.sampled_from([(0, 1, 2), (0,), (1,)]))),
-        "queue_id": st.sampled_from(draw(st.sampled_from([few, few[-1:], few[:2]]))),
+        "topic": st.sampled_from(draw(st.sampled_from([(0, 1, 2), (0,), (0,), (1,)]))),
+        "group": st.sampled_from(draw(st.sampled_from([(0, 1, 2), (0,), (0,), (1,)]))),
+        "queue_id": st.sampled_from(draw(st.sampled_from([few, [queues - 1], few[-1:], few[:2]]))),
     }
-    offsets = st.sampled_from(
-        (0, 1, 4, 5, 6, 7, 39, 40, 41, 42, 999, 1000, 1001, 1030, 1031, 2**40)
-    )
-    times = st.sampled_from((0, -1, FAR_MS))
+    near = {*around(MESSAGES), *around(MESSAGES + 1), *around(filled), *around(filled + 1)}
+    far = (*at_edge("OFFSET-017"), 2**40)
+    offsets = st.sampled_from((0, 1, *sorted(near))) | st.sampled_from(far)
+    times = st.sampled_from((0, -1, FAR_MS, STORED))
     every = {**at, "queue_id": st.just(NONE)}
     resets = st.one_of(
         st.builds(Reset, **at, offset=offsets),
@@ -476,16 +484,27 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
     )
     # What administrators do is more than one step of 5.3.3: nothing comes between.
     rounds = st.one_of(
-        resets.map(_alone), tools.map(_alone), tools.map(_alone), consumers.map(_alone),
-        consumers.map(_alone),
+        *(op.map(_alone) for op in (resets, tools, tools, consumers, consumers)),
         st.lists(st.builds(Query, **at), min_size=2, max_size=4).map(tuple),
         st.builds(Commit, **at, offset=offsets).map(_alone),
-    )  # fmt: skip
-    return Program(setting, tuple(draw(st.lists(rounds, min_size=15, max_size=50))))
+    ).map(_alone)
+    moved = st.builds(_moved_at_work, **at, reset=offsets, commit=offsets, pulled=offsets)
+    drawn = draw(st.lists(rounds | rounds | moved, min_size=15, max_size=40))
+    return Program(setting, tuple(round_ for several in drawn for round_ in several))
 
 
 def _alone(op: Any) -> tuple[Any, ...]:
     return (op,)
+
+
+def _moved_at_work(reset: int, commit: int, pulled: int, **at: int) -> tuple[tuple[Any, ...], ...]:
+    """A group is moved while its member works on, and learns of it by its next pull."""
+    return (
+        (Reset(**at, offset=reset),),
+        (Commit(**at, offset=commit),),
+        (Pull(**at, offset=pulled),),
+        (Query(**at),),
+    )
 
 
 AREA: Final = Area()
