@@ -4,6 +4,7 @@ after a clean stop and after kill -9, and serves every message with offset, keys
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +20,7 @@ from mqconform.fastjson import loads
 from mqconform.frame import Frame
 from mqconform.records import parse_records
 from mqconform.reference import serve
+from mqconform.target import Address
 from mqconform.transcript import Transcript
 from mqspec.core.bloom_filter import BITS, bit_positions
 
@@ -204,37 +206,47 @@ def test_a_store_goes_both_ways(
 ) -> None:
     apache = Apache(tmp_path)
     homes = [tmp_path / "broker-a", tmp_path / "broker-b"]
-    for home, contents, (ours, theirs) in zip(homes, stores, flushes, strict=True):
+
+    def write_first(home: Path, contents: Contents, flush: tuple[str, str]) -> None:
+        ours, theirs = flush
         use_small_files(home, theirs)
         with served(home / "store", contents.name == "killed", ours) as broker:
             make_ready(broker)
             filter_by_sql(broker, "FilteredHere")
             contents.write(broker, 150)
             contents.wait_for_progress(home / "store" / "config")
-        assert (home / "store" / "abort").exists() == (contents.name == "killed")
 
-    with apache:
-        cluster = Cluster(apache.nameserver)
-        cluster.wait(2)
-        brokers = [cluster.brokers["broker-a"], cluster.brokers["broker-b"]]
-        for address, home, contents in zip(brokers, homes, stores, strict=True):
-            with Connection(address, Transcript()) as broker:
-                contents.verify(broker)
-                filter_by_sql(broker, "FilteredThere")
-                contents.write(broker, 100)
-                contents.verify(broker)
-                contents.wait_for_progress(home / "store" / "config")
-        apache.stop()  # broker-a; the other one is killed
-    assert [(home / "store" / "abort").exists() for home in homes] == [False, True]
-    kept = filters(homes[0] / "store")
-    assert kept == {
-        group: {"bitNum": BITS, "bitPos": [*bit_positions(f"{group}#{TOPIC}")]}
-        for group in ("FilteredHere", "FilteredThere")
-    }
+    def go_on(address: Address, home: Path, contents: Contents) -> None:
+        with Connection(address, Transcript()) as broker:
+            contents.verify(broker)
+            filter_by_sql(broker, "FilteredThere")
+            contents.write(broker, 100)
+            contents.verify(broker)
+            contents.wait_for_progress(home / "store" / "config")
 
-    for home, contents, (ours, _) in zip(homes, stores, flushes, strict=True):
-        with served(home / "store", False, ours) as broker:
+    def write_last(home: Path, contents: Contents, flush: tuple[str, str]) -> None:
+        with served(home / "store", False, flush[0]) as broker:
             contents.verify(broker)
             contents.write(broker, 20)
             contents.verify(broker)
+
+    # Both stores go side by side: most of it is waiting for what is persisted now and then.
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(write_first, homes, stores, flushes))
+        assert [(home / "store" / "abort").exists() for home in homes] == [False, True]
+
+        with apache:
+            cluster = Cluster(apache.nameserver)
+            cluster.wait(2)
+            brokers = [cluster.brokers["broker-a"], cluster.brokers["broker-b"]]
+            list(pool.map(go_on, brokers, homes, stores))
+            apache.stop()  # broker-a; the other one is killed
+        assert [(home / "store" / "abort").exists() for home in homes] == [False, True]
+        kept = filters(homes[0] / "store")
+        assert kept == {
+            group: {"bitNum": BITS, "bitPos": [*bit_positions(f"{group}#{TOPIC}")]}
+            for group in ("FilteredHere", "FilteredThere")
+        }
+
+        list(pool.map(write_last, homes, stores, flushes))
     assert filters(homes[0] / "store") == kept
