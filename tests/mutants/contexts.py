@@ -222,6 +222,20 @@ def statement(source: str, line: int) -> range:
     return found
 
 
+def reached(source: str, line: int) -> Iterable[int]:
+    """The lines that a server runs where a mutant of this line may show: those of its statement.
+    What runs with an import, as that of a client's module does in servers too, shows where a
+    function of its module runs."""
+    functions = [
+        range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    if any(line in body for body in functions) or not functions:
+        return statement(source, line)
+    return sorted({number for body in functions for number in body})
+
+
 def _digest(root: Path, *paths: str) -> str:
     """The content of all Python files at these paths, as a name."""
     digest = hashlib.sha256(sys.version.encode())

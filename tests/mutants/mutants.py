@@ -31,7 +31,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from textwrap import indent
 
-from contexts import AREAS, OF_SUITE, PATHS, Recording, recorded, statement
+from contexts import AREAS, OF_SUITE, PATHS, Recording, reached, recorded
 from mutation import Mutant, sample
 from trial import Copy, Fate, copy_of
 
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def is_seen(mutant: Mutant, cases: Recording) -> bool:
     """Whether a case runs the mutant's line: what no request reaches nobody sees from outside."""
-    return cases.runs(ROOT / mutant.path, statement(mutant.source, mutant.line))
+    return cases.runs(ROOT / mutant.path, reached(mutant.source, mutant.line))
 
 
 def _files(names: Sequence[str]) -> Iterator[str]:

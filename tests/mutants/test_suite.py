@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trial
-from contexts import AREAS, CASES, Ran, Recording
+from contexts import AREAS, CASES, Ran, Recording, reached
 from coverage import CoverageData
 from mutation import Mutant
 from servers import explored
@@ -133,6 +133,14 @@ def test_a_case_that_fails_kills_whatever_the_suite_exits_with(
     recording = Recording(CASES, CoverageData(no_disk=True), {name: Ran(True, 1.0)})
     assert copy.judge(mutant("True"), [recording], mutants.ROOT).killed_by == f"cases: {name}"
     assert not copy.judge(mutant(GIVEN_UP), [recording], mutants.ROOT).killed_by
+
+
+def test_what_is_imported_shows_where_its_module_runs() -> None:
+    source = "LIMIT = 2\n\ndef f(n):\n    return n < LIMIT\n"
+    assert list(reached(source, 1)) == [4]
+    assert list(reached(source, 3)) == [4]  # a default is evaluated then, too
+    assert list(reached(source, 4)) == [4]
+    assert list(reached("LIMIT = 2\n", 1)) == [1]
 
 
 def test_only_what_somebody_runs_is_seen() -> None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from contexts import CASES, Recording, conform, read_results, statement
+from contexts import CASES, Recording, conform, reached, read_results, statement
 from mutation import Mutant
 from servers import explored
 
@@ -76,7 +76,7 @@ class Copy:
     ) -> Fate:
         """Run the cases that meet the mutant's line, those of the nearest file first and what waits
         for long last, and then explore the areas that meet it: until something notices."""
-        began, lines = time.monotonic(), statement(mutant.source, mutant.line)
+        began, lines = time.monotonic(), list(reached(mutant.source, mutant.line))
         path = measured / mutant.path
         cases, areas = recordings
         names = cases.meeting(path, lines)
