@@ -12,7 +12,8 @@ With --suite it is asked what anybody's broker is asked: the suite's cases that 
 then exploration of the areas that do, of what can be seen from outside. Lines that no case runs are
 no part of that.
 
-Exit code 1 where a mutant survives that equivalent.toml does not explain; 2 for bad arguments.
+Exit code 1 where a mutant survives that equivalent.toml, or with --suite unseen.toml, does not
+explain; 2 for bad arguments.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ CACHE = ROOT / ".mqspec" / "mutants"
 DECIDES = tuple(f"reference/mqspec/{name}" for name in ("core", "broker", "nameserver", "client"))
 SERVES = tuple(f"reference/mqspec/{name}" for name in ("core", "broker", "nameserver"))
 EXPLAINED = Path(__file__).parent / "equivalent.toml"
+UNSEEN = Path(__file__).parent / "unseen.toml"
 
 Edit = tuple[str, str, str]  # a file, the lines that are gone, and those in their place
 
@@ -80,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.suite:
         drawn = (mutant for mutant in drawn if is_seen(mutant, recordings[0]))
     mutants = list(islice(drawn, args.number))
-    known = explained()
+    known = explained(EXPLAINED, UNSEEN) if args.suite else explained(EXPLAINED)
     fates: list[Fate] = []
     with ExitStack() as stack, ThreadPoolExecutor(args.jobs) as pool:
         copies: SimpleQueue[Copy] = SimpleQueue()
@@ -121,9 +123,10 @@ def _files(names: Sequence[str]) -> Iterator[str]:
 
 
 @cache
-def explained() -> Mapping[Edit, str]:
-    """Edits that nothing can notice, and why, as equivalent.toml has them."""
-    entries = tomllib.loads(EXPLAINED.read_text(encoding="utf-8")).get("mutant", [])
+def explained(*files: Path) -> Mapping[Edit, str]:
+    """Edits that nothing can notice, or nobody from outside, and why, as these files have them."""
+    texts = (file.read_text(encoding="utf-8") for file in files)
+    entries = [each for text in texts for each in tomllib.loads(text).get("mutant", [])]
     return {(each["path"], each["line"], each["becomes"]): each["why"] for each in entries}
 
 

@@ -785,6 +785,24 @@ def test_what_is_counted_of_a_topic(scene: Scene) -> None:
     assert scene.broker.call(request.having(statsName="NO_SUCH_STATS")).code == 1
 
 
+@case("ADMIN-042", party="broker", after="test_what_is_counted_of_a_topic")
+def test_what_is_counted_in_a_second(scene: Scene) -> None:
+    topic = scene.topic()
+    for _ in range(3):
+        done(scene.broker.call(requests.send(topic)))
+    fields = {"statsName": "TOPIC_PUT_NUMS", "statsKey": topic}
+    request = Request(requests.VIEW_BROKER_STATS_DATA, fields)
+    minute: dict[str, float] = {}
+
+    def is_sampled() -> bool:
+        minute.update(done(scene.broker.call(request)).json()["statsMinute"])
+        return minute["sum"] == 3
+
+    assert eventually(is_sampled)
+    assert minute["avgpt"] == 1
+    assert 9 <= minute["sum"] / minute["tps"] <= 22  # s: one sample, or two by now
+
+
 @case("ADMIN-012", party="broker")
 def test_a_delayed_message_is_counted_when_it_is_delivered(scene: Scene) -> None:
     topic = scene.topic()

@@ -12,8 +12,8 @@ from mqconform.cases import BUSY_S
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.records import parse_records
-from mqconform.requests import Request
-from mqconform.scene import Scene, fields
+from mqconform.requests import Request, Subscription
+from mqconform.scene import Scene, done, fields
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
 HELD = "test_a_pull_is_held_until_a_message_arrives"
@@ -303,3 +303,18 @@ def test_an_answer_has_the_flags_of_topic_and_group(scene: Scene) -> None:
     for offset in (0, 1):  # found, and not
         answer = scene.broker.call(requests.pull(topic, group, offset))
         assert [answer.fields[name] for name in ("topicSysFlag", "groupSysFlag")] == ["1", "3"]
+
+
+@case("PULL-019", party="broker")
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("model", ["BROADCASTING", "CLUSTERING"])
+def test_a_group_may_be_kept_from_broadcasting(scene: Scene, model: str, enabled: bool) -> None:
+    topic, group = scene.topic(), scene.name("G")
+    done(scene.broker.call(requests.create_group(group, consumeBroadcastEnable=enabled)))
+    scene.send(topic)
+    member = scene.connect()
+    done(member.call(requests.heartbeat("one", group, [Subscription(topic)], model=model)))
+    is_served = enabled or model == "CLUSTERING"
+    pulled = member.call(requests.pull(topic, group, subscription=None))
+    assert pulled.code == (0 if is_served else 16)
+    assert member.call(requests.pull(topic, group)).code == 0

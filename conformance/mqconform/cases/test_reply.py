@@ -121,3 +121,17 @@ def test_a_reply_is_checked_as_a_send(scene: Scene) -> None:
     assert scene.broker.call(reply("not allowed!", client_id)).code == 29
     assert scene.broker.call(reply(scene.topic(), client_id).having(e=8)).code == 29
     assert connection.is_quiet()
+
+
+@case("REPLY-001", party="broker", after=PUSHED)
+def test_of_several_requesters_one_gets_the_reply(scene: Scene) -> None:
+    """Others were heard of later, with ids before and behind its own."""
+    topic, prefix, group = scene.topic(), scene.name("C"), scene.name("P")
+    waiting = {f"{prefix}-{letter}": scene.connect() for letter in "bac"}
+    for client_id, connection in waiting.items():
+        done(connection.call(requests.producer_heartbeat(client_id, group)))
+    for client_id, connection in waiting.items():
+        opaque = scene.broker.ask(reply(topic, client_id))
+        assert take(connection).body == b"reply"
+        done(scene.broker.answer(opaque))
+    assert all(connection.is_quiet(within=0) for connection in waiting.values())

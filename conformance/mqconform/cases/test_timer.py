@@ -158,6 +158,12 @@ def test_how_long_a_message_may_wait(scene: Scene, value: int, fits: bool) -> No
     topic = scene.topic()
     answer = send_timed(scene, topic, {"TIMER_DELAY_SEC": value})
     assert answer.code == (0 if fits else 13)
+    if not fits:
+        scene.worded(
+            answer,
+            "timer message illegal, the delay time should not be bigger than the max delay "
+            "259200000ms; or if set del msg, the delay time should be bigger than the current time",
+        )
     scene.send(topic)
     assert scene.max_offset(topic) == 1
 
