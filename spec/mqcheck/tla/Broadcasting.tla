@@ -196,4 +196,10 @@ EachComesToTheEnd ==
 NeverWrittenBeforeStop == stops = 0 => \A p \in Processes : file[p] = None
 
 NoRepeat == \A p \in Processes : Runs(p) => nextOffset[p] \notin consumed[p]
+
+(***************************************************************************)
+(* A witness, to be violated: a listener fails, and its message is given   *)
+(* up.                                                                     *)
+(***************************************************************************)
+NeverGivesUp == \A p \in Processes : failed[p] = {}
 ===============================================================================

@@ -42,7 +42,7 @@ vars == <<table, file, bak, new, unsynced, step, written, crashes>>
 Contents == 1 .. MaxContents
 None == 0
 Torn == MaxContents + 1
-Values == 0 .. MaxContents + 1
+Values == Contents \cup {None, Torn}
 IsWhole(content) == content \in Contents
 
 TypeOK ==
@@ -203,6 +203,13 @@ FoundIsOnDisk == step = "down" => unsynced = {}
 NoThirdFile == InPlace => new = None
 
 TornIsRemoved == InPlace \/ step = "down" \/ file # Torn
+
+(***************************************************************************)
+(* A broker that is down writes nothing before it has started.             *)
+(***************************************************************************)
+DownWritesNothing ==
+    [][step = "down" /\ <<file, bak, new, step>>' # <<file, bak, new, step>>
+        => step' = "none" /\ bak' = bak /\ written' = table']_vars
 
 (***************************************************************************)
 (* Witnesses, to be violated: a start needs the .bak; the .bak is torn.    *)

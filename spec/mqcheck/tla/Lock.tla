@@ -181,8 +181,8 @@ OneBelief == Cardinality(Believing) <= 1
 (* up: while the lock is fresh at the broker, its holder believes in it.   *)
 (***************************************************************************)
 HolderBelieves ==
-    \A m \in Members \ crashed :
-        Holds(m) /\ mqLockTable.age <= BeliefTime => m \in Believing
+    \A m \in Members :
+        m \notin crashed /\ Holds(m) /\ mqLockTable.age <= BeliefTime => m \in Believing
 
 (***************************************************************************)
 (* The lock of a member that is gone is free again, or somebody else's.    *)

@@ -321,6 +321,10 @@ PopTypeOK ==
     /\ handles \cap late = {}
     /\ \A h \in handles \cup late : h.queue \in Queues /\ h.msg \in AllMessages
     /\ poppedAgain \subseteq ackedInTime
+    /\ crashes \in 0 .. MaxCrashes
+    /\ abandoned \in 0 .. MaxAbandons
+    /\ changes \in 0 .. MaxChanges
+    /\ persists \in 0 .. MaxPersists
     /\ ackedInTime \subseteq consumed
     /\ consumed \subseteq AllMessages
 

@@ -214,6 +214,9 @@ OrderTypeOK ==
     /\ orderInfo.attempt \in Attempts \cup {Nobody}
     /\ \A r \in receipts : r.offset \in AllMessages /\ r.attempt \in Attempts
     /\ acked \subseteq AllMessages
+    /\ abandoned \in 0 .. MaxAbandons
+    /\ crashes \in 0 .. MaxCrashes
+    /\ persists \in 0 .. MaxPersists
 
 (***************************************************************************)
 (* POP-020. Before their time is up, the receipts are of one attempt.      *)

@@ -15,7 +15,8 @@
 (*                                                                         *)
 (* Left out: what happens to messages and offsets (OffsetCommit); time:    *)
 (* the timer may fire at any moment, so that what holds here holds for any *)
-(* figures; the orderly locks (Lock).                                      *)
+(* figures; the orderly locks (Lock). A broker that starts again and knows *)
+(* nobody is in MC_BrokerForgets.                                          *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets
 

@@ -404,6 +404,10 @@ OneIndexEntryARecord ==
 \* Witness, to be violated: before any stop the checkpoint stays where it is.
 NeverCheckpointed == phase = "running" /\ stops = 0 => checkpoint = 0
 
+\* After a clean stop the walk indexes only what it adds to a queue.
+CleanStopIndexesNoneAgain ==
+    [][phase = "recovering" /\ ~abort /\ index' # index => consumeQueue' # consumeQueue]_vars
+
 \* After a crash recovery begins with the full files of the index.
 IndexBeginsWhole ==
     [][phase = "stopped" /\ phase' = "recovering" /\ abort =>
