@@ -17,6 +17,7 @@ from mqconform.connection import eventually
 from mqconform.processes import Processes
 from mqconform.target import Address, Secured, Target, free_ports
 from mqrules import UserError
+from mqrules.rule import version_key
 from mqspec import toolchain
 
 VERSION: Final = "5.3.3"
@@ -103,7 +104,7 @@ class Apache:
     ) -> None:
         self.home, self.version = home, version
         self._jars = toolchain.apache_classpath(version)
-        opens = _OPENS if int(version.split(".")[0]) < 5 else ()
+        opens = _OPENS if version_key(version) < (5,) else ()
         self._jvm, self._processes = (*jvm, *opens), Processes(start_new_session=own_sessions)
         nameserver_port, ha_a, ha_b = free_ports(3)
         broker_a, broker_b = free_ports(2, below=_VIP_OFFSET)
@@ -141,7 +142,7 @@ class Apache:
             store=store,
             keeps=self.version,
             tls=True,
-            to_the_letter=True,
+            to_the_letter=version_key(self.version) >= (5,),  # remarks were others before
             exclusive=True,
             secured=Secured(self._secured, USER, PASSWORD) if self._has_users else None,
         )
@@ -149,7 +150,7 @@ class Apache:
     @property
     def _has_users(self) -> bool:
         """Authentication of users came with 5.3; before it was a plug-in of another kind."""
-        return tuple(map(int, self.version.split(".")[:2])) >= (5, 3)
+        return version_key(self.version) >= (5, 3)
 
     def stop(self) -> None:
         self._brokers[0].stop()

@@ -341,6 +341,18 @@ class Scene:
         done(answer, 19)
         return found
 
+    def topic_config(self, topic: str) -> dict[str, Any] | None:
+        """What the broker keeps of a topic; None where it has no such topic.
+
+        A version below 5 does not know the request for one, and is asked for all.
+        """
+        if version_key(self._target.keeps) < (5,):
+            every = done(self.broker.call(Request(requests.GET_ALL_TOPIC_CONFIG))).json()
+            found: dict[str, Any] | None = every["topicConfigTable"].get(topic)
+            return found
+        answer = done(self.broker.call(requests.topic_config(topic)), 0, 17)
+        return answer.json() if answer.code == 0 else None
+
     def members(self, group: str, broker: Connection | None = None) -> list[str]:
         """The ids of a group's members, sorted; none where the broker knows none."""
         answer = (broker or self.broker).call(requests.consumer_list(group))
@@ -354,7 +366,7 @@ class Scene:
 
         def damaged() -> None:
             damage()
-            if kind in (Restart.DAMAGE, Restart.RUIN):
+            if kind in (Restart.DAMAGE, Restart.STALL, Restart.RUIN):
                 self.recorder.store_damaged()
 
         self._connections.close()

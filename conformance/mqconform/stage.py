@@ -25,7 +25,8 @@ class Restart(Enum):
     CLEAN = "clean"  # stopped as an operator would
     KILL = "kill"  # SIGKILL
     DAMAGE = "damage"  # SIGKILL, and files are damaged before the start
-    SETTLED = "settled"  # none: no other case restarts the broker any more, but for RUIN
+    SETTLED = "settled"  # none: no other case restarts the broker any more, but for what follows
+    STALL = "stall"  # as DAMAGE, so that some brokers deliver nothing any more
     RUIN = "ruin"  # as DAMAGE, so that some brokers do not start: nothing comes after it
 
 

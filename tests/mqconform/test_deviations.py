@@ -1,8 +1,10 @@
-"""The deviations that are listed for Apache RocketMQ, and runs that did not come to their end."""
+"""The deviations that are listed of each version, and runs that did not come to their end."""
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib.resources import as_file, files
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +13,9 @@ from mqconform.plugin import Selection
 from mqrules import Deviation, UserError
 from mqrules.deviation import read_deviations
 
-with as_file(files("mqconform") / "deviations" / "apache-5.3.3.toml") as listed:
-    DEVIATIONS = read_deviations(listed)
+with as_file(files("mqconform") / "deviations") as listed:
+    FILES = sorted(listed.glob("*.toml"))
+    DEVIATIONS = [deviation for file in FILES for deviation in read_deviations(file)]
 
 UNTOLD = [
     AssertionError("assert False"),
@@ -33,12 +36,21 @@ class Interrupted(Selection):
 def test_each_deviation_is_of_a_case_and_a_rule_of_it() -> None:
     selection = Selection()
     run_pytest(["--collect-only"], selection)
-    assert len({deviation.case for deviation in DEVIATIONS}) == len(DEVIATIONS) > 0
+    assert len(DEVIATIONS) > len(FILES) > 1
     for deviation in DEVIATIONS:
         assert deviation.rule in selection.results[deviation.case].case.rules
 
 
-@pytest.mark.parametrize("deviation", DEVIATIONS, ids=lambda deviation: deviation.case)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_file_is_of_one_version_and_has_a_case_once(file: Path) -> None:
+    found = read_deviations(file)
+    assert {f"{one.target}-{one.version}" for one in found} == {file.stem}
+    assert max(Counter(one.case for one in found).values()) == 1
+
+
+@pytest.mark.parametrize(
+    "deviation", DEVIATIONS, ids=lambda deviation: f"{deviation.version}-{deviation.case}"
+)
 def test_a_deviation_explains_no_other_failure(deviation: Deviation) -> None:
     assert not any(deviation.explains(error) for error in UNTOLD)
 

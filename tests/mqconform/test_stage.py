@@ -67,15 +67,19 @@ def test_what_is_settled_comes_after_the_damage_and_restarts_nothing() -> None:
         broker.done.append("settled")
         stage.restart(Restart.RUIN, lambda: broker.done.append("ruin"))
 
+    def stalls() -> None:
+        stage.restart(Restart.SETTLED)
+        stage.restart(Restart.STALL, lambda: broker.done.append("stall"))
+
     def damages() -> None:
         for part in ("one", "two"):
             stage.restart(Restart.DAMAGE, partial(broker.done.append, part))
 
-    for end in stage.start({"a": settled, "b": damages}, {}).values():
+    for end in stage.start({"a": settled, "b": damages, "c": stalls}, {}).values():
         end.result(10)
     assert broker.done == [
         *("kill", "one", "start", "kill", "two", "start", "settled"),
-        *("kill", "ruin", "start"),
+        *("kill", "stall", "start", "kill", "ruin", "start"),
     ]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import case
+from mqconform.connection import eventually
 from mqconform.records import Record, parse_records
 from mqconform.scene import Scene, done
 from mqconform.stage import Restart
@@ -97,6 +98,7 @@ def test_the_units_of_a_queue_are_shown(scene: Scene) -> None:
     tagged: list[dict[str, str]] = [{}, {"TAGS": "A"}, {"TAGS": "B"}]
     for tags in tagged:
         done(scene.broker.call(requests.send(topic, b"x" * (1 + len(tags)), properties=tags)))
+    assert eventually(lambda: scene.max_offset(topic) == len(tagged))
     expected = [
         (record.physical_offset, record.size, ord(record.properties.get("TAGS", "\0")))
         for record in scene.read_all(topic, group)

@@ -150,7 +150,7 @@ def test_a_pull_commits_at_its_own_queue_however_many_there_are(scene: Scene) ->
 @case("OFFSET-054", party="broker", after=COMMITTED)
 def test_a_pull_that_is_refused_commits_nothing(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
-    assert scene.broker.call(requests.pull(topic, group, queue_id=9, commit=5)).code == 29
+    assert scene.broker.call(requests.pull(topic, group, queue_id=9, commit=5)).code in (1, 29)
     assert scene.committed(group, topic, 9) is None
 
 

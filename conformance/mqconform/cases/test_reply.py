@@ -55,15 +55,29 @@ def take(connection: Connection, code: int = 0) -> Frame:
     return push
 
 
-@case("REPLY-001", "REPLY-002", party="broker")
+def properties(push: Frame) -> dict[str, str]:
+    return dict(word.split("\x01") for word in push.fields["properties"].split("\x02") if word)
+
+
+@case("REPLY-001", party="broker")
 @pytest.mark.parametrize("v1", [False, True], ids=["v2", "v1"])
 def test_a_reply_is_pushed_to_the_requester(scene: Scene, v1: bool) -> None:
+    connection, client_id = requester(scene)
+    opaque = scene.broker.ask(reply(scene.topic(), client_id, v1=v1))
+    push = take(connection)
+    assert push.body == b"reply"
+    assert properties(push).items() >= (SENT | {"REPLY_TO_CLIENT": client_id}).items()
+    assert done(scene.broker.answer(opaque)).fields["queueId"] == "0"
+
+
+@case("REPLY-002", party="broker", after=PUSHED)
+@pytest.mark.parametrize("v1", [False, True], ids=["v2", "v1"])
+def test_what_a_pushed_reply_has(scene: Scene, v1: bool) -> None:
     topic = scene.topic()
     connection, client_id = requester(scene)
     opaque = scene.broker.ask(reply(topic, client_id, v1=v1))
     push = take(connection)
-    assert push.body == b"reply"
-    words = dict(word.split("\x01") for word in push.fields["properties"].split("\x02") if word)
+    words = properties(push)
     assert words.pop("PUSH_REPLY_TIME").isdecimal()
     assert words == stamped(client_id)
     expected = {
@@ -82,7 +96,7 @@ def test_a_reply_is_pushed_to_the_requester(scene: Scene, v1: bool) -> None:
     assert push.fields["storeTimestamp"].isdecimal()
     for name in ("bornHost", "storeHost"):
         assert push.fields[name].count(":") == 1
-    assert done(scene.broker.answer(opaque)).fields["queueId"] == "0"
+    done(scene.broker.answer(opaque))
 
 
 @case("REPLY-003", party="broker", after=PUSHED)
@@ -116,10 +130,14 @@ def test_a_reply_that_nobody_takes_fails_and_is_stored(scene: Scene) -> None:
 @case("REPLY-005", party="broker", after=PUSHED)
 def test_a_reply_is_checked_as_a_send(scene: Scene) -> None:
     connection, client_id = requester(scene)
-    unknown = reply(scene.name("T"), client_id).having(c="NoDefault")
-    assert scene.broker.call(unknown).code == 17
-    assert scene.broker.call(reply("not allowed!", client_id)).code == 29
-    assert scene.broker.call(reply(scene.topic(), client_id).having(e=8)).code == 29
+    for topic, fields in (
+        (scene.name("T"), {"c": "NoDefault"}),
+        ("not allowed!", {}),
+        (scene.topic(), {"e": 8}),
+    ):
+        refused = scene.broker.call(requests.send(topic).having(**fields)).code
+        assert refused != 0
+        assert scene.broker.call(reply(topic, client_id).having(**fields)).code == refused
     assert connection.is_quiet()
 
 

@@ -50,10 +50,10 @@ def test_acknowledged_messages_survive_a_kill(scene: Scene) -> None:
 @KINDS
 def test_topics_and_groups_survive(scene: Scene, kind: Restart) -> None:
     topic, group = scene.topic(5, write=3, perm=4), scene.group()
-    request = requests.topic_config(topic)
-    before = scene.broker.call(request).json()
+    before = scene.topic_config(topic)
+    assert before
     scene.restart(kind)
-    assert scene.broker.call(request).json() == before
+    assert scene.topic_config(topic) == before
     assert scene.broker.call(requests.commit_offset(group, topic, 1)).code == 0
 
 
@@ -153,6 +153,7 @@ def test_a_torn_record_is_cut_off_and_its_offset_used_again(scene: Scene) -> Non
 
 @case("RECOV-021", party="store", claims="restart store", after=STORED)
 def test_blank_units_hide_no_message(scene: Scene) -> None:
+    scene.restart(Restart.SETTLED)  # after the cases that damage the log, which is cut off there
     topic, bodies = scene.topic(), [f"message {n}".encode() for n in range(3)]
     for body in bodies:
         scene.send(topic, body)
@@ -163,8 +164,7 @@ def test_blank_units_hide_no_message(scene: Scene) -> None:
         with file.open("r+b") as units:
             units.write(BLANK_UNIT * len(bodies))
 
-    # Not with the damaged logs: what lies behind a torn record is cut off with it.
-    scene.restart(Restart.KILL, blank)
+    scene.restart(Restart.STALL, blank)
     assert [record.body for record in scene.read_all(topic, scene.group())] == bodies
 
 

@@ -143,10 +143,15 @@ def test_a_half_waits_in_the_half_topic(scene: Scene) -> None:
     assert (record.topic, record.queue_id, record.sys_flag) == (HALF_TOPIC, 0, 0)
     assert (record.body, record.flag) == (b"half", 7)
     assert record.physical_offset == half.position
-    key = record.properties["UNIQ_KEY"]
-    expected = {"REAL_TOPIC": half.topic, "REAL_QID": "1", "__transactionId__": key, "TAGS": "A"}
+    expected = {"REAL_TOPIC": half.topic, "REAL_QID": "1", "TAGS": "A"}
     assert record.properties.items() >= expected.items()
     assert ends(scene, half) == [0, 0]
+
+
+@case("TX-022", party="broker")
+def test_a_half_has_the_id_of_its_transaction(scene: Scene) -> None:
+    properties = stored_half(scene, send_half(scene)).properties
+    assert properties["__transactionId__"] == properties["UNIQ_KEY"]
 
 
 @case("TX-003", party="broker")
@@ -197,7 +202,6 @@ def test_a_half_without_an_end_is_checked_back(scene: Scene) -> None:
     assert record.properties["TRANSACTION_CHECK_TIMES"] == "4"
     key = record.properties["UNIQ_KEY"]
     assert [notice.fields[name] for name in ("msgId", "transactionId")] == [key, key]
-    assert notice.fields["topic"] == HALF_TOPIC
     copy = asked(scene, notice, half)
     assert copy.queue_offset > half.queue_offset
     stored = stored_half(scene, copy)
@@ -207,6 +211,16 @@ def test_a_half_without_an_end_is_checked_back(scene: Scene) -> None:
     assert notice.fields["offsetMsgId"] == stored.message_id
     assert scene.broker.call(copy.end(COMMIT, from_check=True)).code == 0
     assert is_published(scene, half)
+
+
+@case("TX-023", party="broker", after=CHECKED)
+def test_a_check_back_names_the_half_topic(scene: Scene) -> None:
+    producer, group = scene.connect(), scene.name("P")
+    done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
+    half = send_half(scene, group=group, age_ms=LONG_AGO_MS)
+    notice, _ = check_back(producer)
+    assert notice.fields["topic"] == HALF_TOPIC
+    done(scene.broker.call(half.end(ROLLBACK)))
 
 
 @case("TX-020", party="broker", after=CHECKED)
@@ -332,20 +346,32 @@ def op_message_in_time(scene: Scene) -> None:
     assert written <= last.store_timestamp + 1000 * (OP_BATCH_S + BUSY_S)
 
 
-@case("TX-011", party="broker", after=COMMITTED)
-@pytest.mark.parametrize("kind", [COMMIT, ROLLBACK])
-def test_an_end_that_fits_no_half_is_refused(scene: Scene, kind: int) -> None:
-    half = send_half(scene)
-    wrong = [
+def that_fit_not(scene: Scene, half: Half) -> list[Half]:
+    """What is like the half, but for the group, the queue offset or the position."""
+    return [
         half._replace(group=scene.name("P")),
         half._replace(queue_offset=half.queue_offset + 1),
         half._replace(position=1 << 40),
     ]
-    for other in wrong:
+
+
+@case("TX-011", party="broker", after=COMMITTED)
+@pytest.mark.parametrize("kind", [COMMIT, ROLLBACK])
+def test_an_end_that_fits_no_half_is_refused(scene: Scene, kind: int) -> None:
+    half = send_half(scene)
+    for other in that_fit_not(scene, half):
         assert scene.broker.call(other.end(kind)).code == 1
     assert scene.broker.call(half.end(kind).without("producerGroup")).code == 1
     scene.send(half.topic)
     assert scene.max_offset(half.topic) == 1
+
+
+@case("TX-011", "TX-010", party="broker", after=COMMITTED)
+@pytest.mark.parametrize("kind", [COMMIT, ROLLBACK])
+def test_an_end_that_is_refused_is_not_written(scene: Scene, kind: int) -> None:
+    half = send_half(scene)
+    for other in that_fit_not(scene, half):
+        assert scene.broker.call(other.end(kind)).code == 1
     later, group = send_half(scene), scene.group()
     done(scene.broker.call(later.end(ROLLBACK)))
     assert eventually(lambda: later.queue_offset in ended(scene, group))
@@ -393,7 +419,7 @@ def test_a_half_is_checked_back_after_a_kill(scene: Scene) -> None:
     assert is_published(scene, half)
 
 
-@case("TX-014", party="broker", after=CHECKED)
+@case("TX-014", "TX-010", party="broker", after=CHECKED)
 def test_a_half_that_was_rolled_back_is_gone(scene: Scene) -> None:
     producer, group = scene.connect(), scene.name("P")
     done(producer.call(requests.producer_heartbeat(scene.name("C"), group)))
