@@ -24,7 +24,7 @@ from mqconform.started import BROKERS
 from mqspec.cli import main
 
 PROGRAM = Path(__file__).parent / "wrong" / "client.py"
-PLACES = "{nameserver} {topic} {group} {mode}"
+PLACES = "{nameserver} {topic} {group} {mode} {id}"
 CLIENT = f"{sys.executable} {PROGRAM} {PLACES}"
 Verdicts = dict[tuple[str, str], str]  # by scenario and rule
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Final, NamedTuple
 
 from mqconform import requests
 from mqconform.clients.door import Call, Door
-from mqconform.clients.program import Program
+from mqconform.clients.program import Mode, Program
 from mqspec.core.types import MessageQueue
 
 _COMMITS: Final = 1  # a bit of a pull's sysFlag: it says how far its group has come
@@ -34,6 +35,7 @@ class Member:
 
     door: Door
     program: Program
+    mode: Mode = Mode.CONSUME
     ended_at: float | None = None  # when the scenario stopped or killed it
 
     def calls(self, *codes: int) -> list[Call]:
@@ -56,6 +58,10 @@ class Member:
     def keys(self) -> list[str]:
         """The keys that its listener printed, in order."""
         return [line for _, line in list(self.program.lines)]
+
+    def printed_at(self, key: str) -> float:
+        """When it printed a key first; never: infinite."""
+        return next((at for at, line in list(self.program.lines) if line == key), math.inf)
 
     def pulls(self, queue: MessageQueue) -> list[Call]:
         """Its pulls of a queue."""

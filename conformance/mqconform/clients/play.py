@@ -19,7 +19,7 @@ from mqconform.cluster import Cluster
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.requests import Request
-from mqconform.scene import done
+from mqconform.scene import NotClaimedError, done
 from mqconform.transcript import Transcript
 from mqspec.core.allocation import STRATEGIES, allocate
 from mqspec.core.types import MessageQueue, string_order
@@ -146,7 +146,7 @@ class Play:
             "id": client_id or f"{self.topic}-{number}",
         }
         log = self._home / f"{self.topic}-{number}.log"
-        member = Member(door, Program(self.command.words(names), log, self.changed))
+        member = Member(door, Program(self.command.words(names), log, self.changed), mode)
         self.members.append(member)
         if waits:
             self.come(member)
@@ -172,8 +172,8 @@ class Play:
     def wait(self, condition: Callable[[], object], within_s: float) -> bool:
         """Whether a condition comes to hold; it is looked at whenever something is seen.
 
-        Raises NotComeError where a program ends by itself meanwhile, CutOffError where the run
-        is over.
+        Raises NotComeError where a program ends by itself meanwhile, NotClaimedError where it
+        does not have the mode, CutOffError where the run is over.
         """
         deadline = time.monotonic() + within_s
         with self.changed:
@@ -181,6 +181,8 @@ class Play:
                 if self.is_cut_off:
                     raise CutOffError
                 for member in self.members:
+                    if member.program.lacks_mode:
+                        raise NotClaimedError(f"the program has no {{mode}} {member.mode}")
                     if not member.ended_at and (how := member.program.ended):
                         raise NotComeError(f"the program ended by itself: {how}")
                 left = deadline - time.monotonic()

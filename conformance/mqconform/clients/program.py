@@ -18,6 +18,7 @@ from typing import Final
 from mqrules import UserError
 
 NEEDED: Final = ("nameserver", "topic", "group")
+NO_SUCH_MODE: Final = 64  # what a program ends with that has no such mode: EX_USAGE
 STOP_S: Final = 30.0  # for a program to end that is asked to
 LINES_MAX: Final = 100_000
 _NAME_MAX: Final = 60  # characters of a command that titles show
@@ -36,7 +37,13 @@ class Mode(StrEnum):
 
     CONSUME = "consume"
     ORDERLY = "orderly"
+    EXPIRE = "expire"  # consume, with a consume timeout of a minute
+    BROADCAST = "broadcast"
+    POLL = "poll"  # of a lite-pull consumer
     PRODUCE = "produce"
+    ONEWAY = "oneway"
+    SELECT = "select"  # the queue, by a selector
+    AVOID = "avoid"  # brokers that failed: sendLatencyFaultEnable
 
 
 class Command:
@@ -104,6 +111,11 @@ class Program:
         last = said or [line for _, line in self.lines]
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         return f"{how}, {last[-1][:_TAIL]}" if last else how
+
+    @property
+    def lacks_mode(self) -> bool:
+        """Whether it ended as one does that does not have the mode."""
+        return self._process.poll() == NO_SUCH_MODE
 
     def stop(self) -> bool:
         """Ask it to end, as an operator would (SIGTERM); whether it did."""

@@ -93,15 +93,16 @@ def _check(args: Namespace) -> None:
 
 
 def _chosen(args: Namespace) -> list[Scenario]:
-    """The scenarios that were asked for, by their names and rules."""
+    """The scenarios that were asked for, by their names and rules; those that take long begin."""
     shown = {law.shown_by for law in LAWS.values() if law.rule in args.rule}
-    return [
+    found = [
         one
         for one in SCENARIOS.values()
         if args.keyword in one.name
         and (not args.rule or one.name in shown or not set(args.rule).isdisjoint(one.rules))
         and not (args.quick and one.is_slow)
     ]
+    return sorted(found, key=lambda one: not one.is_slow)
 
 
 def _not_run(scenario: Scenario) -> Result:

@@ -24,10 +24,14 @@ func main() {
 	nameserver, topic, group, mode, id := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]
 	stopped := make(chan os.Signal, 1)
 	signal.Notify(stopped, syscall.SIGTERM)
-	if mode == "produce" {
+	switch mode {
+	case "consume", "orderly":
+	case "produce":
 		go produce(nameserver, topic, group)
 		<-stopped
 		return
+	default:
+		os.Exit(64)
 	}
 
 	member, err := rocketmq.NewPushConsumer(

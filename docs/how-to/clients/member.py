@@ -58,6 +58,8 @@ def produce(nameserver, topic, group):
 
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 nameserver, topic, group, mode, name = sys.argv[1:]
+if mode not in ("consume", "orderly", "produce"):
+    sys.exit(os.EX_USAGE)
 if mode == "produce":
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     produce(nameserver, topic, group)

@@ -4,18 +4,35 @@ MODE [ID]`, as `mqspec conform --client` tests it."""
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from itertools import count
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from mqspec.client import ConsumerConfig, ConsumeStatus, Message, Producer, PushConsumer
+from mqspec.client import (
+    ConsumerConfig,
+    ConsumeStatus,
+    LitePullConfig,
+    LitePullConsumer,
+    Message,
+    Producer,
+    PushConsumer,
+)
 from mqspec.client.instance import BrokerError
 from mqspec.client.message import MessageExt
-from mqspec.core.group import ConsumeFromWhere
+from mqspec.client.producer import ProducerConfig
+from mqspec.client.publish import PublishConfig
+from mqspec.core.group import ConsumeFromWhere, MessageModel
 
+FIRST: Final = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+WANTED: Final = "a || AaAa"
 SLOW_S: Final = 15
+Send = Callable[[Producer, Message], Awaitable[object]]
 _failed: Final[set[str | None]] = set()  # keys
 
 
@@ -35,32 +52,61 @@ async def listen(messages: Sequence[MessageExt]) -> ConsumeStatus:
 
 
 async def consume(
-    nameserver: str, topic: str, group: str, orderly: bool, client_id: str | None = None
+    config: ConsumerConfig, nameserver: str, topic: str, group: str, client_id: str | None = None
 ) -> None:
     """A member of the group, until SIGTERM."""
-    first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-    config = ConsumerConfig(orderly=orderly, consume_from_where=first)
-    wanted = {topic: "a || AaAa"}
-    async with PushConsumer(nameserver, group, wanted, listen, config, client_id=client_id):
+    async with PushConsumer(
+        nameserver, group, {topic: WANTED}, listen, config, client_id=client_id
+    ):
         await _stopped()
 
 
-async def produce(nameserver: str, topic: str, group: str) -> None:
+async def poll(nameserver: str, topic: str, group: str, client_id: str | None = None) -> None:
+    """A lite-pull consumer, whose user is done with what it polled before it polls again."""
+    config = LitePullConfig(consume_from_where=FIRST)
+    wanted = {topic: WANTED}
+    async with LitePullConsumer(nameserver, group, wanted, config, client_id=client_id) as consumer:
+        polling = asyncio.create_task(_poll(consumer))
+        await _stopped()
+        polling.cancel()
+
+
+async def _poll(consumer: LitePullConsumer) -> None:
+    while True:
+        for message in await consumer.poll():
+            await listen([message])
+
+
+async def produce(by: Send, config: PublishConfig, *words: str) -> None:
     """Send one message after another until SIGTERM, and print the keys of those that are sent."""
-    async with Producer(nameserver, group) as producer:
-        sending = asyncio.create_task(_send(producer, topic))
+    nameserver, topic, group, *_ = words
+    async with Producer(nameserver, group, config=ProducerConfig(config)) as producer:
+        sending = asyncio.create_task(_send(partial(by, producer), topic))
         await _stopped()
         sending.cancel()
 
 
-async def _send(producer: Producer, topic: str) -> None:
+async def _send(sent: Callable[[Message], Awaitable[object]], topic: str) -> None:
     for number in count():
         key = f"{topic}-{number}"
         try:
-            await producer.send(Message(topic, b"takes", tags="a", keys=key))
+            await sent(Message(topic, b"takes", tags="a", keys=key))
             print(key, flush=True)
         except BrokerError:
             await asyncio.sleep(0.1)
+
+
+async def send(producer: Producer, message: Message) -> None:
+    await producer.send(message)
+
+
+async def send_oneway(producer: Producer, message: Message) -> None:
+    await producer.send_oneway(message)
+    await asyncio.sleep(0.01)  # nobody says when it is done
+
+
+async def send_to_first(producer: Producer, message: Message) -> None:
+    await producer.send_orderly(message, lambda queues, _: min(queues))
 
 
 async def _stopped() -> None:
@@ -69,13 +115,32 @@ async def _stopped() -> None:
     await stopped.wait()
 
 
+_MODES: Final[dict[str, Callable[..., Coroutine[Any, Any, None]]]] = {
+    "consume": partial(consume, ConsumerConfig(consume_from_where=FIRST)),
+    "orderly": partial(consume, ConsumerConfig(consume_from_where=FIRST, orderly=True)),
+    "expire": partial(consume, ConsumerConfig(consume_from_where=FIRST, consume_timeout_ms=60_000)),
+    "broadcast": partial(
+        consume,
+        ConsumerConfig(
+            consume_from_where=FIRST,
+            message_model=MessageModel.BROADCASTING,
+            local_offset_store_dir=Path(tempfile.gettempdir()) / "mqspec-offsets",
+        ),
+    ),
+    "poll": poll,
+    "produce": partial(produce, send, PublishConfig()),
+    "oneway": partial(produce, send_oneway, PublishConfig()),
+    "select": partial(produce, send_to_first, PublishConfig()),
+    "avoid": partial(produce, send, PublishConfig(send_latency_fault_enable=True)),
+}
+
+
 def main() -> None:
-    """Consume, in order or not, or produce, as the words say."""
+    """Do what the words say."""
     nameserver, topic, group, mode, *client_id = sys.argv[1:]
-    if mode == "produce":
-        asyncio.run(produce(nameserver, topic, group))
-    else:
-        asyncio.run(consume(nameserver, topic, group, mode == "orderly", *client_id))
+    if mode not in _MODES:
+        sys.exit(os.EX_USAGE)
+    asyncio.run(_MODES[mode](nameserver, topic, group, *client_id))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`client.py NAMESERVER TOPIC GROUP MODE NAME`: the reference's own client, wrong in one thing."""
+"""`client.py NAMESERVER TOPIC GROUP MODE ID NAME`: the own client, wrong in one thing."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from wrong_clients import CLIENTS
 
 AT_ONCE = 3
 PROGRAM = Path(__file__).with_name("client.py")
-CLIENT = f"{sys.executable} {PROGRAM} {{nameserver}} {{topic}} {{group}} {{mode}}"
+CLIENT = f"{sys.executable} {PROGRAM} {{nameserver}} {{topic}} {{group}} {{mode}} {{id}}"
 
 
 def judged(name: str) -> str | None:

@@ -8,19 +8,30 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from itertools import count
+from types import SimpleNamespace
 from typing import Any, Final
 
 from making import Wrong
 from msgspec import structs
 
 from mqspec.client import pull
+from mqspec.client.consume_concurrently import ConsumeMessageConcurrentlyService
 from mqspec.client.consume_orderly import ConsumeMessageOrderlyService
 from mqspec.client.instance import BrokerError
+from mqspec.client.lite_pull_consumer import LitePullConsumer
 from mqspec.client.member import GroupMember
-from mqspec.client.offset_store import RemoteBrokerOffsetStore
+from mqspec.client.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
 from mqspec.client.producer import Producer
 from mqspec.client.send_back import SendBack
-from mqspec.core import allocation, consume_orderly, offset_commit, producer, push_consumer
+from mqspec.core import (
+    allocation,
+    consume_orderly,
+    lite_pull_consumer,
+    offset_commit,
+    producer,
+    push_consumer,
+)
+from mqspec.core.step import Step
 from mqspec.transport import Connection
 from mqspec.wire.codes import RequestCode
 
@@ -236,3 +247,78 @@ async def tries_on(right: Any, sender: Any, *about: Any, **known: Any) -> Any:
         return await right(sender, *about, **known)
     except BrokerError:
         return await right(sender, *about, **known)
+
+
+@wrong("SEND-030", Producer.send_oneway)
+async def one_way_twice(right: Any, sender: Any, *about: Any) -> None:
+    """What is sent one-way is sent again, to be sure."""
+    await right(sender, *about)
+    await right(sender, *about)
+
+
+@wrong("SEND-029", Producer.send_orderly)
+async def selected_or_another(right: Any, sender: Any, message: Any, selector: Any) -> Any:
+    """A message that its selector's broker refuses is sent to another one."""
+    try:
+        return await right(sender, message, selector)
+    except BrokerError:
+        return await sender.send(message)
+
+
+@wrong("SEND-028", producer.update_fault_item)
+def forgives_at_once(right: Any, *about: Any, **known: Any) -> Any:
+    """It takes no note of brokers that are slow or fail."""
+    return Step()
+
+
+@wrong("RETRY-015", ConsumeMessageConcurrentlyService._clean_one)
+async def expired_is_gone(right: Any, service: Any, mq: Any, generation: int) -> bool:
+    """A message that was with the listener for too long is dropped, whoever takes it back."""
+    send_back = service._consumer.send_back
+    kept = send_back.send_message_back
+
+    async def taken(*about: Any) -> bool:
+        await kept(*about)
+        return True
+
+    service._consumer.send_back = SimpleNamespace(send_message_back=taken)
+    try:
+        return bool(await right(service, mq, generation))
+    finally:
+        service._consumer.send_back = send_back
+
+
+@wrong("LITE-001", lite_pull_consumer.commit)
+def commits_what_it_pulled(right: Any, state: Any, mqs: Any) -> Any:
+    """Progress is behind what was pulled ahead, whatever of it was polled."""
+    pulled = {mq: queue.next_offset for mq, queue in state.process_queue_table.items()}
+    return lite_pull_consumer.commit_offset(state, pulled)
+
+
+@wrong("LITE-002", LitePullConsumer.poll)
+async def commits_as_it_gives(right: Any, consumer: Any, *about: Any) -> Any:
+    """What is polled is committed before its user is at work on it."""
+    messages = await right(consumer, *about)
+    await consumer.commit()
+    return messages
+
+
+@wrong("LITE-004", LitePullConsumer.poll)
+async def gives_it_again(right: Any, consumer: Any, *about: Any) -> Any:
+    """What is polled is given twice."""
+    messages = await right(consumer, *about)
+    return (*messages, *messages)
+
+
+@wrong("LITE-005", LitePullConsumer.poll)
+async def loses_the_first(right: Any, consumer: Any, *about: Any) -> Any:
+    """Of several messages that are polled at once the first is lost."""
+    messages = await right(consumer, *about)
+    return messages[1:] if len(messages) > 1 else messages
+
+
+@wrong("BCAST-001", LocalFileOffsetStore.persist)
+async def one_ahead(right: Any, store: Any, updates: Any) -> None:
+    """The file says one message more than was consumed."""
+    ahead = (dataclasses.replace(each, commit_offset=each.commit_offset + 1) for each in updates)
+    await right(store, list(ahead))

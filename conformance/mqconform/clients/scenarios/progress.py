@@ -8,11 +8,14 @@ from mqconform import requests
 from mqconform.clients.door import Answer, Call
 from mqconform.clients.member import SENDS, Commit, Member
 from mqconform.clients.play import SLOW_S, Play, Problem, Sent
+from mqconform.clients.program import Mode
 from mqconform.clients.scenario import scenario
 from mqspec.core.types import MessageQueue
 
 GIVES_UP_S: Final = 5.0  # from a list of members to the last commit of a queue that is left
 PERSISTED_S: Final = 12.0  # in which progress is reported, each 5 s, the first time after 10 s
+EXPIRED_S: Final = 150.0  # for a timeout of a minute, which is looked at once a minute, twice
+REFUSED_S: Final = 20.0  # more than a client tries at once, less than until it looks again
 RETRY: Final = "%RETRY%"
 UNFINISHED_MAX: Final = 1_000  # pullThresholdForQueue
 _SYSTEM_ERROR: Final = 1
@@ -82,6 +85,36 @@ def a_message_cannot_be_sent_back(play: Play) -> None:
     came = play.wait(lambda: member.keys.count(fails.key) > 1, 60)
     never = Problem("the message that failed does not come again within 60 s")
     play.judge("RETRY-012", None if came else never)
+
+
+@scenario("RETRY-015", needs="mode", slow=True)
+def a_listener_is_at_work_for_too_long(play: Play) -> None:
+    member, queue = play.member(Mode.EXPIRE), play.queues[0]
+    play.settled([member])
+    refused: list[float] = []
+
+    def at_first(call: Call) -> Answer | None:
+        """Refuse what gives the message back, also in another way, until some time is over."""
+        if not _gives_back(call, play.group) or (refused and call.at > refused[0] + REFUSED_S):
+            return None
+        refused.append(call.at)
+        return Answer(_SYSTEM_ERROR, "not now")
+
+    member.door.answers.append(at_first)
+    stays = play.send(queue, "stays")
+    behind = [play.send(queue) for _ in range(5)]
+    play.expect(lambda: {one.key for one in (stays, *behind)} <= set(member.keys), 30, "stops")
+    play.expect(lambda: refused, EXPIRED_S, "sends nothing back")
+
+    def given_back() -> list[Call]:
+        gave = [call for call in member.calls() if _gives_back(call, play.group)]
+        return [c for c in gave if not c.is_ours and c.answer and c.answer.code == 0]
+
+    came = play.wait(given_back, EXPIRED_S)
+    play.watch(PERSISTED_S)
+    by_when = given_back()[0].answered_at if came else float("inf")
+    early = [found for found in _beyond(member, stays) if found.calls[0].at < by_when]
+    play.judge("RETRY-015", *early)
 
 
 @scenario("PULL-018")
