@@ -15,7 +15,10 @@ from refusing import refusing
 
 from mqspec.broker import Broker, BrokerController
 from mqspec.broker.conversing import converse, in_time
+from mqspec.broker.processor.pop import _read_batch_ack
 from mqspec.core import pop_revive
+from mqspec.core.ack_message import AckMessage
+from mqspec.core.extra_info import ReceiptHandle
 from mqspec.core.metadata import BrokerConfig
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.record import PROPERTIES_BYTES_MAX, Record, decode_properties
@@ -257,6 +260,13 @@ def test_a_batch_is_acknowledged_in_any_spelling(
             assert (await pop(peer, "T", order="true")).code == 210
 
     asyncio.run(scenario())
+
+
+def test_a_number_of_a_batch_that_is_left_out_is_0() -> None:
+    """As Java's are before they are set."""
+    entry = {"t": "T", "r": "0", "q": "", "b": [5]}
+    handle = ReceiptHandle(0, 0, 0, 0, "0", "broker-a", 0, -1)
+    assert _read_batch_ack(entry, "broker-a") == AckMessage("T", "null", 0, (0, 2), handle)
 
 
 @pytest.mark.parametrize(

@@ -218,6 +218,13 @@ def test_a_chain_that_leads_to_itself_ends() -> None:
     assert list(select_phy_offset(header, 1, lambda _: entry, 7, 0, 9)) == [100]
 
 
+def test_a_damaged_slot_leads_as_far_as_to_the_place_of_the_next_entry() -> None:
+    """IndexFile.selectPhyOffset, 5.3.3: what is left there of an older file counts."""
+    header, left = IndexHeader(1, 1, 100, 100, 1, 2), IndexEntry(7, 200, 0, 0)
+    for slot, found in ((0, []), (-1, []), (2, [200]), (3, [])):
+        assert list(select_phy_offset(header, slot, lambda _: left, 7, 0, 9)) == found
+
+
 @pytest.mark.parametrize(
     ("begin", "end", "matched"), [(0, 9, False), (0, 10, True), (20, 30, True), (21, 30, False)]
 )

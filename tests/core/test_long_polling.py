@@ -22,10 +22,13 @@ OTHER: TopicQueue = ("T", 1)
 DEADLINE_MS = 1000
 
 
-def holding(*tokens: str, expression: str = "A", queue: TopicQueue = QUEUE) -> LongPollingState:
+def holding(
+    *tokens: str, expression: str = "A", expression_type: str = "TAG", queue: TopicQueue = QUEUE
+) -> LongPollingState:
     state = LongPollingState()
+    wanted = build_subscription_data("T", expression, expression_type=expression_type)
     for token in tokens:
-        request = PullRequest(token, 3, build_subscription_data("T", expression), DEADLINE_MS)
+        request = PullRequest(token, 3, wanted, DEADLINE_MS)
         apply(state, suspend_pull_request(state, queue, request).changes)
     return state
 
@@ -51,6 +54,13 @@ def test_a_message_that_is_not_wanted_wakes_nobody() -> None:
 
 def test_a_message_before_the_pulls_offset_wakes_nobody() -> None:
     assert arrive(holding("one"), "A", max_offset=3) == ()
+
+
+def test_a_pull_by_properties_is_woken_by_those_that_it_wants_and_by_unknown_ones() -> None:
+    for properties, woken in (("a\x011", ("one",)), ("a\x012", ()), ("", ()), (None, ("one",))):
+        state = holding("one", expression="a = '1'", expression_type="SQL92")
+        step = notify_message_arriving(state, QUEUE, 4, None, now_ms=0, properties=properties)
+        assert step.result == woken, properties
 
 
 def test_a_message_of_another_queue_wakes_nobody() -> None:

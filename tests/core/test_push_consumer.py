@@ -106,3 +106,13 @@ def test_a_reset_lets_go_of_the_queues_that_are_held() -> None:
     apply(state, step.changes)
     assert not state.process_queue_table
     assert not state.offset_store
+
+
+def test_when_a_queue_is_pulled_again() -> None:
+    """At once, unless the broker is busy or nobody answers; after an illegal offset not at all."""
+    at_once = {PullStatus.FOUND, PullStatus.NO_NEW_MSG, PullStatus.NO_MATCHED_MSG}
+    assert {
+        **dict.fromkeys(at_once, 0),
+        PullStatus.FLOW_CONTROL: 20,
+        PullStatus.FAILED: 1_000,
+    } == PULL_AGAIN_DELAY_MS

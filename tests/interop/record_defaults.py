@@ -1,4 +1,5 @@
-"""Records the defaults of Apache RocketMQ 5.3.3: what its own classes hold when they are new.
+"""Records the defaults of Apache RocketMQ 5.3.3: what its own classes hold when they are new, and
+the constants of some.
 
     python tests/interop/record_defaults.py
 
@@ -29,6 +30,31 @@ CLASSES = (
     "org.apache.rocketmq.client.consumer.DefaultLitePullConsumer",
     "org.apache.rocketmq.client.producer.DefaultMQProducer",
 )
+CONSTANTS = (
+    "org.apache.rocketmq.broker.client.ProducerManager",
+    "org.apache.rocketmq.broker.filter.ConsumerFilterManager",
+    "org.apache.rocketmq.broker.offset.ConsumerOrderInfoManager",
+    "org.apache.rocketmq.broker.processor.AbstractSendMessageProcessor",
+    "org.apache.rocketmq.broker.schedule.ScheduleMessageService",
+    "org.apache.rocketmq.broker.transaction.queue.TransactionalMessageServiceImpl",
+    "org.apache.rocketmq.client.Validators",
+    "org.apache.rocketmq.client.impl.consumer.ConsumeMessageOrderlyService",
+    "org.apache.rocketmq.client.impl.consumer.DefaultLitePullConsumerImpl",
+    "org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl",
+    "org.apache.rocketmq.client.impl.consumer.ProcessQueue",
+    "org.apache.rocketmq.client.impl.consumer.RebalancePushImpl",
+    "org.apache.rocketmq.client.impl.consumer.RebalanceService",
+    "org.apache.rocketmq.common.KeyBuilder",
+    "org.apache.rocketmq.common.constant.PermName",
+    "org.apache.rocketmq.common.message.MessageDecoder",
+    "org.apache.rocketmq.common.sysflag.MessageSysFlag",
+    "org.apache.rocketmq.common.sysflag.PullSysFlag",
+    "org.apache.rocketmq.namesrv.routeinfo.RouteInfoManager",
+    "org.apache.rocketmq.remoting.protocol.RequestCode",
+    "org.apache.rocketmq.remoting.protocol.ResponseCode",
+    "org.apache.rocketmq.store.index.IndexFile",
+    "org.apache.rocketmq.store.index.IndexHeader",
+)
 
 
 def main() -> None:
@@ -41,7 +67,7 @@ def main() -> None:
         subprocess.run(
             [java, "-jar", str(compiler), *options, str(source)], check=True, timeout=120
         )
-        command = [java, "-cp", f"{classes}:{jars}", "Defaults", *CLASSES]
+        command = [java, "-cp", f"{classes}:{jars}", "Defaults", *CLASSES, "static", *CONSTANTS]
         said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     found: dict[str, dict[str, int | float | bool | list[int]]] = {}
     lines = (line.split("\t") for line in said.stdout.splitlines())

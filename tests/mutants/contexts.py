@@ -23,7 +23,7 @@ from mqconform.explore.areas import NAMES
 
 MEASURED = "reference/mqspec"
 TESTS, REPLAYS, CASES, AREAS = "tests", "replays", "cases", "areas"
-CONSTANTS = "tests/core/test_defaults.py"
+CONSTANTS = ("tests/core/test_constants.py", "tests/core/test_defaults.py")
 
 # What is run for each kind, the quickest kind first.
 PATHS: Mapping[str, tuple[str, ...]] = {
@@ -87,7 +87,7 @@ class Recording:
         names = {name for line in lines for name in self._names(by_line.get(line, ()))}
         if not names:
             names = {name for found in by_line.values() for name in self._names(found)}
-            names |= set(self._by_file.get(CONSTANTS, ()))
+            names.update(*(self._by_file.get(file, ()) for file in CONSTANTS))
         return sorted(names, key=lambda name: self.ran[name].seconds)
 
     def runs(self, path: Path, lines: Iterable[int]) -> bool:

@@ -25,7 +25,7 @@ class Consumer(NamedTuple):
 
     register: group.RegisterConsumer
     subscribed: tuple[Topic, ...]
-    unit_mode: bool = False
+    unit_mode: bool
 
 
 class Heartbeat(NamedTuple):

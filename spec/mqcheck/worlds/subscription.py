@@ -118,7 +118,7 @@ class SubscriptionWorld(World):
         require(member in self.heartbeat)
         info = group.ClientChannelInfo(member, "JAVA", 0, 0)
         event = group.RegisterConsumer(GROUP, member, info, (self.heartbeat.pop(member),))
-        beat = Heartbeat(info, member, [Consumer(event, (TOPIC,))])
+        beat = Heartbeat(info, member, [Consumer(event, (TOPIC,), unit_mode=False)])
         converse(heart_beat(self._states(), beat, now_ms=0), {})
         self.pulled = ()
 
