@@ -131,10 +131,17 @@ def audit(
 
 
 def find(spark: SparkSession, paths: Sequence[str]) -> Sources:
-    """What lies at the paths. Raises UserError where there is none of it."""
+    """What lies at the paths. Raises UserError where there is none of it, or it cannot be read."""
     sources = _find_here(spark, paths) or _find_by_spark(spark, paths)
     if not (sources.formats or sources.stores or sources.logs):
         raise _nothing(paths)
+    for path in (*sources.stores, *sources.logs):
+        if not path.startswith("file:"):
+            raise UserError(
+                path,
+                "a store or log that lies in no folder, and is mapped into memory to be read",
+                "mount or copy it; histories are read from anywhere",
+            )
     return sources
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,18 @@ _REFUSED = (
 )
 _LOOPBACK = "127.0.0.1"
 _WORKER = "thrown from the Python worker:"
+# How Spark, and Python, say that a task does not find a file that was there as tasks were planned.
+_UNSEEN = re.compile(
+    r"FILE_NOT_EXIST\].* while reading file (?:file://)?(\S+?)\.? |FileNotFoundError:.*'(.+)'"
+)
+
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"  # a variable that spark-submit sets
+
+_QUERIES = {
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
 
 _LOG4J = """\
 status = error
@@ -44,18 +57,23 @@ logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
 logger.tasks.level = off
 logger.stream.name = org.apache.spark.sql.execution.streaming
 logger.stream.level = off
+logger.inbox.name = org.apache.spark.rpc.netty.Inbox
+logger.inbox.level = off
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
 """
 
 
 def session(master: str = LOCAL, *, little: bool = False) -> SparkSession:
-    """A Spark session on `master`, which is any that Spark takes.
+    """A Spark session on `master`, which is any that Spark takes; of what spark-submit started,
+    the one that it was told.
 
     A local one binds the loopback address only. `little` is for little data, whose audit is
     mostly compiling queries: it compiles them less, and takes half the time. Raises UserError
     where Java is missing or the master does not answer.
     """
+    if _SUBMITTED in os.environ:
+        return _submitted()
     builder = SparkSession.builder.master(master).appName("mqspec audit")
     for key, value in _settings(master, little).items():
         builder = builder.config(key, value)
@@ -63,7 +81,7 @@ def session(master: str = LOCAL, *, little: bool = False) -> SparkSession:
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
-        with _environment():
+        with spark_environment():
             return builder.getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
         raise UserError(f"--master {master}", f"no Spark session: {error}") from None
@@ -89,19 +107,31 @@ def spark_errors(where: str) -> Iterator[None]:
         line = first_line(error)
         if "PATH_NOT_FOUND" in line:
             raise UserError(where, "no such path") from None
+        if unseen := _UNSEEN.search(line):
+            file = unseen[1] or unseen[2]
+            raise UserError(
+                where,
+                f"a worker does not see {file}, which was there when the audit began",
+                "put it where all machines see it under one name, or choose --master local[*]",
+            ) from None
         raise UserError(where, f"Spark cannot read it: {line}") from None
+
+
+def _submitted() -> SparkSession:
+    """A session in the Java that spark-submit has started, set up and logs from already."""
+    builder = SparkSession.builder
+    for key, value in _QUERIES.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def _settings(master: str, little: bool) -> dict[str, str]:
     log4j = _home() / "log4j2.properties"
     _write(log4j, _LOG4J)
-    settings = {
+    settings = _QUERIES | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()}",
-        "spark.sql.python.filterPushdown.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
     }
     if master.startswith("local"):
         settings |= {
@@ -121,7 +151,7 @@ def _settings(master: str, little: bool) -> dict[str, str]:
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def spark_environment() -> Iterator[None]:
     """What Spark only takes from the environment: its Java, and the Python of its workers.
 
     A PYSPARK_PYTHON of the user's wins, for workers on other machines.

@@ -197,6 +197,8 @@ def _chunks(file: Path) -> Iterator[tuple[list[bytes], str]]:
         for chunk in _opened(file):
             *lines, rest = (rest + chunk).split(b"\n")
             yield lines, ""
+    except FileNotFoundError:
+        raise  # no damage: this machine does not see it
     except (EOFError, OSError, zlib.error) as error:
         why = f"the file ends here: {error}"
     yield ([rest] if rest else []), why
