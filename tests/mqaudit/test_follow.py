@@ -193,6 +193,29 @@ def test_killed_at_any_step_it_tells_what_the_batch_tells_with_little_kept(
     assert max(found.values()) == 1
 
 
+def test_started_again_it_reads_what_is_new_and_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A day's new files cost a day: of the older ones nothing is left that could be read."""
+    whole, files = (
+        tmp_path / "whole",
+        cut(planted(PLANTED), tmp_path / "files", 2, random.Random(5)),
+    )
+    whole.mkdir()
+    for file in files:
+        (whole / file.name).write_bytes(file.read_bytes())
+    followed = Followed(spark, tmp_path, NEVER_MIND)
+    followed.add(files[0])
+    followed.run()
+    files[0].write_bytes(b"gone")
+    followed.add(files[1])
+    report = followed.run()
+
+    batch, expected = findings(spark, whole)
+    assert report.checks == batch.checks
+    assert followed.told == expected
+
+
 def test_a_row_that_comes_twice_is_judged_once_and_counted(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -11,6 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from mqaudit import Audit, Check, Judgement, Outcome, OwnCheck, Tables, audit
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "audit.md"
 
 
 def recorded() -> Recorder:
@@ -110,6 +114,31 @@ def test_findings(audited: Audit) -> None:
 def test_a_check_of_the_user_s_own(audited: Audit) -> None:
     (check,) = (check for check in audited.report.checks if check.name == "behind")
     assert (check.examined, check.held, check.findings) == (1, 1, ())
+
+
+def test_the_page_has_a_check_of_the_user_s_own_in_twenty_lines(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As it stands there, over two commits: one leaves 1,001 messages behind, the other 2."""
+    recorder = Recorder()
+    for offset in range(1002):
+        recorder.send(offset)
+    recorder.own("a", 0)
+    for value in (1, 1000):
+        recorder.commit("a", value)
+    recorder.save(tmp_path / "run.jsonl")
+
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    (code,) = (block for block in blocks if "OwnCheck" in block)
+    assert sum(bool(line.strip()) for line in code.splitlines()) <= 20
+    assert '"s3a://runs"' in code
+    names: dict[str, Any] = {"spark": spark}
+    exec(code.replace('"s3a://runs"', repr(str(tmp_path))), names)
+
+    (check,) = (check for check in names["report"].checks if check.name == "behind")
+    (behind,) = check.findings
+    assert (check.examined, check.held, behind.count) == (2, 1, 1)
+    assert (behind.judgement, behind.first["seq"]) == (Judgement.VIOLATED, recorder.events[-2].seq)
 
 
 def test_written_and_read_again(audited: Audit, tmp_path: Path) -> None:
