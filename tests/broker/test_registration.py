@@ -4,13 +4,16 @@ and nobody else waits for that."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from peer import DEADLINE_S, SMALL, Peer, meet, send_fields
 
 from mqspec.broker import Broker, BrokerController
+from mqspec.broker.registrar import Registrar
+from mqspec.core.metadata import BrokerConfig, MetadataState, TopicConfig
 from mqspec.nameserver import NamesrvController
 from mqspec.transport import serve
 from mqspec.wire.bodies import decode_messages
@@ -136,3 +139,26 @@ def test_a_topic_is_made_where_no_nameserver_answers(tmp_path: Path) -> None:
         await broker.stop()
 
     asyncio.run(scene())
+
+
+def test_topics_that_change_are_told_alone_and_all_where_one_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[set[str]] = []
+
+    async def register(
+        _: Registrar, metadata: MetadataState, topics: Iterable[TopicConfig]
+    ) -> None:
+        told.append({topic.topic_name for topic in topics})
+
+    async def scene() -> None:
+        metadata = MetadataState({name: TopicConfig(name) for name in "TUV"})
+        registrar = Registrar("127.0.0.1:1", BrokerConfig(), "127.0.0.1:2")
+        for changed in ("T", "UV", "VW"):
+            registrar.register_soon(metadata, changed)
+            while registrar.is_behind:
+                await asyncio.sleep(0)
+
+    monkeypatch.setattr(Registrar, "_register", register)
+    asyncio.run(scene())
+    assert told == [{"T"}, {"U", "V"}, {"T", "U", "V"}]

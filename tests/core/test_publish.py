@@ -144,6 +144,22 @@ def test_a_refused_send(send: Send, code: ResponseCode, remark: str) -> None:
     assert remark in refusal.remark
 
 
+@pytest.mark.parametrize(
+    ("is_ordered", "permission", "is_refused"),
+    [(True, 4, True), (True, 6, False), (False, 4, False), (False, 6, False)],
+)
+def test_a_broker_that_may_not_be_written_refuses_what_is_ordered(
+    is_ordered: bool, permission: int, is_refused: bool
+) -> None:
+    """AbstractSendMessageProcessor.msgCheck, 5.3.3: of an ordered topic alone."""
+    state = state_with(TopicConfig("T", order=is_ordered))
+    step = check_send(state, replace(CONFIG, broker_permission=permission), SEND, NOW_MS)
+    if is_refused:
+        assert refusal_of(step).code == ResponseCode.NO_PERMISSION
+    else:
+        assert step.result == 0
+
+
 def test_a_broker_may_take_no_half_messages() -> None:
     half = structs.replace(SEND, properties="TRAN_MSG\x01true\x02")
     assert check_send(state_with(TopicConfig("T")), CONFIG, half, NOW_MS).result == 0

@@ -81,13 +81,14 @@ class Recording:
         """Whoever runs one of these lines, the quickest first.
 
         What runs when a module is imported is run by nobody in particular: all count that run
-        anything of the module, and those that compare its constants and run nothing of it.
+        anything of the module, its own tests, and those that compare constants, which may run
+        nothing of it.
         """
         by_line = self.data.contexts_by_lineno(str(path))
         names = {name for line in lines for name in self._names(by_line.get(line, ()))}
         if not names:
             names = {name for found in by_line.values() for name in self._names(found)}
-            names.update(*(self._by_file.get(file, ()) for file in CONSTANTS))
+            names.update(*(self._by_file.get(file, ()) for file in (*CONSTANTS, tests_of(path))))
         return sorted(names, key=lambda name: self.ran[name].seconds)
 
     def runs(self, path: Path, lines: Iterable[int]) -> bool:
@@ -126,6 +127,11 @@ class Recording:
         for name in self._passing:
             files.setdefault(name.partition("::")[0], []).append(name)
         return files
+
+
+def tests_of(module: Path) -> str:
+    """The file of tests that mirrors a module."""
+    return f"tests/{module.parent.name}/test_{module.stem}.py"
 
 
 def recorded(root: Path, kind: str, folder: Path) -> Recording:

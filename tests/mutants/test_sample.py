@@ -17,6 +17,7 @@ from contexts import (
     Recording,
     read_results,
     statement,
+    tests_of,
     unrecorded,
 )
 from coverage import CoverageData
@@ -194,7 +195,7 @@ def test_whoever_runs_a_line_meets_it(tree: Path) -> None:
 
 
 def test_whoever_compares_constants_meets_what_runs_on_import(tree: Path) -> None:
-    compares = {f"{file}::test_x" for file in CONSTANTS}
+    compares = {f"{file}::test_x" for file in (*CONSTANTS, tests_of(tree / MODULE))}
     lines = {"": [11], f"{FILE}::test_larger|run": [16]} | {f"{x}|run": [] for x in compares}
     found = recording(tree, lines)
     module = tree / MODULE
