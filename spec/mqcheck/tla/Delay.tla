@@ -170,7 +170,10 @@ MessagesAreDelivered ==
     <>[](\A level \in Delays : Copies(level) = 1 .. Len(queue[level]))
 
 (***************************************************************************)
-(* A witness, to be violated: something is delivered from each level.      *)
+(* Witnesses, to be violated: something is delivered from each level; a    *)
+(* put fails, which changes nothing.                                       *)
 (***************************************************************************)
 NeverFromAllLevels == \E level \in Delays : delivered[level] = <<>>
+
+NeverFails == failures = 0
 ==============================================================================

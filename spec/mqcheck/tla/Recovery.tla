@@ -404,6 +404,10 @@ OneIndexEntryARecord ==
 \* Witness, to be violated: before any stop the checkpoint stays where it is.
 NeverCheckpointed == phase = "running" /\ stops = 0 => checkpoint = 0
 
+\* Witness, to be violated: a crash takes no unit that was read.
+NeverLosesUnits ==
+    phase = "stopped" => read \subseteq {u.message : u \in UNION {Range(consumeQueue[q]) : q \in Queues}}
+
 \* After a clean stop the walk indexes only what it adds to a queue.
 CleanStopIndexesNoneAgain ==
     [][phase = "recovering" /\ ~abort /\ index' # index => consumeQueue' # consumeQueue]_vars
