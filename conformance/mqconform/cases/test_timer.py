@@ -275,14 +275,15 @@ def handle_of(*words: object) -> str:
 @case("TIMER-009", "TIMER-011", party="broker")
 def test_a_message_is_recalled(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
+    far = done(send_timed(scene, topic, {"TIMER_DELIVER_MS": now_ms() + FAR_MS}))
+    scene.set_options(scene.broker, recallMessageEnable=False)
+    assert scene.broker.call(recall(topic, far.fields["recallHandle"])).code == 16
+    scene.set_options(scene.broker, recallMessageEnable=True)
     second = (now_ms() + 8000) // 1000 * 1000
     gone, stays, last = (
         done(send_timed(scene, topic, {"TIMER_DELIVER_MS": second + ms})) for ms in (500, 500, 2000)
     )
     request = recall(topic, gone.fields["recallHandle"])
-    scene.set_options(scene.broker, recallMessageEnable=False)
-    assert scene.broker.call(request).code == 16
-    scene.set_options(scene.broker, recallMessageEnable=True)
     key = urlsafe_b64decode(gone.fields["recallHandle"]).decode().split(" ")[-1]
     assert done(scene.broker.call(request)).fields["msgId"] == key
     assert eventually(lambda: scene.max_offset(topic) >= 2)
