@@ -29,8 +29,8 @@ WORKERS = 2
 _SPARK = Path(pyspark.__file__).parent
 _LOOPBACK = "127.0.0.1"
 _BIN = Path(sys.executable).parent  # where spark-submit is
-_STARTS_S = 120
-_RUNS_S = 600
+_STARTS_S = 300
+_RUNS_S = 1800
 # For two processors, and little data.
 _DEFAULTS = """\
 spark.sql.shuffle.partitions 4
