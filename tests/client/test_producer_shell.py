@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow
 import pytest
@@ -509,3 +511,24 @@ def test_what_is_stored_less_safely_goes_to_another_broker_on_request() -> None:
 
     assert asyncio.run(scene(again=False)) == {"a10", "b0"}
     assert asyncio.run(scene(again=True)) == {"b0"}
+
+
+def test_a_producer_that_is_killed_ends_what_it_does() -> None:
+    async def scene() -> list[str]:
+        done: list[str] = []
+
+        async def cancel() -> None:
+            done.append("cancelled")
+
+        sending = asyncio.create_task(asyncio.Event().wait())
+        await asyncio.sleep(0)
+        killed: Any = SimpleNamespace(
+            _instance=SimpleNamespace(abort=lambda: done.append("aborted")),
+            _in_flight={sending},
+            _tasks=SimpleNamespace(cancel=cancel),
+        )
+        await Producer.kill(killed)
+        assert sending.cancelled()
+        return done
+
+    assert asyncio.run(scene()) == ["aborted", "cancelled"]

@@ -29,7 +29,7 @@ from mqspec.client.instance import ClientInstance
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener, consume
 from mqspec.client.message import MessageExt
 from mqspec.client.publish import Publisher
-from mqspec.client.push_consumer import PushConsumer
+from mqspec.client.push_consumer import PushConsumer, _max_reconsume_times
 from mqspec.client.push_work import ConsumerConfig
 from mqspec.client.recorder import Recorder
 from mqspec.client.send_back import SendBack
@@ -362,3 +362,13 @@ def test_an_administrator_has_one_message_consumed(
         assert seen == ["k"]
 
     run(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("orderly", "configured", "times"),
+    [(False, None, 16), (True, None, 2**31 - 1), (False, 0, 0), (True, 3, 3)],
+)
+def test_how_often_a_message_is_tried(orderly: bool, configured: int | None, times: int) -> None:
+    """DefaultMQPushConsumerImpl.getMaxReconsumeTimes and ConsumeMessageOrderlyService's, 5.3.3."""
+    config = ConsumerConfig(orderly=orderly, max_reconsume_times=configured)
+    assert _max_reconsume_times(config) == times
