@@ -30,7 +30,7 @@ from mqconform.target import Address
 from mqconform.transcript import Transcript
 
 DEADLINE_S = 30.0  # for what a server does at once: only a broken one takes so long
-REGISTERED_S = 75.0  # for what a broker registers each 30 s: twice, as one may be lost on a start
+REGISTERED_S = 40.0  # for what a broker's next registration of all topics tells, each 30 s
 QUIET_S = 0.5  # how long a server is watched that must not answer
 _SYSTEM_BUSY = 2
 _SIGN = 1 << 31  # beyond which an opaque is negative
