@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from scene import (
@@ -27,7 +29,7 @@ from mqrules import Event, EventKind, Outcome
 from mqspec.broker.processor.table import PROCESSORS
 from mqspec.client.instance import ClientInstance
 from mqspec.client.listener import ConsumeResult, ConsumeStatus, Listener, consume
-from mqspec.client.message import MessageExt
+from mqspec.client.message import Message, MessageExt
 from mqspec.client.publish import Publisher
 from mqspec.client.push_consumer import PushConsumer, _max_reconsume_times
 from mqspec.client.push_work import ConsumerConfig
@@ -191,6 +193,24 @@ def test_a_body_that_cannot_be_read_is_not_sent_back_as_a_new_message() -> None:
     record = Record(TOPIC, b"no zlib", sys_flag=SysFlag.COMPRESSED)
     message = MessageExt(record, MessageQueue(TOPIC, "b", 0))
     assert not asyncio.run(send_back.send_as_normal_message(message))
+
+
+@pytest.mark.parametrize("tried", [0, 1, 2])
+def test_a_new_message_of_one_that_is_sent_back_counts_one_try_more(tried: int) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    publisher: Any = SimpleNamespace(message=lambda message: message, send=send)
+    send_back = SendBack(ClientInstance("127.0.0.1:1"), publisher, GROUP, 16)
+    record = Record(TOPIC, b"x", reconsume_times=tried)
+    message = MessageExt(record, MessageQueue(TOPIC, "b", 0))
+    assert asyncio.run(send_back.send_as_normal_message(message))
+    (again,) = sent
+    assert again.delay_level == 3 + tried
+    assert again.properties["RECONSUME_TIME"] == str(tried + 1)
+    assert again.properties["MAX_RECONSUME_TIMES"] == "16"
 
 
 def test_what_the_listener_has_for_too_long_is_sent_back(tmp_path: Path) -> None:

@@ -179,6 +179,7 @@ def test_what_a_producer_sends() -> None:
         ([("T", {}), ("U", {})], "one topic"),
         ([("T", {"WAIT": "true"}), ("T", {"WAIT": "false"})], "wait for the disk"),
         ([("T", {"WAIT": "false"}), ("T", {"WAIT": "true"})], "wait for the disk"),
+        ([("%RETRY%G", {}), ("T", {})], "not sent to a retry topic"),
     ],
 )
 def test_what_is_no_batch(batch: list[tuple[str, dict[str, str]]], why: str) -> None:
