@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from mqconform import requests
+from mqconform import connection, requests
 from mqconform.causes import Step, UnexpectedError
 from mqconform.cluster import Cluster
 from mqconform.connection import (
-    REGISTERED_S,
     ClosedError,
     Connection,
     Manner,
@@ -112,8 +111,8 @@ class Scene:
     def cut_off(self) -> None:
         """From another thread: have the case come to its end."""
         self._is_cut_off = True
-        for connection in list(self._open_ones):
-            connection.cut_off()
+        for each in list(self._open_ones):
+            each.cut_off()
 
     def _opened(self, connection: Connection) -> Connection:
         self._open_ones.append(connection)
@@ -359,7 +358,7 @@ class Scene:
         which is made here where no other case makes one.
         """
         for _ in range(ROUNDS):
-            if eventually(shows, REGISTERED_S):
+            if eventually(shows, connection.REGISTERED_S):
                 return True
             self.topic()
         return False
