@@ -64,17 +64,20 @@ def audits(home: Path, rounds: int, messages: int = MESSAGES, records: int = REC
     fill(store, 4, records, BODY_BYTES)
 
     judged, memory_gb = _work("histories", rounds, even, hot)
+    alone, _ = _work("one core", 1, even)
     duckdb, _ = _work("duckdb", rounds, even)
     stored, _ = _work("store", rounds, store)
     command = [_seconds(lambda: _command(little)) for _ in range(rounds)]
 
     floor, audit = judged["floor"], judged["audit"]
     skew = _ratio(judged["hot"], audit)
+    of_one_core = median(audit) / median(alone["audit"])
     of_floor = _ratio(audit, floor)
     figures = [
         Figure(f"audit of {events} events, of the floor of two shuffles", of_floor, most=4),
         Figure("audit, of DuckDB's four checks", median(audit) / median(duckdb["checks"])),
         Figure("audit of a queue with 90 % of the rows, of balanced ones", skew, most=1.3),
+        Figure(f"audit on {CORES} cores, of one", of_one_core, most=0.65),
         Figure("audit of 10^5 events by the command, s", median(command), most=15),
         Figure("store read by Spark, of the plain decoder, a core",
                1 / (_ratio(stored["read"], stored["decoder"]) * CORES), least=0.7),
@@ -83,7 +86,7 @@ def audits(home: Path, rounds: int, messages: int = MESSAGES, records: int = REC
     ]  # fmt: skip
     if memory_gb:
         figures.insert(1, Figure("memory of the audit, GB", memory_gb, most=4))
-    measured = {**judged, "duckdb": duckdb, "store": stored, "command": command}
+    measured = {**judged, "one core": alone, "duckdb": duckdb, "store": stored, "command": command}
     return Part(tuple(figures), measured)
 
 
@@ -170,6 +173,17 @@ def _histories(rounds: int, even: str, hot: str) -> dict[str, list[float]]:
     return took
 
 
+def _one_core(rounds: int, path: str) -> dict[str, list[float]]:
+    """The audit by tasks that run one at a time."""
+    from mqaudit import audit
+    from mqaudit.session import session
+
+    spark = session("local[1]")
+    took = [_seconds(lambda: audit(spark, path)) for _ in range(rounds + 1)]
+    spark.stop()
+    return {"audit": took[1:]}  # the first round warms up
+
+
 def _floor(spark: Any, path: str) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -231,6 +245,7 @@ def _decode(root: Path, columns: list[str]) -> None:
 
 _WORKS: Final[dict[str, Callable[..., dict[str, list[float]]]]] = {
     "histories": _histories,
+    "one core": _one_core,
     "duckdb": _duckdb,
     "store": _store,
 }
