@@ -76,6 +76,8 @@ class Invariance:
     protocol: Protocol
     claim: str  # a state predicate, or [][step]_vars
     invariant: str = ""  # nothing is needed where it is empty
+    rests_on: tuple[str, ...] = ()  # what other theorems of the same bounds show to be inductive
+    lemma: str = ""  # what follows from these, and is shown once
     bounds: str = ""  # what is assumed of the constants
     never: tuple[str, ...] = ()  # actions that the bounds exclude: each other one can be taken
     holds: bool = field(default=True, init=False)
@@ -101,6 +103,11 @@ class Goal(Obligation):
     """An obligation, and the step that it is about."""
 
     way: Way | None = None
+
+    @property
+    def about(self) -> tuple[str, str]:
+        """The action and the part of the invariant, however many ways the action has."""
+        return self.way.action if self.way else "", self.what.rpartition(": ")[2]
 
 
 class Steps:
@@ -156,12 +163,16 @@ class Steps:
 
     def assumed(self, theorem: Invariance) -> tuple[z3.BoolRef, z3.BoolRef]:
         """The bounds of the constants, and the invariant of any state."""
-        return self.says(theorem.bounds, {}), self.says(theorem.invariant, self.state)
+        known = [self.says(each, self.state) for each in (*theorem.rests_on, theorem.invariant)]
+        return self.says(theorem.bounds, {}), z3.And(known)
 
     def inductive(self, theorem: Invariance) -> Iterator[Goal]:
         """That the invariant holds at the beginning, and each way of each action keeps it."""
         bounds, invariant = self.assumed(theorem)
-        before = [bounds, invariant]
+        for what, part in self.parts(theorem.lemma):
+            goal = self.meaning.says(part, Place(self.state))
+            yield self._obligation(what, (bounds, invariant), goal)
+        before = [bounds, invariant, self.says(theorem.lemma, self.state)]
         for number, way in enumerate(self.ways, 1):
             if way.action in theorem.never:
                 given = (*before, *way.conditions)
@@ -172,9 +183,12 @@ class Steps:
                 goal = self.meaning.says(part, Place(way.after))
                 given = (bounds, *way.conditions)
                 yield self._obligation(f"Init: {what}", given, goal, way)
+            mentioned = self.module.variables_of(part)
+            kept = self.meaning.says(part, Place(self.state))
             for number, way in enumerate(self.ways, 1):
                 goal = self.meaning.says(part, Place(way.after))
-                given = (*before, *way.conditions)
+                changes = any(way.after[name] is not self.state[name] for name in mentioned)
+                given = (*before, *way.conditions) if changes else (kept,)
                 yield self._obligation(f"{way.action} {number}: {what}", given, goal, way)
 
     def follows(self, theorem: Invariance) -> Iterator[Goal]:
@@ -182,8 +196,8 @@ class Steps:
         body = self._body(theorem.claim)
         before = self.assumed(theorem)
         if body.level <= STATE:
-            goal = self.meaning.says(body, Place(self.state))
-            yield self._obligation(theorem.claim, before, goal)
+            for what, part in self.parts(theorem.claim):
+                yield self._obligation(what, before, self.meaning.says(part, Place(self.state)))
             return
         step = _step(body)
         for number, way in enumerate(self.ways, 1):
@@ -253,11 +267,11 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
         empty = emptiness(theorem, module)
     except NotUnderstoodError as error:
         return Proof(theorem, False, None, str(error), 0, 0, perf_counter() - started)
-    fallen = [goal.what for goal in goals if not valid(goal)]
+    fallen = next((goal for goal in goals if not valid(goal)), None)
     return Proof(
         theorem,
         proved=not (fallen or empty),
-        counterexample=refute_invariance(theorem, module) if fallen else None,
+        counterexample=refute_invariance(theorem, module, fallen) if fallen else None,
         not_understood="",
         says_nothing=empty,
         goals=len(goals),
@@ -266,11 +280,17 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
     )
 
 
-def refute_invariance(theorem: Invariance, module: Module | None = None) -> str | None:
+def refute_invariance(
+    theorem: Invariance, module: Module | None = None, fallen: Goal | None = None
+) -> str | None:
     """A small world, in numbers, and a step of it that breaks the invariant, or a state of the
-    invariant that breaks the property; None: none found."""
+    invariant that breaks the property; None: none found. What fell in general is tried first."""
+
+    def is_other(goal: Goal) -> bool:
+        return fallen is None or goal.about != fallen.about
+
     for steps in _small(theorem.protocol, module):
-        for goal in obligations_of(theorem, steps):
+        for goal in sorted(obligations_of(theorem, steps), key=is_other):
             if model := _found(steps, (*goal.hypotheses, z3.Not(goal.goal))):
                 return steps.told(goal, model)
     return None

@@ -1,4 +1,7 @@
-"""Mutants of the strategies, as cosmic-ray makes them: killed by a theorem, equivalent, or listed.
+"""Mutants of the strategies: killed by a theorem, equivalent, or listed.
+
+cosmic-ray makes them of operators, comparisons and numbers; of the bounds of slices, which it does
+not know, they are made here: each left out, one more, one less.
 
 They test the theorems. A mutant is killed where a theorem fails of it, with numbers that make
 it fail on ordinary lists too; it is equivalent where Z3 proves that, for every group, each
@@ -14,6 +17,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import dedent
 from types import ModuleType
 
 from mqprove.any_group import AnyGroup, Obligation
@@ -26,7 +30,7 @@ from mqrules import UserError
 
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     AVG: ("average_slice", "averagely"),
-    CIRCLE: ("averagely_by_circle",),  # without an operator or a number: it has no mutants
+    CIRCLE: ("averagely_by_circle",),  # has slices only
     MACHINE_ROOM: ("by_machine_room", "_room"),
     NEARBY: ("machine_room_nearby", "_by_room"),
     CONFIG: ("by_config",),
@@ -94,7 +98,8 @@ class Fate:
 
 
 def mutants(module: ModuleType, *functions: Callable[..., object]) -> Iterator[Mutant]:
-    """Every first-order mutant of these functions that cosmic-ray makes without arguments."""
+    """Every first-order mutant of these functions: those that cosmic-ray makes without arguments,
+    and of their slices."""
     try:
         from cosmic_ray.mutating import mutate_code
         from cosmic_ray.plugins import get_operator, operator_names
@@ -111,6 +116,33 @@ def mutants(module: ModuleType, *functions: Callable[..., object]) -> Iterator[M
                 if made and _what_runs(mutated) != _what_runs(source):
                     yield made
                 occurrence += 1
+        for name, mutated in sliced(source):
+            yield mutate(name, module, source, mutated)
+
+
+def sliced(source: str) -> Iterator[tuple[str, str]]:
+    """What a source becomes with one bound of a slice left out, or moved by one; with its name."""
+    whole = dedent(source)
+    for node in ast.walk(ast.parse(whole)):
+        if not isinstance(node, ast.Slice):
+            continue
+        bounds = {"Lower": node.lower, "Upper": node.upper, "Step": node.step}
+        for name, bound in bounds.items():
+            if bound is None:
+                continue
+            text = ast.get_source_segment(whole, bound) or ""
+            for how, new in {"Left": "", "More": f"{text} + 1", "Less": f"{text} - 1"}.items():
+                yield f"Slice{name}{how}", _spliced(whole, bound, new)
+
+
+def _spliced(source: str, node: ast.expr, new: str) -> str:
+    """The source with something else in the place of an expression, which is on one line."""
+    lines = source.splitlines(keepends=True)
+    line = lines[node.lineno - 1].encode()
+    lines[node.lineno - 1] = (
+        line[: node.col_offset].decode() + new + line[node.end_col_offset :].decode()
+    )
+    return "".join(lines)
 
 
 def _loaded(made_by: str, module: ModuleType, source: str, mutated: str) -> Mutant | None:

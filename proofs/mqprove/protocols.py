@@ -164,6 +164,39 @@ RETRY = Protocol(
     },
 )
 
+_UNIT = {"position": Number(), "size": Number(), "message": Number()}
+
+LOG = Protocol(
+    module="LogInductive",
+    of="Log",
+    sets=("Queues",),
+    tokens=("blank",),
+    constants={
+        "Sizes": SetOf(Number()),
+        "SegmentSize": Number(),
+        "BlankSize": Number(),
+        "MaxMessages": Number(),
+        "MaxFailures": Number(),
+        "SyncFlush": Truth(),
+        "TransientStorePool": Truth(),
+        "OffsetBeforeChecks": Truth(),
+        "DispatchBeforeFlush": Truth(),
+    },
+    variables={
+        "commitLog": SeqOf(
+            Record({"queue": Optional("blank", QUEUE), "queueOffset": Number(), **_UNIT})
+        ),
+        "committedWhere": Number(),
+        "flushedWhere": Number(),
+        "reputFromOffset": Number(),
+        "topicQueueTable": Map(QUEUE, Number()),
+        "consumeQueue": Map(QUEUE, SeqOf(Record(_UNIT))),
+        "messages": Number(),
+        "failures": Number(),
+    },
+    prefix="Log",
+)
+
 INVARIANCES: tuple[Invariance, ...] = (
     Invariance(
         "lock-one-belief",
@@ -416,5 +449,62 @@ INVARIANCES: tuple[Invariance, ...] = (
         invariant="Once",
         bounds="OnceBounds",
         never=("HandleRetryAndDlq", "LoseRequest"),
+    ),
+    Invariance(
+        "log-records-lie-in-order",
+        ("LOG-001",),
+        "Records lie one behind the other, where they say, and none reaches into another.",
+        LOG,
+        claim="InOrder",
+        invariant="Lying",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "log-offsets-are-dense",
+        ("LOG-002", "LOG-005"),
+        "The records of a queue have the offsets 0, 1, 2, ..., also where puts fail.",
+        LOG,
+        claim="Dense",
+        invariant="Dense",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "log-one-unit-a-record",
+        ("LOG-003",),
+        "The unit at an offset of a queue is that of the one record of the queue that has it.",
+        LOG,
+        claim="UnitsPointToRecords",
+        invariant="Dispatching",
+        rests_on=("Lying", "Dense"),
+        lemma="NextIsInOrder",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "log-visible-is-on-disk",
+        ("LOG-007",),
+        "With synchronous flush no message can be read that is not on disk.",
+        LOG,
+        claim="VisibleIsOnDisk",
+        invariant="VisibleAndFlushed",
+        bounds="SyncBounds",
+    ),
+    Invariance(
+        "log-visible-is-in-files",
+        ("LOG-030",),
+        "No message can be read that is not in the files.",
+        LOG,
+        claim="VisibleIsInFiles",
+        invariant="Visible",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "log-stored-is-in-files",
+        ("LOG-031",),
+        "What is stored is in the files, without a transient store pool.",
+        LOG,
+        claim="StoredIsInFiles",
+        invariant="Stored",
+        bounds="FileBounds",
+        never=("Commit",),
     ),
 )

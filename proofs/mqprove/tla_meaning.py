@@ -24,8 +24,10 @@ from mqprove.tla_values import (
     Seq,
     Set,
     Shape,
+    Token,
     Value,
     World,
+    as_sequence,
     at_most,
     bound_now,
     either,
@@ -33,6 +35,7 @@ from mqprove.tla_values import (
     equal,
     exists,
     for_all,
+    is_empty,
     plain,
     shape_of,
     size,
@@ -112,7 +115,8 @@ class Meaning:
             case "number":
                 return z3.IntVal(expression.number)
             case "text":
-                return word(expression.name)
+                known = self.constants.get(expression.name)
+                return known if isinstance(known, Token) else word(expression.name)
             case "at":
                 return place.at
             case "name":
@@ -159,10 +163,7 @@ class Meaning:
             return _ARITHMETIC[name](left, right)
         if name in _BY_POSITIVE:
             left, right = (plain(self.value(each, place)) for each in expression.operands)
-            if not (z3.is_int_value(right) and right.as_long() > 0):
-                # Z3 rounds otherwise than TLC where the divisor is negative.
-                raise NotUnderstoodError(f"line {expression.line}: a division by what may be none")
-            return _BY_POSITIVE[name](left, right)
+            return self._divided(name, left, right)
         given = [plain(self.value(each, place)) for each in expression.operands]
         match name, given:
             case "..", [low, high]:
@@ -174,6 +175,8 @@ class Meaning:
             case "Append", [sequence, last]:
                 length = z3.simplify(sequence.length + 1)
                 return Seq(length, lambda x: either(_same(x, length), last, sequence.at(x)))
+            case "\\o", [one, other]:
+                return _joined(as_sequence(one), as_sequence(other))
             case "-.", [number]:
                 return -number
             case "Nat", []:
@@ -182,6 +185,15 @@ class Meaning:
                 return self.world.domain(Number())
             case _:
                 raise NotUnderstoodError(f"line {expression.line}: {name}")
+
+    def _divided(self, name: str, left: z3.ArithRef, right: z3.ArithRef) -> z3.ArithRef:
+        """Z3 rounds as TLC does where the divisor is positive; by any other TLC does not divide."""
+        found = _BY_POSITIVE[name](left, right)
+        if z3.is_int_value(right) and right.as_long() > 0:
+            return found
+        if name == "%":
+            self._fact(z3.Implies(right > 0, z3.And(found >= 0, found < right)))
+        return z3.If(right > 0, found, self._any(Number(), "undivided"))
 
     def _range(self, low: z3.ArithRef, high: z3.ArithRef) -> Set:
         first, last = z3.simplify(low), z3.simplify(high)
@@ -323,7 +335,7 @@ class Meaning:
             case "$SetEnumerate", values:
                 return enumerated(values)
             case "DOMAIN", [Seq(length)]:
-                return self._range(z3.IntVal(1), length)
+                return replace(self._range(z3.IntVal(1), length), last=length)
             case "DOMAIN", [function]:
                 return plain(function).domain
             case "SUBSET", [over]:
@@ -520,7 +532,7 @@ class Meaning:
             return Rec({**old.fields, step.name: inner})
         assert isinstance(old, Fun)
         key = self.value(step, place)
-        there = self._with(old.at(key), path[1:], new, place)
+        there = self._with(old.at(plain(key)), path[1:], new, place)
         return Fun(old.domain, lambda x: either(_same(x, key), there, old.at(x)))
 
     # Actions
@@ -647,8 +659,9 @@ class Meaning:
     def _given(self, way: Way, variable: str, value: Value) -> list[Way]:
         if variable in way.after:
             return self._where(way, equal(way.after[variable], value))
-        fitted = self.world.fitted(value, self.shapes[variable])
-        return [replace(way, after={**way.after, variable: fitted})]
+        if way.place is None or value is not way.place.state.get(variable):
+            value = self.world.fitted(value, self.shapes[variable])
+        return [replace(way, after={**way.after, variable: value})]
 
     def _variables(self, expression: Expression) -> list[str]:
         """The variables of a tuple, or of a definition that is one."""
@@ -672,6 +685,16 @@ def _union(one: Set, other: Set) -> Set:
         both = [*one.candidates, *other.candidates]
     of = wider(one.of, other.of) if one.of and other.of and both is None else one.of or other.of
     return Set(lambda x: z3.Or(one.has(x), other.has(x)), of, both)
+
+
+def _joined(one: Seq, other: Seq) -> Seq:
+    """One sequence, and another behind it."""
+    length = z3.simplify(one.length + other.length)
+    if is_empty(one) or is_empty(other):
+        return other if is_empty(one) else one
+    return Seq(
+        length, lambda x: either(z3.simplify(x <= one.length), one.at(x), other.at(x - one.length))
+    )
 
 
 def _same(one: Value, other: Value) -> z3.BoolRef:

@@ -70,6 +70,21 @@ class Module:
     definitions: dict[str, Definition] = field(default_factory=dict)  # by key
     parameters: dict[str, str] = field(default_factory=dict)  # their names, by key
 
+    def variables_of(self, expression: Expression) -> set[str]:
+        """The variables that an expression looks at, also by what it calls."""
+        found: set[str] = set()
+        seen: set[str] = set()
+        pending = [expression]
+        while pending:
+            one = pending.pop()
+            pending += [*one.operands, *(bound.over for bound in one.bounds)]
+            if one.kind == "name" and one.name in self.variables:
+                found.add(one.name)
+            if one.kind in ("operator", "argument") and one.name not in seen:
+                seen.add(one.name)
+                pending += [self.definitions[one.name].body] if one.name in self.definitions else []
+        return found
+
     def named(self, name: str) -> Definition:
         """The definition of this name. Raises NotUnderstoodError where there is none."""
         found = [each for each in self.definitions.values() if each.name == name]

@@ -23,6 +23,7 @@ from mqprove.tla_values import (
     Set,
     SetOf,
     Shape,
+    Token,
     Truth,
     Value,
     Word,
@@ -50,7 +51,8 @@ def told(value: Any, shape: Shape, world: World, look: Look) -> Any:
         case Element(of):
             return world.elements[of][_whole(look(plain(value)))]
         case Optional(token, of):
-            if isinstance(value, Maybe) and _true(look(value.none)):
+            is_none = isinstance(value, Maybe) and _true(look(value.none))
+            if is_none or isinstance(value, Token):
                 return ModelValue(token)
             return told(plain(value), of, world, look)
         case Record(fields):
@@ -102,7 +104,7 @@ def given(value: Any, shape: Shape, world: World) -> Any:
         case Element(of):
             return z3.IntVal(world.elements[of].index(value))
         case Optional(token, of):
-            if value == token and isinstance(value, ModelValue):
+            if value == token:
                 return Maybe(z3.BoolVal(True), token, world.any(of, world.name("none")))
             return Maybe(z3.BoolVal(False), token, given(value, of, world))
         case Record(fields):

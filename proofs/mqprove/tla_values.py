@@ -49,6 +49,7 @@ class Set:
     has: Callable[[Any], z3.BoolRef]
     of: Shape | None  # of its elements; None: no quantifier over them is understood
     candidates: Sequence[Value] | None = None
+    last: Value | None = None  # an element that is worth a look, where there is any
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Fun:
     at: Callable[[Any], Any]
 
 
+LONGER_MAX = 2  # by how much a step makes a sequence longer at most, in a small world
 _WORDS: dict[str, int] = {}
 
 
@@ -157,6 +159,7 @@ class World:
     numbers: Sequence[int] = ()
     facts: list[z3.BoolRef] = field(default_factory=list)
     count: int = 0
+    sized: set[str] = field(default_factory=set)  # the functions whose lengths are natural
 
     @property
     def is_small(self) -> bool:
@@ -227,12 +230,23 @@ class World:
                 return self._any_set(of, name, given)
             case SeqOf(of):
                 length = term(z3.IntSort(), f"{name}.length")
-                if not given:
-                    self.facts.append(length >= 0)
+                self._sized(length, given)
                 return Seq(length, lambda x: self.any(of, name, [*given, *flat(x)]))
             case Map(key, to):
                 domain = self.domain(key)
                 return Fun(domain, lambda x: self.any(to, name, [*given, *flat(x)]))
+
+    def _sized(self, length: z3.ArithRef, given: Sequence[z3.ExprRef]) -> None:
+        """A length is natural. In a small world a step makes no sequence too long for it."""
+        if self.is_small:
+            longest = max(0, self.numbers[-1] - LONGER_MAX)
+            self.facts.append(z3.And(length >= 0, length <= longest))
+        elif not given:
+            self.facts.append(length >= 0)
+        elif (name := length.decl().name()) not in self.sized:
+            self.sized.add(name)
+            each = [z3.Const(self.name("x"), one.sort()) for one in given]
+            self.facts.append(z3.ForAll(each, length.decl()(*each) >= 0))
 
     def fitted(self, value: Any, shape: Shape, given: Sequence[z3.ExprRef] = ()) -> Any:
         """The value as one of the shape: what a token would be, if it were a value, is anything."""
@@ -349,6 +363,32 @@ def enumerated(values: Sequence[Value], shape: Shape | None = None) -> Set:
     return Set(lambda value: z3.Or([equal(value, each) for each in values]), of, list(values))
 
 
+def as_sequence(value: Any) -> Seq:
+    """A sequence, also where it is written as a tuple."""
+    match value:
+        case Seq():
+            return value
+        case Rec(fields) if all(key.isdigit() for key in fields):
+            parts = [fields[str(place)] for place in range(1, len(fields) + 1)]
+
+            def nth(place: Value) -> Value:
+                found = parts[-1]
+                for number, part in enumerate(parts[:-1], 1):
+                    found = either(z3.simplify(equal(place, z3.IntVal(number))), part, found)
+                return found
+
+            return Seq(z3.IntVal(len(parts)), nth)
+        case _:
+            raise NotUnderstoodError(f"a {type(value).__name__} as a sequence")
+
+
+def is_empty(value: Any) -> bool:
+    """Whether a sequence is <<>>."""
+    if not isinstance(value, Seq):
+        return False
+    return bool(z3.is_int_value(value.length) and value.length.as_long() == 0)
+
+
 def plain(value: Value) -> Any:
     """What is not none of it."""
     return value.value if isinstance(value, Maybe) else value
@@ -394,6 +434,12 @@ def either(condition: z3.BoolRef, one: Any, other: Any) -> Any:
                 either(condition, one.domain, other.domain),
                 lambda value: either(condition, one.at(value), other.at(value)),
             )
+        case (Seq(), Rec()) | (Rec(), Seq()):
+            return either(condition, as_sequence(one), as_sequence(other))
+        case Seq(), Seq() if is_empty(one) or is_empty(other):
+            # Of an empty one no element is looked at, whatever it would be.
+            there = other if is_empty(one) else one
+            return Seq(z3.If(condition, one.length, other.length), there.at)
         case Seq(), Seq():
             return Seq(
                 z3.If(condition, one.length, other.length),
@@ -441,6 +487,8 @@ def equal(one: Any, other: Any) -> z3.BoolRef:
         case Fun(), Fun():
             same = for_all(one.domain, lambda x: equal(one.at(x), other.at(x)))
             return z3.And(equal(one.domain, other.domain), same)
+        case (Seq(), _) | (_, Seq()) if is_empty(one) or is_empty(other):
+            return z3.simplify(as_sequence(one).length == as_sequence(other).length)
         case z3.ExprRef(), z3.ExprRef() if one.sort() == other.sort():
             return one == other
         case _:
@@ -473,7 +521,12 @@ def _quantified(over: Set, says: Callable[[Any], z3.BoolRef], *, is_all: bool) -
         body = _guarded(over.has(element), says(element), is_all)
     finally:
         del _BOUND[-len(terms) :]
-    return z3.ForAll(terms, body) if is_all else z3.Exists(terms, body)
+    if is_all:
+        return z3.ForAll(terms, body)
+    if over.last is None:
+        return z3.Exists(terms, body)
+    # It says the same, and Z3 need not find what a step has put at the end.
+    return z3.Or(_guarded(over.has(over.last), says(over.last), is_all), z3.Exists(terms, body))
 
 
 def _guarded(there: z3.BoolRef, says: z3.BoolRef, is_all: bool) -> z3.BoolRef:

@@ -1,4 +1,4 @@
-"""The theorems kill every mutant that cosmic-ray makes of the strategies, or it is listed."""
+"""The theorems kill every mutant of the strategies, or it is listed."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ import pytest
 
 from mqprove.group import CONFIG, CONSISTENT_HASH, MACHINE_ROOM, NEARBY
 from mqprove.mutants import LISTED, Mutant, about, judge, mutants, mutate, of_strategy
-from mqprove.theorems import AVG
+from mqprove.theorems import AVG, CIRCLE
 from mqspec.core import allocation
 
-ABOUT_AVERAGELY = about(AVG)
-MUTANTS = list(of_strategy(allocation, AVG))
+MUTANTS = [
+    (strategy, made) for strategy in (AVG, CIRCLE) for made in of_strategy(allocation, strategy)
+]
 SOURCE = inspect.getsource(allocation.average_slice)
 
 
 def test_the_tool_mutates_every_operator_and_number() -> None:
     lines = SOURCE.splitlines()
-    changed = {made.name.partition(": ")[2] for made in MUTANTS}
-    assert len(MUTANTS) >= 70
+    changed = {made.name.partition(": ")[2] for _, made in MUTANTS}
+    assert len(MUTANTS) >= 80
     for line in (line.strip() for line in lines if any(sign in line for sign in "%*+/<")):
         head = line.split()[0]
         assert any(text.startswith(head) for text in changed), line
 
 
-@pytest.mark.parametrize("made", MUTANTS, ids=lambda made: made.name)
-def test_every_mutant_is_killed_with_numbers_or_equivalent(made: Mutant) -> None:
-    fate = judge(made, allocation, ABOUT_AVERAGELY)
+@pytest.mark.parametrize(("strategy", "made"), MUTANTS, ids=[made.name for _, made in MUTANTS])
+def test_every_mutant_is_killed_with_numbers_or_equivalent(strategy: str, made: Mutant) -> None:
+    fate = judge(made, allocation, about(strategy))
     assert not fate.survived
     assert fate.equivalent or "n=" in fate.killed_by
 
@@ -43,6 +44,22 @@ def test_a_mutant_of_a_drawn_strategy_is_killed_with_numbers_or_listed(
     assert [fate.mutant.name for fate in fates if fate.survived] == []
     assert not any(fate.equivalent for fate in fates)
     assert all("n=" in fate.killed_by for fate in fates if fate.killed_by)
+
+
+def test_each_bound_of_a_slice_is_moved_and_left_out() -> None:
+    made = [mutant.name.partition(": ")[2] for mutant in of_strategy(allocation, CIRCLE)]
+    own = "cid_all.index(current_cid)"
+    assert made == [
+        f"return mq_all[{slice_of}]"
+        for slice_of in (
+            " :: len(cid_all)",
+            f"{own} + 1 :: len(cid_all)",
+            f"{own} - 1 :: len(cid_all)",
+            f"{own} :: ",
+            f"{own} :: len(cid_all) + 1",
+            f"{own} :: len(cid_all) - 1",
+        )
+    ]
 
 
 def test_the_list_names_mutants_that_there_are() -> None:
@@ -63,7 +80,7 @@ def test_what_differs_in_an_annotation_alone_is_no_mutant() -> None:
 
 
 def test_a_weak_theorem_lets_a_mutant_live() -> None:
-    balanced = [t for t in ABOUT_AVERAGELY if t.name == "averagely-balanced"]
+    balanced = [t for t in about(AVG) if t.name == "averagely-balanced"]
     shifted = mutate("by hand", allocation, "share * index + min", "share * index - min")
     fate = judge(shifted, allocation, balanced)
     assert fate.survived
@@ -71,10 +88,10 @@ def test_a_weak_theorem_lets_a_mutant_live() -> None:
 
 def test_an_equivalent_mutant_is_proved_so() -> None:
     same = mutate("by hand", allocation, "min(index, remainder)", "min(remainder, index)")
-    assert judge(same, allocation, ABOUT_AVERAGELY).equivalent
+    assert judge(same, allocation, about(AVG)).equivalent
 
 
 def test_a_mutant_that_loops_is_no_kill() -> None:
     loop = "    while share > 0:\n        share = share - 1\n    start = share"
     endless = mutate("by hand", allocation, "    start = share", loop)
-    assert judge(endless, allocation, ABOUT_AVERAGELY).survived
+    assert judge(endless, allocation, about(AVG)).survived

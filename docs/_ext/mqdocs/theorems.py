@@ -58,9 +58,10 @@ class InvariancesDirective(SphinxDirective):
         )
 
     def _theorem(self, theorem: Invariance) -> nodes.section:
+        known = [*theorem.rests_on, *([theorem.invariant] if theorem.invariant else [])]
         facts = [
             ("Given", text(theorem.bounds or "nothing")),
-            ("Follows from", text(theorem.invariant or "any state")),
+            ("Follows from", text(", ".join(known) or "any state")),
             ("Outcome", text("is proved")),
         ]
         return _section(self, theorem, facts, definition(theorem), "tlaplus")
