@@ -29,7 +29,8 @@ class Tier(StrEnum):
     """How often a model is run."""
 
     QUICK = "quick"  # by `mqspec verify` and the tests
-    FULL = "full"  # by `mqspec check --tier full`
+    FULL = "full"  # by `mqspec check --tier full`, each night
+    DEEP = "deep"  # by `mqspec check --tier deep`, by hand: some minutes each
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,7 @@ class Model:
     counts: Counts
     holds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     breaks: Mapping[str, Break] = field(default_factory=dict)
+    measured: str = ""  # of tier deep: when, on what machine and in what time it was run
     untaken: tuple[str, ...] = ()  # actions that its constants leave out; another model has them
     world: str = ""  # the module of mqcheck.worlds that replays it on the core
     departs: str = ""  # of a defect that the core has not: the action in which its world takes
@@ -236,6 +238,9 @@ def check_model(model: Model, config: Config, where: str) -> None:
         raise UserError(where, f"{model.name}: `every_step`, and no world takes it", "remove it")
     for constant in (model.every_step or {}).keys() - config.sizes.keys():
         raise UserError(where, f"{model.name}: `every_step` names {constant}, which it has not")
+    if (model.tier is Tier.DEEP) != bool(model.measured):
+        advice = "say when it was run, on what machine and in what time"
+        raise UserError(where, f"{model.name}: `measured` goes with tier deep, only", advice)
     listed = model.holds.keys() | model.breaks.keys()
     if model.holds.keys() & model.breaks.keys() or listed != config.properties:
         odd = ", ".join(sorted(listed ^ config.properties)) or "a property in both"

@@ -137,7 +137,7 @@ def _run_together(batch: Batch, cache: Cache | None) -> list[Result]:
         model.name,
         library=library(),
         watch=[name for name in broken if name in asked],
-        thorough=model.tier is Tier.FULL,
+        thorough=model.tier is not Tier.QUICK,
         coverage=any(check.counts for check in batch.checks),
         cache=cache,
     )
@@ -162,7 +162,7 @@ def run_check(check: Check, cache: Cache | None = None) -> Result:
         model.config.text(check.properties),
         model.name,
         library=library(),
-        thorough=model.tier is Tier.FULL,
+        thorough=model.tier is not Tier.QUICK,
         coverage=check.counts is not None,
         cache=cache,
     )

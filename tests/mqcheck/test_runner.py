@@ -235,6 +235,8 @@ def test_a_problem_makes_the_evidence_a_violation() -> None:
         ),
         ({"breaks": {"Below": Break((IDEAL,)), "Never": Break(())}}, "a depth goes with"),
         ({"name": "MC_Counter__NoSuchDefect"}, "no defect NoSuchDefect"),
+        ({"tier": Tier.DEEP}, "`measured` goes with tier deep, only"),
+        ({"measured": "at noon"}, "`measured` goes with tier deep, only"),
     ],
 )
 def test_an_entry_that_disagrees_with_its_configuration_or_the_rules_is_refused(

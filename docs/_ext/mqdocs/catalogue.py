@@ -101,6 +101,7 @@ class ModelsDirective(SphinxDirective):
             f"{counts.distinct:,} distinct of {counts.states:,} states, "
             f"depth {counts.depth}, tier {model.tier.value}"
         )
+        size += f"; {model.measured}" if model.measured else ""
         pairs = [("Bounds", text(bounds)), ("Size", text(size))]
         if model.defect:
             pairs.append(("Defect", [reference("defect", model.defect, self.env.docname)]))
