@@ -433,7 +433,7 @@ INVARIANCES: tuple[Invariance, ...] = (
     ),
     Invariance(
         "retry-no-copy-vanishes",
-        ("RETRY-011", "RETRY-012"),
+        ("RETRY-011",),
         "A step takes one copy at most from where it is, and then puts one elsewhere.",
         RETRY,
         claim="NoneIsLess",

@@ -34,6 +34,7 @@ _QUIET = (  # no display, and nothing that looks for a network
     "--disable-component-update",
     "--disable-sync",
 )
+_BROWSERS_OWN = "chrome://"  # a page with which it begins, and which misses a network
 # What a page has that sticks out, but for what scrolls in a box of its own.
 _STICKS_OUT = """
 const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
@@ -87,7 +88,8 @@ def problems(browser: Any, site: str, page: str) -> list[str]:
     browser.get(f"{site}/{page}")
     said = browser.execute_script(_STICKS_OUT)
     found = [said] if said else []
-    found += [entry["message"] for entry in browser.get_log("browser")]
+    console = (entry["message"] for entry in browser.get_log("browser"))
+    found += [one for one in console if not one.startswith(_BROWSERS_OWN)]
     asked = (
         entry["message"]
         for entry in browser.get_log("performance")

@@ -30,9 +30,3 @@ def book(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Book:
             }
             said.write_text(json.dumps(told), encoding="utf-8")
     return Book(shared / "book", json.loads(said.read_text(encoding="utf-8")))
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _marker(request: pytest.FixtureRequest) -> None:
-    # The suite registers it for its own runs; here its modules are only read.
-    request.config.addinivalue_line("markers", "case: a conformance case")

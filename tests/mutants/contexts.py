@@ -88,7 +88,7 @@ class Recording:
         names = {name for line in lines for name in self._names(by_line.get(line, ()))}
         if not names:
             names = {name for found in by_line.values() for name in self._names(found)}
-            names.update(*(self._by_file.get(file, ()) for file in (*CONSTANTS, tests_of(path))))
+            names.update(*(self._by_file.get(file, ()) for file in (*CONSTANTS, mirror_of(path))))
         return sorted(names, key=lambda name: self.ran[name].seconds)
 
     def runs(self, path: Path, lines: Iterable[int]) -> bool:
@@ -129,7 +129,7 @@ class Recording:
         return files
 
 
-def tests_of(module: Path) -> str:
+def mirror_of(module: Path) -> str:
     """The file of tests that mirrors a module."""
     return f"tests/{module.parent.name}/test_{module.stem}.py"
 

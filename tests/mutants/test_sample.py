@@ -15,9 +15,9 @@ from contexts import (
     TESTS,
     Ran,
     Recording,
+    mirror_of,
     read_results,
     statement,
-    tests_of,
     unrecorded,
 )
 from coverage import CoverageData
@@ -195,7 +195,7 @@ def test_whoever_runs_a_line_meets_it(tree: Path) -> None:
 
 
 def test_whoever_compares_constants_meets_what_runs_on_import(tree: Path) -> None:
-    compares = {f"{file}::test_x" for file in (*CONSTANTS, tests_of(tree / MODULE))}
+    compares = {f"{file}::test_x" for file in (*CONSTANTS, mirror_of(tree / MODULE))}
     lines = {"": [11], f"{FILE}::test_larger|run": [16]} | {f"{x}|run": [] for x in compares}
     found = recording(tree, lines)
     module = tree / MODULE
