@@ -391,8 +391,8 @@ WRONG = {
     "refused_ends_are_noted": Wrong(
         END,
         noted,
-        "end_that_fits or ended_halves",
-        {"an_end_that_fits_no_half_is_refused"},
+        "end_that_fits or end_that_is_refused or ended_halves",
+        {"an_end_that_is_refused_is_not_written"},
     ),
     "ends_of_delayed_halves_are_noted_for_others": Wrong(
         END,
@@ -490,6 +490,7 @@ WRONG = {
         "test_offset and not held",
         {
             "the_last_offset_counts_though_it_goes_back",
+            "an_offset_before_the_first_message_is_not_the_least",
             "a_negative_offset_is_taken_for_none",
             "the_least_offset_is_that_of_any_group",
         },
