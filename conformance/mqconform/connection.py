@@ -123,7 +123,8 @@ class Connection:
         return opaque
 
     def _fields(self, request: Request) -> Mapping[str, str]:
-        """The fields, with the broker's name where clients give it."""
+        """The fields, behind those of a later version, with the broker's name where clients give
+        it."""
         later = {f"later{n}": "x" for n in range(self._manner.later_fields)}
         name = field_of_broker_name(request.code) if self._broker_name else None
         broker = {name: self._broker_name} if name and name not in request.fields else {}

@@ -263,9 +263,9 @@ def _show_trace(chosen: list[Model], name: str, file: Path | None, console: Cons
     model = checks[0].model
     _show(result.counterexample, _with_parameters(model, result.counterexample), console)
     for problem in _replay(result):
-        same = f"the core has not the defect: it departs at {model.departs}"
-        told = same if model.departs else "the core comes to the same states, step by step"
-        console.print(problem or told)
+        departs = f"the core has not the defect: it departs at {model.departs}"
+        follows = "the core comes to the same states, step by step"
+        console.print(problem or (departs if model.departs else follows))
     if file:
         write_scenario(file, scenario_of(model, name, result.counterexample))
     return 0

@@ -86,23 +86,21 @@ async def _push(broker: Broker, record: Record, header: SendHeader, send: Send) 
     fields = {
         "producerGroup": header.producer_group,
         "topic": record.topic,
-        "queueId": str(send.queue_id),
-        "sysFlag": str(send.sys_flag),
-        "bornTimestamp": str(record.born_timestamp),
-        "flag": str(record.flag),
+        "defaultTopic": send.default_topic,
+        "defaultTopicQueueNums": send.default_topic_queue_nums,
+        "queueId": send.queue_id,
+        "sysFlag": send.sys_flag,
+        "bornTimestamp": record.born_timestamp,
+        "flag": record.flag,
         "properties": reply.pushed_properties(send.properties, now_ms),
-        "reconsumeTimes": str(record.reconsume_times),
+        "reconsumeTimes": record.reconsume_times,
         "unitMode": header.unit_mode,
-        "bornHost": str(record.born_host),
-        "storeHost": str(record.store_host),
-        "storeTimestamp": str(now_ms),
+        "bornHost": record.born_host,
+        "storeHost": record.store_host,
+        "storeTimestamp": now_ms,
     }
-    template = (
-        ("defaultTopic", send.default_topic),
-        ("defaultTopicQueueNums", send.default_topic_queue_nums),
-    )
-    fields |= {name: str(value) for name, value in template if value is not None}
-    push = RemotingCommand(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, record.body)
+    said = {name: str(value) for name, value in fields.items() if value is not None}
+    push = RemotingCommand(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, said, record.body)
     try:
         answer = await requester.request(push, TIMEOUT_MS)
     except (RequestTimeoutError, ConnectionLostError):
