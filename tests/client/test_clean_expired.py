@@ -1,4 +1,7 @@
-"""How many messages of a queue a look for stuck ones takes away, and when it goes on."""
+"""How many messages of a queue a look for stuck ones takes away, and when it goes on.
+
+As ProcessQueue.cleanExpiredMsg does in 5.3.3.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pytest
 
 from mqspec.client.consume_concurrently import ConsumeMessageConcurrentlyService
 from mqspec.core.offset_commit import ProcessQueue
+from mqspec.core.push_consumer import CLEAN_EXPIRED_MSG_DELAY_LEVEL
 from mqspec.core.types import MessageQueue
 
 QUEUES = tuple(MessageQueue("T", "broker-a", number) for number in range(2))
@@ -33,3 +37,34 @@ def test_a_queue_is_cleaned_of_its_stuck_messages_up_to_sixteen(
     consumer: Any = SimpleNamespace(state=SimpleNamespace(process_queue_table=held))
     asyncio.run(ConsumeMessageConcurrentlyService(consumer)._clean_expired_messages())
     assert looks == [(mq, 7) for mq in QUEUES for _ in range(looked_at)]
+
+
+@pytest.mark.parametrize("failures", [0, 1, 15, 16, 99])
+def test_a_message_that_cannot_be_sent_back_is_tried_again_in_the_same_look(failures: int) -> None:
+    asked: list[tuple[str, int]] = []
+    (mq, _), finished = QUEUES, []
+
+    async def send_message_back(message: str, delay_level: int) -> bool:
+        asked.append((message, delay_level))
+        return len(asked) > failures
+
+    consumer: Any = SimpleNamespace(
+        state=SimpleNamespace(
+            process_queue_table={mq: ProcessQueue(7, 5, 6, msg_tree_map=(5,))},
+        ),
+        messages=SimpleNamespace(consume_start_ms=lambda _: {5: 0}, get=lambda *_: ("stuck",)),
+        config=SimpleNamespace(consume_timeout_ms=1),
+        send_back=SimpleNamespace(send_message_back=send_message_back),
+        record=lambda *_, **__: None,
+        message_fields=lambda _: {},
+    )
+    service = ConsumeMessageConcurrentlyService(consumer)
+
+    async def finish(request: Any, messages: list[str]) -> None:
+        finished.append(messages)
+        consumer.state.process_queue_table[mq] = ProcessQueue(7, 6, 6)
+
+    service._finish = finish  # type: ignore[method-assign]
+    asyncio.run(service._clean_expired_messages())
+    assert asked == [("stuck", CLEAN_EXPIRED_MSG_DELAY_LEVEL)] * min(failures + 1, 16)
+    assert finished == [["stuck"]] * (failures < 16)

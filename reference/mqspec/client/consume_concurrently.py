@@ -135,7 +135,8 @@ class ConsumeMessageConcurrentlyService:
                     break
 
     async def _clean_one(self, mq: MessageQueue, generation: int) -> bool:
-        """Send the queue's first message back where the listener has it for too long.
+        """Send the queue's first message back where the listener has it for too long; whether it
+        had. One that could not be sent stays, and is the next to be looked at, as in 5.3.3.
 
         The listener may be done with it while it is on its way: then it comes again all the
         same (scenario G).
@@ -153,8 +154,7 @@ class ConsumeMessageConcurrentlyService:
         if offset is None:
             return False
         (message,) = consumer.messages.get(mq, [offset])
-        if not await consumer.send_back.send_message_back(message, CLEAN_EXPIRED_MSG_DELAY_LEVEL):
-            return False
-        consumer.record(EventKind.ACK, Outcome.FAILED, **consumer.message_fields(message))
-        await self._finish(ConsumeRequest(mq, generation, (message,)), [message])
+        if await consumer.send_back.send_message_back(message, CLEAN_EXPIRED_MSG_DELAY_LEVEL):
+            consumer.record(EventKind.ACK, Outcome.FAILED, **consumer.message_fields(message))
+            await self._finish(ConsumeRequest(mq, generation, (message,)), [message])
         return True
