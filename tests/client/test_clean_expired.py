@@ -40,9 +40,12 @@ def test_a_queue_is_cleaned_of_its_stuck_messages_up_to_sixteen(
 
 
 @pytest.mark.parametrize("failures", [0, 1, 15, 16, 99])
-def test_a_message_that_cannot_be_sent_back_is_tried_again_in_the_same_look(failures: int) -> None:
+def test_a_message_that_cannot_be_sent_back_is_tried_again_in_the_same_look(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[tuple[str, int]] = []
-    (mq, _), finished = QUEUES, []
+    finished: list[list[str]] = []
+    mq, _ = QUEUES
 
     async def send_message_back(message: str, delay_level: int) -> bool:
         asked.append((message, delay_level))
@@ -58,13 +61,12 @@ def test_a_message_that_cannot_be_sent_back_is_tried_again_in_the_same_look(fail
         record=lambda *_, **__: None,
         message_fields=lambda _: {},
     )
-    service = ConsumeMessageConcurrentlyService(consumer)
 
-    async def finish(request: Any, messages: list[str]) -> None:
+    async def finish(self: object, request: object, messages: list[str]) -> None:
         finished.append(messages)
         consumer.state.process_queue_table[mq] = ProcessQueue(7, 6, 6)
 
-    service._finish = finish  # type: ignore[method-assign]
-    asyncio.run(service._clean_expired_messages())
+    monkeypatch.setattr(ConsumeMessageConcurrentlyService, "_finish", finish)
+    asyncio.run(ConsumeMessageConcurrentlyService(consumer)._clean_expired_messages())
     assert asked == [("stuck", CLEAN_EXPIRED_MSG_DELAY_LEVEL)] * min(failures + 1, 16)
     assert finished == [["stuck"]] * (failures < 16)
