@@ -232,6 +232,30 @@ def test_a_queue_popped_in_order_stays_blocked_over_a_restart(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("is_acknowledged", [True, False])
+def test_who_waits_for_a_blocked_queue_has_it_when_it_is_free(
+    tmp_path: Path, is_acknowledged: bool
+) -> None:
+    """Acknowledged or out of time; long before the held pop itself would look again."""
+
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            for body in (b"a", b"b"):
+                await peer.send("T", body)
+            invisible_ms = 60_000 if is_acknowledged else 1_500
+            first = await pop(peer, "T", order="true", invisibleTime=invisible_ms, maxMsgNums=1)
+            assert bodies(first) == [b"a"]
+            long = {"order": "true", "pollTime": 60_000, "bornTime": now_ms()}
+            held = asyncio.create_task(pop(peer, "T", **long))
+            await polled(peer, 1)
+            if is_acknowledged:
+                assert (await ack(peer, "T", handle(first, 0, 0), 0)).code == 0
+            async with asyncio.timeout(DEADLINE_MS / 1000):
+                assert bodies(await held) == ([b"b"] if is_acknowledged else [b"a", b"b"])
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize("bits", ["BQ==", [5]])
 @pytest.mark.parametrize("long_names", [False, True])
 def test_a_batch_is_acknowledged_in_any_spelling(
