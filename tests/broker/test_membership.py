@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from pathlib import Path
 
+import pytest
 from peer import NO_AUTO_CREATE, Peer, broker_peer, meet, running
 
+from mqspec.broker import events
+from mqspec.broker.carrying import carry
+from mqspec.core.group import CHANNEL_EXPIRED_TIMEOUT_MS, scan_not_active_channel
+from mqspec.service import clock_ms
 from mqspec.wire.codes import RequestCode
 
 
@@ -46,6 +52,40 @@ def test_the_members_hear_of_each_other(tmp_path: Path) -> None:
             assert stranger.received.empty()
 
     asyncio.run(scenario())
+
+
+def test_the_log_tells_who_comes_and_goes_and_how(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with running(tmp_path / "store") as cluster:
+            (broker,) = cluster.brokers
+            x, y, z = [await meet(broker.address) for _ in range(3)]
+            for peer, client_id in ((x, "x@1"), (y, "y@1"), (z, "z@1"), (x, "x@1")):
+                await peer.heartbeat("G", "T", client_id=client_id)
+            await y.ask(RequestCode.UNREGISTER_CLIENT, clientID="y@1", consumerGroup="G")
+            await z.close()
+            while len(await members(x, "G")) > 1:
+                await asyncio.sleep(0)
+            late_ms = clock_ms() + CHANNEL_EXPIRED_TIMEOUT_MS + 1
+            carry(broker, "groups", scan_not_active_channel(broker.groups, late_ms))
+
+    with caplog.at_level(logging.INFO, events.__name__):
+        asyncio.run(scenario())
+    told = [vars(record) for record in caplog.records if record.name == events.__name__]
+    assert [
+        (one["msg"], one["client_id"], one["members"]) for one in told if "client_id" in one
+    ] == [
+        ("member joined", "x@1", 1),
+        ("member joined", "y@1", 2),
+        ("member joined", "z@1", 3),
+        ("member left", "y@1", 2),
+        ("member left", "z@1", 1),
+        ("member expired", "x@1", 0),
+    ]
+    # Whoever is there then is told of each change; of the last one nobody is left.
+    notices = [one["group"] for one in told if one["msg"] == "rebalance notice"]
+    assert notices == ["G"] * (1 + 2 + 3 + 2 + 1)
 
 
 def test_nobody_hears_of_members_who_each_get_everything(tmp_path: Path) -> None:
