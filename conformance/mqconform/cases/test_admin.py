@@ -113,8 +113,7 @@ def test_a_route_has_the_permission_of_its_topic(scene: Scene) -> None:
 
     topic = scene.name("T")
     for perm in (7, 15, 1, 6):
-        done(scene.broker.call(requests.create_topic(topic, 1, 1, perm)))
-        assert scene.is_routed(partial(has, perm))
+        assert scene.is_routed(requests.create_topic(topic, 1, 1, perm), partial(has, perm))
     assert permission(requests.DEFAULT_TOPIC) == 7
 
 

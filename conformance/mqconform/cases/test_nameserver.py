@@ -19,7 +19,7 @@ from mqconform.case import at_edges, case
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.requests import Request
-from mqconform.scene import Scene, done
+from mqconform.scene import Scene
 
 REGISTERED = "test_a_registered_broker_is_in_the_route"
 CLOSED = "test_a_broker_whose_connection_closes_is_in_no_route"
@@ -379,9 +379,11 @@ def test_a_route_has_as_many_queues_as_the_topic(scene: Scene) -> None:
     """More and fewer, as an administrator makes them."""
     topic = scene.topic(1)
     for read, write in ((16, 16), (17, 64), (300, 8), (2, 1)):
-        done(scene.broker.call(requests.create_topic(topic, read, write)))
         expected = {scene.broker_names[0]: read}
-        assert scene.is_routed(lambda wanted=expected: queues(scene, topic) == wanted)  # type: ignore[misc]
+        assert scene.is_routed(
+            requests.create_topic(topic, read, write),
+            lambda wanted=expected: queues(scene, topic) == wanted,  # type: ignore[misc]
+        )
 
 
 @case("NAMESRV-022", party="nameserver")
