@@ -63,10 +63,10 @@ def audits(home: Path, rounds: int, messages: int = MESSAGES, records: int = REC
     store = home / "store"
     fill(store, 4, records, BODY_BYTES)
 
-    judged, memory_gb = _work("histories", rounds, even, hot)
-    alone, _ = _work("one core", 1, even)
-    duckdb, _ = _work("duckdb", rounds, even)
-    stored, _ = _work("store", rounds, store)
+    judged, memory_gb = done(__file__, "histories", rounds, even, hot)
+    alone, _ = done(__file__, "one core", 1, even)
+    duckdb, _ = done(__file__, "duckdb", rounds, even)
+    stored, _ = done(__file__, "store", rounds, store)
     command = [_seconds(lambda: _command(little)) for _ in range(rounds)]
 
     floor, audit = judged["floor"], judged["audit"]
@@ -95,9 +95,10 @@ def _ratio(ones: list[float], others: list[float]) -> float:
     return median(one / other for one, other in zip(ones, others, strict=True))
 
 
-def _work(name: str, rounds: int, *paths: Path) -> tuple[dict[str, list[float]], float]:
-    """What a work took, and the most memory that its processes had at once, in GB; 0: unknown."""
-    command = [sys.executable, __file__, name, str(rounds), *map(str, paths)]
+def done(script: str, *words: object) -> tuple[Any, float]:
+    """What the work of a script says last, as JSON, and the most memory that its processes had at
+    once, in GB; 0: unknown."""
+    command = [sys.executable, script, *map(str, words)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     most, ended = [0.0], threading.Event()
 
@@ -111,29 +112,43 @@ def _work(name: str, rounds: int, *paths: Path) -> tuple[dict[str, list[float]],
     ended.set()
     watching.join()
     if process.returncode:
-        raise SystemExit(f"bench: the work {name} failed, see above")
+        raise SystemExit(f"bench: {' '.join(command[1:])} failed, see above")
     return json.loads(said.splitlines()[-1]), most[0]
 
 
 def memory_bytes(root: int) -> int:
     """What a process and those that it started hold, shared pages counted once (Linux only)."""
-    proc = Path("/proc")
-    if not proc.is_dir():
-        return 0
+    return sum(proportional_bytes(Path(f"/proc/{pid}")) for pid in family(root))
+
+
+def family(root: int) -> set[int]:
+    """A process and all that it started, as far as they run; none where there is no /proc."""
     parents: dict[int, int] = {}
-    for status in proc.glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        parents[int(status.parent.name)] = int(fields[1])
-    mine = {root}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        if fields := _status(status):
+            parents[int(status.parent.name)] = int(fields[1])
+    mine = {root} & parents.keys()
     while more := {pid for pid, parent in parents.items() if parent in mine} - mine:
         mine |= more
-    return sum(_proportional_bytes(proc / str(pid)) for pid in mine)
+    return mine
 
 
-def _proportional_bytes(process: Path) -> int:
+def cpu_s(pid: int) -> float:
+    """The processor time of a process, in seconds; 0 where it has ended (Linux only)."""
+    fields = _status(Path(f"/proc/{pid}/stat"))
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def _status(file: Path) -> list[str]:
+    """What stands behind the name of a process, as the state comes first; nothing if it ended."""
+    try:
+        return file.read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def proportional_bytes(process: Path) -> int:
+    """What one process holds, of a page that others have as well a part; 0 where it has ended."""
     try:
         lines = (process / "smaps_rollup").read_text().splitlines()
     except OSError:

@@ -5,7 +5,8 @@
 
 Parts: `speed` beside Apache RocketMQ 5.3.3; `flat`, the cost of a message in stores of all
 sizes; `recover`, an abnormal recovery; `check`, the quick tier, and the runner beside TLC;
-`audit`, the audit beside what Spark needs at least, and beside DuckDB.
+`audit`, the audit beside what Spark needs at least, and beside DuckDB; `large`, the audit of 10^8
+events, which is run only where it is named.
 Writes build/bench.json. Exits with 1 where a figure is not within its bounds.
 """
 
@@ -23,6 +24,7 @@ from audits import audits
 from check import check
 from figures import Figure, Part
 from flat import flat
+from large import large
 from recover import recover
 from speed import speed
 
@@ -35,7 +37,9 @@ PARTS: Final[dict[str, Callable[[Path, argparse.Namespace], Part]]] = {
     "recover": lambda home, args: recover(home, args.rounds),
     "check": lambda home, args: check(home, args.rounds),
     "audit": lambda home, args: audits(home, min(args.rounds, 3)),
+    "large": lambda home, args: large(home),
 }
+USUAL: Final = [part for part in PARTS if part != "large"]
 
 
 def main() -> int:
@@ -43,7 +47,7 @@ def main() -> int:
     print(f"Python {sys.version}")
     figures: list[Figure] = []
     measured = {}
-    for name in args.only or PARTS:
+    for name in args.only or USUAL:
         with tempfile.TemporaryDirectory() as home:
             part = PARTS[name](Path(home), args)
         for figure in part.figures:
