@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -27,6 +28,7 @@ RETRY = "%RETRY%"  # and a group: its retry topic
 BUSY = 2
 AT_ONCE = 20  # topics
 SPANS = "consumeTimeSpanSet"
+ANSWERED_S = 10.0  # by when a member is to answer what it is asked
 
 
 def by_queue(answer: Frame) -> dict[int, dict[str, int]]:
@@ -743,6 +745,22 @@ def test_a_member_is_asked_what_it_does(scene: Scene) -> None:
     member.notice()  # of its own joining
     asked = asked_through_the_broker(scene, request, member)
     assert asked.fields.items() >= about.items()
+
+
+@case("ADMIN-044", party="broker")
+def test_a_member_that_is_asked_keeps_silent(scene: Scene) -> None:
+    group, member = scene.new_group(), scene.connect()
+    done(member.call(requests.heartbeat("one", group)))
+    member.notice()
+    about = {"consumerGroup": group, "clientId": "one"}
+    opaque = scene.broker.ask(Request(requests.GET_CONSUMER_RUNNING_INFO, about))
+    asked = member.notice()
+    began = time.monotonic()
+    assert scene.broker.answer(opaque).code == 207
+    assert time.monotonic() - began > ANSWERED_S - 1
+    # What it says then nobody waits for.
+    member.write(frame(json_header(0, {}, asked.opaque, flag=1), b"{}"))
+    assert scene.members(group) == ["one"]
 
 
 @case("ADMIN-019", party="broker")

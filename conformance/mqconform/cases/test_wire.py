@@ -479,11 +479,24 @@ def test_a_queue_that_is_no_number_is_the_first_for_a_pop(scene: Scene, value: s
 def test_a_number_that_is_none_is_refused_in_pulls_and_sends(scene: Scene, value: str) -> None:
     topic, group = scene.topic(), scene.group()
     scene.send(topic)
-    assert scene.broker.call(requests.send(topic).having(j=value)).code == 1
+    for name in ("j", "g"):  # reconsumeTimes and bornTimestamp
+        assert scene.broker.call(requests.send(topic).having(**{name: value})).code == 1
     for name in ("commitOffset", "suspendTimeoutMillis", "subVersion"):
         assert scene.broker.call(requests.pull(topic, group).having(**{name: value})).code == 1
     scene.send(topic)
     assert scene.max_offset(topic) == 2
+
+
+@case("WIRE-020", party="broker")
+@pytest.mark.parametrize("born", [1_000_000_000_000, 2**62], ids=["now", "far"])
+def test_a_send_that_is_refused_takes_none_with_it(scene: Scene, born: int) -> None:
+    """Of sends that are alike and come together."""
+    topic = scene.topic()
+    scene.send(topic)  # from now on the broker has met such sends
+    times = (born, 2**63, born)
+    asked = [scene.broker.ask(requests.send(topic).having(g=time)) for time in times]
+    assert [scene.broker.answer(opaque).code for opaque in asked] == [0, 1, 0]
+    assert eventually(lambda: scene.max_offset(topic) == 3)
 
 
 @case("WIRE-052", party="nameserver")

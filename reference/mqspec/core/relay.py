@@ -43,7 +43,7 @@ def find_member(state: GroupState, group: Group, client_id: ClientId | None) -> 
 
 
 def timed_out(group: Group, client_id: ClientId | None, why: str) -> Answer:
-    """The answer where the member gave none."""
+    """The answer where the member gave none (ADMIN-044)."""
     remark = f"consumer <{group}> <{client_id}> Timeout: {why}"
     return Answer(ResponseCode.CONSUME_MSG_TIMEOUT, remark)
 
