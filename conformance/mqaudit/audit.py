@@ -114,8 +114,6 @@ def audit(
                 progress(check.name)
                 instances = findings.queried(check, views)
                 reports += findings.reports(instances, [check], check.places, examples)
-            for view in views.values():
-                view.unpersist()
         if sources.stores or sources.logs or live:
             progress("reading message traces, logs and topics")
             joined = judging.kept(spark, sources.stores, sources.logs, one_clock, live)

@@ -32,7 +32,8 @@ class Check:
 
     `promise` is the rule that a violated outcome breaks, `ideal` the rule that any anomaly
     refutes. `places` are the columns that name a place, in the order of first and last.
-    `query` gives the instances of a check that is one query over views, named in braces.
+    `query` gives the instances of a check that is one query over views, named in braces: rows of
+    `n` instances each.
     """
 
     name: str

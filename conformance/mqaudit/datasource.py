@@ -4,6 +4,11 @@
     spark.read.format("rocketmq-commitlog").option("columns", "topic,size").load("/data/store")
     spark.read.format("rocketmq-consumequeue").load("/data/store")
 
+    spark.read.format("rocketmq-plain-log").load("/data/store")
+    spark.read.format("rocketmq-plain-units").load("/data/store")
+
+The last two are for the checks: what is plain is a row a run there (`plain`).
+
 The paths are the roots of stores, which every worker must see. A segment of the CommitLog is
 read in parts of `partMiB`, 64 by default; small files are read together. Of the CommitLog's
 columns (`store`, and those of `segments.LOG_COLUMNS`) only those of the option `columns` are
@@ -19,6 +24,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -27,6 +33,8 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, InputPartition
 from pyspark.sql.types import BinaryType, BooleanType, DataType, LongType, StringType, StructType
 
+from mqaudit import plain
+from mqaudit.plain import FILE
 from mqaudit.segments import (
     LOG_COLUMNS,
     UNIT_COLUMNS,
@@ -39,7 +47,8 @@ from mqaudit.segments import (
 
 PART_MIB: Final = 64
 
-FILE: Final = "[0-9]" * 20
+# A unit of 20 bytes costs what a record does, which it is held against.
+_UNITS_COST: Final = 8
 _LOG_TYPES: Final = {"store": pa.string()} | {name: c.type for name, c in LOG_COLUMNS.items()}
 _BY_DEFAULT: Final = [name for name in _LOG_TYPES if name != "body"]
 
@@ -142,6 +151,16 @@ class _CommitLogReader(LogPieces):
                 yield _with_store(batch, piece.store).select(list(self.columns))
 
 
+class _PlainLogReader(LogPieces):
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Pieces)
+        for root, pieces in groupby(partition.pieces, lambda piece: piece.store):
+            store = plain.Store(self.stores[root])
+            for piece in pieces:
+                for batch in plain.log_rows(store, piece.part):
+                    yield _with_store(batch, root)
+
+
 class _ConsumeQueueReader(_Reader):
     def partitions(self) -> Sequence[InputPartition]:
         pieces = (
@@ -163,6 +182,20 @@ class _ConsumeQueueReader(_Reader):
         for piece in partition.pieces:
             for batch in unit_batches(piece.part, piece.topic, piece.queue_id):
                 yield _with_store(batch, piece.store)
+
+
+class _PlainUnitsReader(_ConsumeQueueReader):
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self.part_bytes //= _UNITS_COST
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Pieces)
+        for root, pieces in groupby(partition.pieces, lambda piece: piece.store):
+            store = plain.Store(self.stores[root])
+            for piece in pieces:
+                batch = plain.unit_rows(store, piece.part, piece.topic, piece.queue_id)
+                yield _with_store(batch, root)
 
 
 class CommitLogSource(DataSource):
@@ -198,6 +231,34 @@ class ConsumeQueueSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _ConsumeQueueReader(self.options)
+
+
+class PlainLogSource(DataSource):
+    """`rocketmq-plain-log`: a CommitLog, its plain records as runs."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq-plain-log"
+
+    def schema(self) -> StructType:
+        return schema_of({**plain.LOG, "store": pa.string()})
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _PlainLogReader(self.options)
+
+
+class PlainUnitsSource(DataSource):
+    """`rocketmq-plain-units`: all ConsumeQueues of a store, their plain units as runs."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq-plain-units"
+
+    def schema(self) -> StructType:
+        return schema_of({**plain.UNITS, "store": pa.string()})
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _PlainUnitsReader(self.options)
 
 
 def _with_store(batch: pa.RecordBatch, store: str) -> pa.RecordBatch:

@@ -18,8 +18,7 @@ _BY: Final = ("check", "outcome")
 def queried(check: Check, views: Mapping[str, DataFrame]) -> DataFrame:
     """The instances that the query of a check gives, over the views that it names in braces."""
     spark = next(iter(views.values())).sparkSession
-    instances = spark.sql(check.query, args=None, **views)
-    return instances.withColumns({"check": F.lit(check.name), "n": F.lit(1)})
+    return spark.sql(check.query, args=None, **views).withColumn("check", F.lit(check.name))
 
 
 def reports(

@@ -30,6 +30,8 @@ BATCH_ROWS: Final = 1 << 16
 UNIT_BYTES: Final = 20  # physicalOffset i64 · size i32 · tagsCode i64
 BLANK_UNIT_SIZE: Final = 0x7FFFFFFF  # of the units that fill the head of a queue
 
+UNIT: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+
 _SIZE_AND_MAGIC: Final = ">iI"
 _POSITION: Final = ">q"
 _POSITION_AT: Final = 28
@@ -75,35 +77,33 @@ def log_batches(
     unreadable one the size is where its header is whole. With a topic, records of others are left
     out before anything of them is decoded.
     """
-    with Path(part.path).open("rb") as file:
-        view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    # Not closed here: the arrays below look into it, and it goes when they go.
-    octets = np.frombuffer(view, np.uint8)
-    records, others = _walk(view, octets, part)
-    for first in range(0, len(records), BATCH_ROWS):
-        rows = _Records(view, octets, part.base, records[first : first + BATCH_ROWS])
+    for rows, others in batches(part, BATCH_ROWS):
         if topic is not None:
             rows = rows.of_topic(topic)
         yield pa.RecordBatch.from_arrays(
             [pa.array(LOG_COLUMNS[name].of(rows), LOG_COLUMNS[name].type) for name in columns],
             names=list(columns),
         )
-    if others:
-        known = {
-            "kind": [kind for kind, _, _ in others],
-            "segment": [part.base] * len(others),
-            "physical_offset": [part.base + at for _, at, _ in others],
-            "size": [size for _, _, size in others],
-        }
-        yield pa.RecordBatch.from_arrays(
-            [
-                pa.array(known[name], LOG_COLUMNS[name].type)
-                if name in known
-                else pa.nulls(len(others), LOG_COLUMNS[name].type)
-                for name in columns
-            ],
-            names=list(columns),
-        )
+        if others:
+            yield _of_others(others, part.base, columns)
+
+
+def _of_others(others: Sequence[Other], base: int, columns: Sequence[str]) -> pa.RecordBatch:
+    known = {
+        "kind": [other.kind for other in others],
+        "segment": [base] * len(others),
+        "physical_offset": [base + other.at for other in others],
+        "size": [other.size for other in others],
+    }
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(known[name], LOG_COLUMNS[name].type)
+            if name in known
+            else pa.nulls(len(others), LOG_COLUMNS[name].type)
+            for name in columns
+        ],
+        names=list(columns),
+    )
 
 
 UNIT_COLUMNS: Final[Mapping[str, pa.DataType]] = {
@@ -118,12 +118,7 @@ UNIT_COLUMNS: Final[Mapping[str, pa.DataType]] = {
 
 def unit_batches(part: Part, topic: str, queue_id: int) -> Iterator[pa.RecordBatch]:
     """The written units of a part of a ConsumeQueue file."""
-    octets = np.fromfile(part.path, np.uint8, part.end - part.start, offset=part.start)
-    layout = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-    units = octets[: len(octets) // UNIT_BYTES * UNIT_BYTES].view(layout)
-    index = (part.base + part.start) // UNIT_BYTES + np.arange(len(units))
-    written = (units["size"] > 0) & (units["size"] != BLANK_UNIT_SIZE)
-    units, index = units[written], index[written]
+    index, units = written_units(part)
     values = (
         [topic] * len(units),
         np.full(len(units), queue_id),
@@ -136,12 +131,59 @@ def unit_batches(part: Part, topic: str, queue_id: int) -> Iterator[pa.RecordBat
     )
 
 
-def _walk(
-    view: mmap.mmap, octets: Octets, part: Part
-) -> tuple[Whole, list[tuple[str, int, int | None]]]:
-    """Where records begin in the part, and what else does, as (kind, position, size)."""
+def written_units(part: Part) -> tuple[Whole, npt.NDArray[Any]]:
+    """The written units of a part of a ConsumeQueue file, by their queue offsets."""
+    count = (part.end - part.start) // UNIT_BYTES
+    units = np.fromfile(part.path, UNIT, count, offset=part.start)
+    written = is_written(units)
+    index = (part.base + part.start) // UNIT_BYTES + np.flatnonzero(written)
+    return index, units[written]
+
+
+def is_written(units: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Whether a unit names a record; the others fill the head of a queue, or were never written."""
+    sizes = units["size"]
+    return np.asarray((sizes > 0) & (sizes != BLANK_UNIT_SIZE), np.bool_)
+
+
+def mapped(path: str) -> mmap.mmap:
+    """A segment. It is never closed: it goes when no array looks into it any more."""
+    with Path(path).open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+class Other(NamedTuple):
+    """What begins at a place of a segment and is no record: a blank, or nothing readable."""
+
+    kind: str
+    at: int
+    size: int | None  # where its header is whole
+
+
+def batches(part: Part, rows_max: int) -> Iterator[tuple[Records, list[Other]]]:
+    """The records that begin in a part of a segment, some at a time, and what else does.
+
+    What is no record is reported by the part from whose records it is reached, even if it
+    lies behind that part: the next one begins with the first record that it finds.
+    """
+    view = mapped(part.path)
+    octets = np.frombuffer(view, np.uint8)
+    found, others = _walk(view, octets, part)
+    for first in range(0, len(found), rows_max):
+        rows = Records(octets, part.base, found[first : first + rows_max])
+        if not rows.is_whole.all():
+            torn = rows[~rows.is_whole]
+            sizes = zip(torn.at.tolist(), torn.size.tolist(), strict=True)
+            others += [Other("unreadable", at, size) for at, size in sizes]
+            rows = rows[rows.is_whole]
+        yield rows, []
+    yield Records(octets, part.base, found[:0]), others
+
+
+def _walk(view: mmap.mmap, octets: Octets, part: Part) -> tuple[Whole, list[Other]]:
+    """Where headers of records begin in the part, one behind the other, and what else does."""
     found: list[int] = []
-    others: list[tuple[str, int, int | None]] = []
+    others: list[Other] = []
     length = len(view)
 
     def size_at(at: int) -> int:
@@ -163,8 +205,6 @@ def _walk(
             candidates.append(hit - 4 if hit >= 0 else part.end)
         return min(candidates)
 
-    # What is no record is reported by the part from whose records it is reached, even if it
-    # lies behind that part: the next one begins with the first record that it finds.
     at = next_record(part.start) if part.start else 0
     reached = at < part.end
     while reached and at < length:
@@ -176,32 +216,53 @@ def _walk(
             continue
         size, magic = unpack_from(_SIZE_AND_MAGIC, view, at) if at + 8 <= length else (0, 0)
         if magic == _BLANK and at + size == length:
-            others.append(("blank", at, size))
+            others.append(Other("blank", at, size))
             break
         # What was never written is zero to the end; zeros before a record are a hole.
         after = next_record(at)
         if after < part.end or octets[at : max(part.end, at + 8)].any():
-            others.append(("unreadable", at, None))
+            others.append(Other("unreadable", at, None))
         at, reached = after, after < part.end
     return np.array(found, np.int64), others
 
 
-class _Records:
-    """A batch of records of a segment; a field is decoded only when a column asks for it."""
+class Records:
+    """Records of a segment, by where they begin; a field is decoded only when it is asked for.
 
-    def __init__(self, view: mmap.mmap, octets: Octets, base: int, at: Whole) -> None:
-        self._view, self._octets, self.base, self.at = view, octets, base, at
+    What lies outside the segment is read as its last byte, so that a damaged length leads nowhere
+    else: `is_whole` tells.
+    """
 
-    def of_topic(self, topic: str) -> _Records:
+    def __init__(self, octets: Octets, base: int, at: Whole) -> None:
+        self._octets, self.base, self.at = octets, base, at
+
+    def __getitem__(self, which: slice | npt.NDArray[Any]) -> Records:
+        return Records(self._octets, self.base, self.at[which])
+
+    def of_topic(self, topic: str) -> Records:
         """Those of a topic."""
         names = self.values(pa.binary(), self.topic_at, self.topic_size)
-        wanted = pc.equal(names, topic.encode()).to_numpy(zero_copy_only=False)
-        return _Records(self._view, self._octets, self.base, self.at[wanted])
+        return self[pc.equal(names, topic.encode()).to_numpy(zero_copy_only=False)]
 
     def number(self, at: Whole, code: str) -> Whole:
         """Big-endian numbers at positions; `code` is numpy's."""
-        octets = self._octets[at[:, None] + np.arange(np.dtype(code).itemsize)]
-        return np.ascontiguousarray(octets).view(code)[:, 0].astype(np.int64)
+        places = at[:, None] + np.arange(np.dtype(code).itemsize)
+        octets = self._octets.take(places, mode="clip")
+        return octets.view(code)[:, 0].astype(np.int64)
+
+    @cached_property
+    def is_begun(self) -> npt.NDArray[np.bool_]:
+        """Whether the header of a record that is all in the segment begins there."""
+        within = (self.at >= 0) & (self.at + self.size <= len(self._octets))
+        magic = np.isin(self.number(self.at + 4, ">u4"), list(_MAGICS))
+        here = self.number(self.at + _POSITION_AT, ">i8") == self.base + self.at
+        return np.asarray(within & magic & here & (self.size >= _RECORD_BYTES_MIN), np.bool_)
+
+    @cached_property
+    def is_whole(self) -> npt.NDArray[np.bool_]:
+        """Whether the lengths in a record come to its size (checkMessageAndReturnSize, 5.3.3)."""
+        end = self.properties_at + self.properties_size
+        return np.asarray((self.body_size >= 0) & (end == self.at + self.size), np.bool_)
 
     def values(self, kind: pa.DataType, at: Whole, sizes: Whole) -> pa.Array:
         """Strings or binaries of various sizes."""
@@ -264,7 +325,7 @@ class _Records:
 
     def crc_held(self) -> Iterator[bool]:
         """Whether the stored CRC of each body is that of its bytes."""
-        view = memoryview(self._view)
+        view = self._octets.data
         stored = self.number(self.at + 8, ">i4").tolist()
         bodies = zip(self.body_at.tolist(), self.body_size.tolist(), stored, strict=True)
         for at, size, crc in bodies:
@@ -277,7 +338,7 @@ def _host(octets: bytes) -> str:
 
 class _Column(NamedTuple):
     type: pa.DataType
-    of: Callable[[_Records], Any]
+    of: Callable[[Records], Any]
 
 
 def _fixed(at: int, code: str) -> _Column:

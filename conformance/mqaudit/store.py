@@ -8,39 +8,44 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mqaudit.datasource import FILE, CommitLogSource, ConsumeQueueSource
-
-# What the checks read of a record: decoding costs by the column.
-COLUMNS: Final = (
-    "store,kind,segment,physical_offset,size,topic,queue_id,queue_offset,sys_flag,crc_held"
+from mqaudit.datasource import (
+    CommitLogSource,
+    ConsumeQueueSource,
+    PlainLogSource,
+    PlainUnitsSource,
 )
+from mqaudit.plain import FILE
 
 
 def register(spark: SparkSession) -> None:
     """Make the data sources known to a session. Its workers need this package as well."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    spark.dataSource.register(CommitLogSource)
-    spark.dataSource.register(ConsumeQueueSource)
+    for source in (CommitLogSource, ConsumeQueueSource, PlainLogSource, PlainUnitsSource):
+        spark.dataSource.register(source)
 
 
 def views(spark: SparkSession, roots: Sequence[str]) -> dict[str, DataFrame]:
-    """The views by name, each over those before it. `log` and `unit` are kept."""
-    unit = spark.read.format(ConsumeQueueSource.name())
-    states = [_state(root) for root in roots]
+    """What the checks of stores look at, by name: `log` and `unit` (`mqaudit.plain`), read once and
+    kept, and what follows from them. Without damage these two are small."""
+    # Persisting would not do: `spark.sql` does not find it again of a Python source (Spark 4.3).
+    log, unit = (
+        spark.read.format(source.name()).load(list(roots)).localCheckpoint()
+        for source in (PlainLogSource, PlainUnitsSource)
+    )
+    return views_over(log, unit, roots)
+
+
+def views_over(log: DataFrame, unit: DataFrame, roots: Sequence[str]) -> dict[str, DataFrame]:
+    """The views by name, each over those before it."""
+    spark, states = log.sparkSession, [_state(root) for root in roots]
     found = {
-        "log": read_log(spark, roots).persist(),
-        "unit": unit.load(list(roots)).persist(),
+        "log": log,
+        "unit": unit,
         "state": spark.createDataFrame(states, "store string, unrecovered boolean, begin long"),
     }
     for name, query in _VIEWS.items():
         found[name] = spark.sql(query, args=None, **found)
     return found
-
-
-def read_log(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
-    """What the checks read of the logs of stores."""
-    log = spark.read.format(CommitLogSource.name()).option("columns", COLUMNS)
-    return log.load(list(roots))
 
 
 def _state(root: str) -> tuple[str, bool, int]:
@@ -54,9 +59,15 @@ def coverage(views: Mapping[str, DataFrame]) -> dict[str, int]:
     """How much there is."""
     return {
         "stores": views["state"].count(),
-        "records": views["log"].where("kind = 'record'").count(),
-        "units": views["unit"].count(),
+        "records": _sum(views["log"].where("kind IN ('run', 'record')")),
+        "units": _sum(views["unit"]),
     }
+
+
+def _sum(rows: DataFrame) -> int:
+    row = rows.selectExpr("coalesce(sum(n), 0) AS n").first()
+    assert row is not None  # an aggregate without groups always has its one row
+    return int(row.n)
 
 
 _VIEWS: Final[Mapping[str, str]] = {
@@ -68,9 +79,8 @@ _VIEWS: Final[Mapping[str, str]] = {
             coalesce(max(physical_offset + size), any_value(begin)) AS log_end
         FROM {state} LEFT JOIN {log} USING (store) GROUP BY store
     """,
-    # Records that take a queue offset and a unit: all but prepared and rolled-back ones, which
-    # the transaction bits of sysFlag tell (MessageSysFlag.java, 5.3.3).
+    # Records that take a queue offset and a unit, but for those in runs.
     "queued": """
-        SELECT * FROM {log} WHERE kind = 'record' AND sys_flag & 12 NOT IN (4, 12)
+        SELECT * FROM {log} WHERE kind = 'record' AND queued = 1
     """,
 }

@@ -1,4 +1,7 @@
-"""The checks of a store, a table: what is looked for, under which rule, and what it means."""
+"""The checks of a store, a table: what is looked for, under which rule, and what it means.
+
+What is plain comes as runs of `n` records or units (`mqaudit.plain`); they simply hold.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ LOG: Final = Check(
     promise="LOG-001",
     places=("store", "segment", "physical_offset"),
     query="""
-        SELECT store, segment, physical_offset, CASE
+        SELECT store, segment, physical_offset, n, CASE
             WHEN kind = 'unreadable' AND after IS NULL AND segment = last_segment THEN 'torn'
             WHEN kind = 'unreadable' THEN 'unreadable'
             WHEN after > physical_offset + size AND after_kind != 'unreadable' THEN 'hole'
@@ -44,7 +47,7 @@ SEGMENTS: Final = Check(
     promise="LOG-004",
     places=("store", "segment"),
     query="""
-        SELECT store, segment, CASE
+        SELECT store, segment, 1 AS n, CASE
             WHEN max_by(kind, physical_offset) = 'blank' THEN 'closed'
             WHEN segment = any_value(last_segment) THEN 'last'
             ELSE 'unclosed' END AS outcome
@@ -64,16 +67,20 @@ DENSITY: Final = Check(
     promise="LOG-002",
     places=_RECORD,
     query=f"""
-        SELECT {", ".join(_RECORD)}, CASE
-            WHEN queue_offset = before + 1 THEN 'next'
+        SELECT {", ".join(_RECORD)}, 1 AS n, CASE
+            WHEN queue_offset = last + 1 THEN 'next'
             WHEN queue_offset = 0 THEN 'restart'
-            WHEN queue_offset > before THEN 'gap'
+            WHEN queue_offset > last THEN 'gap'
             ELSE 'back' END AS outcome
         FROM (
-            SELECT *, lag(queue_offset) OVER (
-                PARTITION BY {_QUEUE} ORDER BY physical_offset) AS before
+            SELECT *, coalesce(before, lag(queue_offset) OVER (
+                PARTITION BY {_QUEUE} ORDER BY physical_offset)) AS last
             FROM {{queued}})
-        WHERE before IS NOT NULL
+        WHERE last IS NOT NULL
+        UNION ALL
+        SELECT {", ".join(f"NULL AS {column}" for column in _RECORD)}, queued AS n,
+            'next' AS outcome
+        FROM {{log}} WHERE kind = 'run'
     """,
     outcomes={
         "next": Outcome(HELD, "follows the one before"),
@@ -89,8 +96,8 @@ BEYOND: Final = Check(
     promise="RECOV-005",
     places=_RECORD,
     query=f"""
-        SELECT {", ".join(_RECORD)}, CASE
-            WHEN physical_offset + size <= log_end THEN 'inside'
+        SELECT {", ".join(_RECORD)}, n, CASE
+            WHEN kind = 'run' OR physical_offset + size <= log_end THEN 'inside'
             WHEN unrecovered THEN 'unrecovered'
             ELSE 'beyond' END AS outcome
         FROM {{unit}} JOIN {{extent}} USING (store)
@@ -108,21 +115,20 @@ POINTS: Final = Check(
     promise="RECOV-003",
     places=_RECORD,
     query=f"""
-        SELECT {", ".join(f"u.{column}" for column in _RECORD)}, CASE
-            WHEN u.physical_offset < log_start THEN 'expired'
-            WHEN r.store IS NULL AND unrecovered THEN 'unrecovered'
-            WHEN r.store IS NULL THEN 'nowhere'
-            WHEN (r.topic, r.queue_id, r.queue_offset, r.size)
-                != (u.topic, u.queue_id, u.queue_offset, u.size) THEN 'elsewhere'
-            WHEN u.queue_offset > before + 1 THEN 'gap'
+        SELECT {", ".join(_RECORD)}, n, CASE
+            WHEN kind = 'run' THEN 'right'
+            WHEN physical_offset < log_start THEN 'expired'
+            WHEN meets = 'nothing' AND unrecovered THEN 'unrecovered'
+            WHEN meets = 'nothing' THEN 'nowhere'
+            WHEN meets = 'another record' OR NOT fits THEN 'elsewhere'
+            WHEN queue_offset > last + 1 THEN 'gap'
             ELSE 'right' END AS outcome
         FROM (
-            SELECT *, lag(queue_offset) OVER (
-                PARTITION BY {_QUEUE} ORDER BY queue_offset) AS before
-            FROM {{unit}}) u
-        JOIN {{extent}} e ON e.store = u.store
-        LEFT JOIN {{queued}} r ON r.store = u.store AND r.physical_offset = u.physical_offset
-        WHERE u.physical_offset + u.size <= log_end
+            SELECT *, coalesce(before, lag(queue_offset + n - 1) OVER (
+                PARTITION BY {_QUEUE} ORDER BY queue_offset)) AS last
+            FROM {{unit}})
+        JOIN {{extent}} USING (store)
+        WHERE kind = 'run' OR physical_offset + size <= log_end
     """,
     outcomes={
         "right": Outcome(HELD, "points to its record"),
@@ -144,19 +150,23 @@ INVISIBLE: Final = Check(
             begun AS (
                 SELECT {_QUEUE}, max(physical_offset) AS begin
                 FROM {{queued}} WHERE queue_offset = 0 GROUP BY {_QUEUE})
-        SELECT {", ".join(f"r.{column}" for column in _RECORD)}, CASE
-            WHEN u.store IS NOT NULL THEN 'visible'
+        SELECT {", ".join(f"r.{column}" for column in _RECORD)}, 1 AS n, CASE
+            WHEN has_unit OR u.store IS NOT NULL THEN 'visible'
             WHEN t.store IS NULL THEN 'no queue'
             WHEN r.physical_offset < b.begin THEN 'former'
             WHEN unrecovered THEN 'unrecovered'
             ELSE 'invisible' END AS outcome
         FROM {{queued}} r
         JOIN {{extent}} e ON e.store = r.store
-        LEFT JOIN (SELECT DISTINCT store, physical_offset FROM {{unit}}) u
+        LEFT JOIN (SELECT DISTINCT store, physical_offset FROM {{unit}} WHERE kind = 'unit') u
             ON u.store = r.store AND u.physical_offset = r.physical_offset
         LEFT JOIN topics t ON t.store = r.store AND t.topic = r.topic
         LEFT JOIN begun b
             ON b.store = r.store AND b.topic = r.topic AND b.queue_id = r.queue_id
+        UNION ALL
+        SELECT {", ".join(f"NULL AS {column}" for column in _RECORD)}, queued AS n,
+            'visible' AS outcome
+        FROM {{log}} WHERE kind = 'run'
     """,
     outcomes={
         "visible": Outcome(HELD, "has its unit"),
@@ -175,11 +185,13 @@ TWICE: Final = Check(
     promise="LOG-003",
     places=_RECORD,
     query=f"""
-        SELECT {", ".join(_RECORD)},
-            CASE WHEN nth > 1 THEN 'again' ELSE 'once' END AS outcome
+        SELECT {", ".join(_RECORD)}, n, CASE
+            WHEN owned OR (kind = 'unit' AND meets != 'its record' AND nth > 1) THEN 'again'
+            ELSE 'once' END AS outcome
         FROM (
             SELECT *, row_number() OVER (
-                PARTITION BY store, physical_offset ORDER BY topic, queue_id, queue_offset) AS nth
+                PARTITION BY store, kind, physical_offset
+                ORDER BY topic, queue_id, queue_offset) AS nth
             FROM {{unit}})
     """,
     outcomes={
@@ -194,8 +206,9 @@ CRC: Final = Check(
     promise="LOG-011",
     places=_RECORD,
     query=f"""
-        SELECT {", ".join(_RECORD)}, CASE WHEN crc_held THEN 'whole' ELSE 'damaged' END AS outcome
-        FROM {{log}} WHERE kind = 'record'
+        SELECT {", ".join(_RECORD)}, n,
+            CASE WHEN kind = 'run' OR crc_held THEN 'whole' ELSE 'damaged' END AS outcome
+        FROM {{log}} WHERE kind IN ('run', 'record')
     """,
     outcomes={
         "whole": Outcome(HELD, "its CRC is right"),
