@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from peer import Peer, broker_peer, meet, running
 from refusing import refusing
 
 from mqspec.core.log import PutStatus
+from mqspec.core.metadata import BrokerConfig
 from mqspec.wire.bodies import loads
 from mqspec.wire.codes import RequestCode
 
@@ -108,6 +110,30 @@ def test_a_message_that_is_sent_back_again_counts_for_its_own_topic(tmp_path: Pa
             assert (await peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **back)).code == 0
             assert list(broker.stats.sent_back) == [("T", "G")]
             await peer.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_by_broker", [True, False])
+def test_a_reset_without_a_time_goes_to_the_beginning(tmp_path: Path, is_by_broker: bool) -> None:
+    """A header's number that is left out is 0, as Java's are (RemotingCommand.java, 5.3.3)."""
+    config = BrokerConfig(use_server_side_reset_offset=is_by_broker)
+
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store", broker_config=config) as peer:
+            await peer.send("T")
+            await peer.heartbeat("CG", "T")
+            for queue_id in range(4):
+                commit = {"consumerGroup": "CG", "topic": "T", "queueId": queue_id}
+                answer = await peer.ask(
+                    RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=1, **commit
+                )
+                assert answer.code == 0
+            fields = {"group": "CG", "topic": "T", "isForce": "true"}
+            answer = await peer.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **fields)
+            assert answer.code == 0
+            # Its keys are objects, which no JSON has.
+            assert re.findall(r'"queueId":0,[^}]*}:(-?\d+)', answer.body.decode()) == ["0"]
 
     asyncio.run(scenario())
 
