@@ -14,6 +14,7 @@ from mqconform.target import Address, Secured, Target, parse_address
 from mqrules import UserError
 
 STOP_S: Final = 10
+PROGRAM: Final = ("-m", "mqspec.cli")
 QUICK: Final = (
     *("--transaction-check-interval", "2000"),  # ms, instead of 30 s
     *("--rebalance-lock-max-live-time-ms", "10000"),  # instead of a minute
@@ -26,13 +27,13 @@ users = [{{ username = "{USER}", password = "{PASSWORD}" }}]
 
 
 def serve(
-    log: Path, *words: str, popen: Popen = subprocess.Popen
+    log: Path, *words: str, popen: Popen = subprocess.Popen, program: Sequence[str] = PROGRAM
 ) -> tuple[subprocess.Popen[str], dict[str, Address]]:
     """The process of `mqspec serve`, what it says going to the end of `log`, and where it
     listens, once it does. Raises UserError."""
     with log.open("a", encoding="utf-8") as said:
         process = popen(
-            [sys.executable, "-m", "mqspec.cli", "serve", *words],
+            [sys.executable, *program, "serve", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=said,
@@ -52,10 +53,13 @@ def serve(
 
 class Reference:
     """`mqspec serve` on a store of its own; leaving the context ends it. Its brokers' clocks are
-    quick, so that cases need not wait, or have the options that are given."""
+    quick, so that cases need not wait, or have the options that are given; `program` is what
+    Python runs for `mqspec`."""
 
-    def __init__(self, home: Path, options: Sequence[str] = QUICK) -> None:
-        self._home, self._options = home, options
+    def __init__(
+        self, home: Path, options: Sequence[str] = QUICK, program: Sequence[str] = PROGRAM
+    ) -> None:
+        self._home, self._options, self._program = home, options, program
         self._process: subprocess.Popen[str] | None = None
         self._processes = Processes()
         self.nameserver = Address("127.0.0.1", 0)
@@ -99,6 +103,7 @@ class Reference:
             *("--nameserver-port", str(self.nameserver.port), "--broker-port", "0"),
             *self._options,
             popen=self._processes.popen,
+            program=self._program,
         )
         self.nameserver = listening["nameserver"]
 
@@ -111,6 +116,7 @@ class Reference:
             *("--config", str(config), "--store", str(self._home / "secured")),
             *("--nameserver-port", "0", "--broker-port", "0"),
             popen=self._processes.popen,
+            program=self._program,
         )
         return listening["broker"]
 

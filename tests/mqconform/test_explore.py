@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
+from itertools import repeat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from judge import AT_ONCE, judge
@@ -15,13 +18,15 @@ from wrong_brokers import BROKERS
 
 from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
-from mqconform.explore.areas import ALONE, NAMES
+from mqconform.explore.areas import ALONE, NAMES, keys
 from mqconform.explore.engine import Explored, Explorer
-from mqconform.explore.player import NAMESERVER, Program, _on
+from mqconform.explore.player import NAMESERVER, DepartureError, Program, _on
 from mqconform.explore.possible import Answered, State, explained, settled
 from mqconform.reference import Reference
+from mqconform.requests import Request
 from mqconform.target import Target
 from mqrules import rules
+from mqspec.core.index import key_hash
 
 ENOUGH = 50  # requests of an area, which are some programs
 
@@ -111,6 +116,7 @@ def test_what_a_restart_loses_is_noticed(tmp_path: Path, files: str) -> None:
 WRONG = (
     "first-16-characters",
     "delete-namespace",
+    "topics-of-the-first",
     "unlock-all",
     "pop-of-32-refused",
     "last-acknowledges-all",
@@ -153,3 +159,25 @@ def test_a_target_with_one_broker_is_asked_of_that_one() -> None:
     alone, both = _on(program, brokers=1), _on(program, brokers=2)
     assert [op.broker for op in alone.rounds[0]] == [0, 0, NAMESERVER]
     assert [op.broker for op in both.rounds[0]] == [1, 0, NAMESERVER]
+
+
+def test_what_is_found_by_a_key_is_awaited_to_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many may be found before it is: the oldest of them are left out then."""
+    told: Iterator[Sequence[int]] = iter([range(64), range(1, 65)])
+
+    def call(request: Request, broker: int) -> SimpleNamespace:
+        return SimpleNamespace(body=next(told))
+
+    def records(body: Sequence[int]) -> list[SimpleNamespace]:
+        return [SimpleNamespace(queue_offset=offset) for offset in body]
+
+    monkeypatch.setattr(keys, "parse_records", records)
+    monkeypatch.setattr(keys, "INDEXED_S", 0.2)
+    notes = {(0, key_hash("", "k")): 64}
+    world: Any = SimpleNamespace(topics=["T"], notes=notes, call=call)
+    keys.AREA._await(world, 0, "k")
+    assert next(told, None) is None
+
+    told = repeat(range(64))
+    with pytest.raises(DepartureError, match="is not found by it"):
+        keys.AREA._await(world, 0, "k")

@@ -20,6 +20,7 @@ HELD = "test_a_pull_is_held_until_a_message_arrives"
 
 HOLD_TICK_S = 5  # held pulls are looked at this often (PullRequestHoldService.java, 5.3.3)
 COMMITTED_BY_HOLD = 77
+HOLDERS = 64
 LONG_MS = 60_000  # a hold that no case sees the end of
 
 
@@ -201,7 +202,10 @@ def test_a_pull_is_held_until_a_message_arrives(scene: Scene) -> None:
 
 
 @case("PULL-009", party="broker")
-@pytest.mark.parametrize("asked_ms", [700, 6000])  # over before the next scan, and after it
+@pytest.mark.parametrize(
+    "asked_ms",
+    [700, 6000, 20_000],  # over before the next scan, and after it; as long as clients ask for
+)
 def test_a_held_pull_is_answered_when_its_time_is_over(scene: Scene, asked_ms: int) -> None:
     request = requests.pull(scene.topic(), scene.group(), suspend_ms=asked_ms)
     await_scan(scene)
@@ -269,6 +273,18 @@ def test_all_holders_of_a_queue_are_woken(scene: Scene) -> None:
         assert [bodies(answer) for answer in answers] == [[b"for all"]] * 3
         slow += time.monotonic() - sent_at > BUSY_S
     assert slow <= 1, f"{slow} of 4 times some were answered only {BUSY_S} s after the message"
+
+
+@case("PULL-011", party="broker", after=HELD)
+def test_many_holders_of_a_queue_are_woken(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    consumers = [scene.connect() for _ in range(HOLDERS)]
+    pull = requests.pull(topic, group, suspend_ms=LONG_MS)
+    held = [consumer.ask(pull) for consumer in consumers[1:]]
+    held.insert(0, hold(scene, consumers[0], pull))
+    scene.send(topic, b"for all")
+    for consumer, one in zip(consumers, held, strict=True):
+        assert bodies(consumer.answer(one)) == [b"for all"]
 
 
 @case("PULL-008", party="broker", after=HELD)

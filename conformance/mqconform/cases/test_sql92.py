@@ -24,6 +24,8 @@ FILTERED = "test_messages_are_chosen_by_their_properties[a = 1-one]"
 WRITTEN_S = 25.0  # the file is written each 10 s, first after 10 s
 ENTRY = ("topic", "consumerGroup", "expression", "expressionType", "clientVersion", "deadTime")
 
+LARGE = (2**53, 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 1)
+
 # By key: the properties of the messages of a topic.
 MESSAGES = {
     "none": {},
@@ -88,6 +90,25 @@ def test_messages_are_chosen_by_their_properties(
     broker = filtering(scene)
     topic = filled(scene, broker)
     assert found(broker, pull(topic, scene.new_group(), expression)) == expected
+
+
+@case("SUBS-010", party="broker", claims="brokers")
+def test_large_numbers_are_told_apart(scene: Scene) -> None:
+    """Beyond 2^53, where doubles have none between two of them."""
+    broker, topic, group = filtering(scene), scene.name("T"), scene.new_group()
+    done(broker.call(requests.create_topic(topic, 1, 1)))
+    for number in LARGE:
+        done(broker.call(requests.send(topic, properties={"KEYS": str(number), "a": str(number)})))
+    assert eventually(lambda: scene.max_offset(topic, 0, broker) == len(LARGE))
+
+    def chosen(expression: str) -> list[int]:
+        answer = done(broker.call(pull(topic, group, expression)), 0, 20)
+        return [int(record.key or "") for record in parse_records(answer.body)]
+
+    for number in LARGE:
+        assert chosen(f"a = {number}") == [number]
+        assert chosen(f"a > {number}") == [each for each in LARGE if each > number]
+        assert chosen(f"a BETWEEN {number} AND {number}") == [number]
 
 
 @case("SUBS-022", party="broker", claims="brokers")

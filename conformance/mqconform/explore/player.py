@@ -100,7 +100,7 @@ class World:
     scene: Scene
     topics: list[str] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
-    sent: int = 0
+    checked: int = 0  # requests whose answers, or effects, were held against the core
     began: float = field(default_factory=time.monotonic)
     notes: dict[Any, Any] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -138,6 +138,11 @@ class World:
         """Close a connection; the next use opens another."""
         self._connections.pop((client, broker % len(self.scene.broker_names))).close()
 
+    def hang_up_name(self, client: int) -> None:
+        """The same of a connection to the nameserver, where there is one."""
+        if connection := self._connections.pop((client, NAMESERVER), None):
+            connection.close()
+
     def restart(self, kind: Restart) -> tuple[int, ...]:
         """Restart the first broker; the numbers of those that were. Connections of before are
         gone."""
@@ -147,19 +152,18 @@ class World:
         return tuple(number for number, name in names if name in restarted)
 
     def call(self, request: Request, broker: int = 0, client: int = 0) -> Frame:
-        self.sent += 1
         return self.connection(client, broker).call(request)
 
-    def make_topic(self, queues: int, write: int | None = None) -> str:
+    def make_topic(self, queues: int, write: int | None = None, *, name: str = "") -> str:
         """A topic on every broker."""
-        topic = self.scene.name("T")
+        topic = name or self.scene.name("T")
         self.everywhere(requests.create_topic(topic, queues, queues if write is None else write))
         self.topics.append(topic)
         return topic
 
-    def make_group(self, length: int = 0, **settings: object) -> str:
+    def make_group(self, length: int = 0, *, name: str = "", **settings: object) -> str:
         """A group that every broker knows, with a name of at least so many characters."""
-        group = self.scene.name("G").ljust(length, "g")
+        group = name or self.scene.name("G").ljust(length, "g")
         self.everywhere(requests.create_group(group, **settings))
         self.groups.append(group)
         return group
@@ -200,7 +204,6 @@ def play(area: Area, program: Program[Any], scene: Scene) -> int:
     world = World(scene)
     program = _on(program, len(scene.broker_names))
     states = [State(area.begin(world, program.setting))]
-    world.sent = 0
     with contextlib.suppress(TooSlowError):
         for number, round_ in enumerate(program.rounds, 1):
             states = _round(area, world, states, round_, f"round {number}")
@@ -209,9 +212,8 @@ def play(area: Area, program: Program[Any], scene: Scene) -> int:
         _look(area, world, states, program.setting, "in the end")
     if unasked := world.unasked():
         raise DepartureError(f"in the end: one-way requests were answered: {unasked}{_ONE_WAY}")
-    checked = world.sent
     world.close()
-    return checked
+    return world.checked
 
 
 def _round(
@@ -231,7 +233,6 @@ def _round(
         connection, request = _connection(world, op), op.request(world)
         is_one_way = getattr(op, "one_way", False) and len(one_way) < room
         opaque = connection.ask(request, one_way=is_one_way)
-        world.sent += 1
         if is_one_way:
             one_way.append(op)
         else:
@@ -243,6 +244,7 @@ def _round(
     behind = explained(states, one_way, answered)
     if not behind:
         raise DepartureError(_why(states, one_way, answered, where))
+    world.checked += len(round_)
     area.settle(world, round_)
     at_rest = (getattr(state.model, "at_rest", None) for state in behind)
     return [
@@ -310,7 +312,6 @@ def _look(area: Area, world: World, states: list[State], setting: Any, where: st
 
         def is_explained(op: Op = op) -> bool:
             nonlocal left, why
-            world.sent += 1
             with _readable(where, op):
                 seen = op.seen(world, _connection(world, op).call(op.request(world)))
             if time.monotonic() - world.began > area.within_s:
@@ -324,6 +325,7 @@ def _look(area: Area, world: World, states: list[State], setting: Any, where: st
         settled_s = _SETTLED_S if _is_open(states) else 0.2
         if not eventually(is_explained, max(settled_s, getattr(area, "looks_s", 0))):
             raise DepartureError(why)
+        world.checked += 1
     return left
 
 

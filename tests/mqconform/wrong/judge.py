@@ -27,10 +27,12 @@ from served_apart import serving
 from wrong_brokers import BROKERS, CASES
 
 from mqconform.cluster import Cluster
+from mqconform.explore.areas import ALONE
 from mqconform.explore.engine import Explored, Explorer
 from mqconform.explore.found import area_of
 from mqconform.explore.vigil import SILENT_S, Vigil
-from mqconform.target import Address, Target
+from mqconform.reference import Reference
+from mqconform.target import Target
 
 VIGIL = "vigil"  # is no area, and takes its time
 
@@ -47,8 +49,10 @@ CASES_OF = {
     "offsets": "test_offset or test_reset or test_wire",
     "orders": "test_pop",
     "pops": "test_pop",
+    "restarts": "test_restart",
     "retries": "test_retry",
     "revivals": "test_pop",
+    "routes": "test_nameserver",
     "tools": "test_admin or test_reset or test_pull",
     "transactions": "test_transaction",
     VIGIL: "test_membership",
@@ -59,11 +63,17 @@ AT_ONCE = 3  # brokers that --keep judges: most of a case is waiting
 
 
 @contextmanager
-def served(name: str) -> Iterator[Address]:
-    """A wrong broker, or the right one under RIGHT; its nameserver's address."""
-    with serving(Path(__file__).with_name("serve_wrong.py"), name) as address:
+def served(name: str) -> Iterator[Target]:
+    """A wrong broker, or the right one under RIGHT; one that is to be restarted can be."""
+    program = Path(__file__).with_name("serve_wrong.py")
+    if name != RIGHT and BROKERS[name].area in ALONE:
+        words = str(program), name
+        with tempfile.TemporaryDirectory() as home, Reference(Path(home), program=words) as broker:
+            yield broker.target
+        return
+    with serving(program, name) as address:
         assert address, f"{name} does not start"
-        yield address
+        yield Target("wrong", name, address)
 
 
 def judge(
@@ -71,10 +81,10 @@ def judge(
 ) -> tuple[Explored, list[str]]:
     """Explore a wrong broker; what was found, and what was said of members."""
     is_vigil = BROKERS[name].area == VIGIL
-    with served(name) as address:
-        cluster = Cluster(address)
+    with served(name) as target:
+        cluster = Cluster(target.nameserver)
         cluster.wait(2)
-        explorer = Explorer(Target("wrong", name, address), cluster, seed, "mq", shrinks=shrinks)
+        explorer = Explorer(target, cluster, seed, "mq", shrinks=shrinks)
         watched = SILENT_S + 40 if is_vigil else seconds
         with Vigil(explorer.scene, watched if is_vigil else 0) as vigil:
             areas = [area_of("kv" if is_vigil else BROKERS[name].area)]
@@ -84,9 +94,9 @@ def judge(
 
 def failing(name: str, expression: str) -> dict[str, list[str]]:
     """The standard cases that fail on a wrong broker, and the rules of each."""
-    with served(name) as address, tempfile.TemporaryDirectory() as home:
+    with served(name) as target, tempfile.TemporaryDirectory() as home:
         report = Path(home) / "report.json"
-        words = ["conform", str(address), "-k", expression, "--json", str(report)]
+        words = ["conform", str(target.nameserver), "-k", expression, "--json", str(report)]
         command = [sys.executable, "-m", "mqspec.cli", *words, "--history", f"{home}/history"]
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cases = json.loads(report.read_text(encoding="utf-8"))["cases"]

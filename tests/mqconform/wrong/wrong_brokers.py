@@ -15,6 +15,7 @@ from typing import Any
 import wrong_delays as wrong_delays
 import wrong_others as wrong_others
 import wrong_pops as wrong_pops
+import wrong_strangers as wrong_strangers
 import wrong_tools as wrong_tools
 import wrong_transactions as wrong_transactions
 from making import BROKERS as BROKERS
@@ -412,7 +413,7 @@ def least_of_two(right: Any, state: Any, topic: str, left_out: Any, *args: Any) 
     return right(state, topic, [*left_out, *groups[2:]], *args)
 
 
-@wrong(CASES, route.pick_topic_route)
+@wrong("routes", route.pick_topic_route)
 def route_16(right: Any, state: Any, topic: str) -> Any:
     """A route says sixteen queues at most."""
     found = right(state, topic)

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from making import CASES, keeping, wrong
+from making import keeping, wrong
 from msgspec import structs
 
 from mqspec.core import group, kv_config, lock, offset_commit, record, route, subscription
@@ -95,7 +95,7 @@ def long_values_cut(right: Any, text: Any) -> Any:
     return {name: value[:4096] for name, value in right(text).items()}
 
 
-@wrong(CASES, route.delete_topic)
+@wrong("routes", route.delete_topic)
 def second_cluster_forgotten(right: Any, state: Any, topic: str, cluster: str | None) -> Any:
     """A topic that is deleted in one cluster is gone in all."""
     return right(state, topic, None) if cluster else right(state, topic, cluster)

@@ -9,6 +9,7 @@ NAMES: Final = (
     "holds",
     "locks",
     "kv",
+    "routes",
     "members",
     "retries",
     "keys",

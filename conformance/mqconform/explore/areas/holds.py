@@ -24,7 +24,8 @@ class Area(messages.Area):
 def _wakes(draw: st.DrawFn, queues: int) -> tuple[Wake]:
     tag = draw(st.sampled_from(TAGS))
     wanting = ("*", "", tag or "*", f"none || {tag or 'A'}", "nothing")
-    expressions = st.lists(st.sampled_from(wanting), min_size=1, max_size=5).map(tuple)
+    count = draw(st.sampled_from((1, 2, 3, 4, 5, 33)))
+    expressions = st.lists(st.sampled_from(wanting), min_size=count, max_size=count).map(tuple)
     wake = Wake(
         client=0,
         broker=draw(st.integers(0, 1)),

@@ -30,6 +30,7 @@ class Setting:
     topics: int
     groups: int
     queues: int  # of each topic: a pull is served in these only, a commit anywhere
+    joint: str = "-"  # between a topic and a group: of two of them that makes the same name
 
 
 @dataclass(frozen=True)
@@ -188,10 +189,14 @@ class Area:
         return _programs()
 
     def begin(self, world: World, setting: Setting) -> Offsets:
-        for _ in range(setting.topics):
-            world.make_topic(setting.queues)
-        for _ in range(setting.groups):
-            world.make_group()
+        middle = world.scene.name("J")
+        topic, group = world.scene.name("T"), world.scene.name("G")
+        topics = [topic, f"{topic}{setting.joint}{middle}"]
+        groups = [world.scene.name("G"), group, f"{middle}{setting.joint}{group}"]
+        for name in topics[: setting.topics]:
+            world.make_topic(setting.queues, name=name)
+        for name in groups[-setting.groups :]:
+            world.make_group(name=name)
         brokers = len(world.scene.broker_names)
         return Offsets(tuple(core.OffsetState() for _ in range(brokers)), setting.groups)
 
@@ -209,7 +214,8 @@ class Area:
 def _programs(draw: st.DrawFn) -> Program[Setting]:
     # Few queues, around one edge: requests are to meet at one of them.
     edge = draw(st.sampled_from(COUNTS))
-    setting = Setting(draw(st.integers(1, 2)), draw(st.integers(1, 3)), max(8, edge))
+    counts = draw(st.integers(1, 2)), draw(st.integers(1, 3)), max(8, edge)
+    setting = Setting(*counts, draw(st.sampled_from(("", "-", "_", "%", "|"))))
     queue_ids = st.sampled_from(sorted({0, *around(edge), edge % 8}))
     place = {
         "client": st.integers(0, CLIENTS - 1),

@@ -48,17 +48,17 @@ WHICH: Final = st.integers(0, 3) | st.integers(0, 70)
 
 @dataclass(frozen=True)
 class AckMany(_OfHandle):
-    """Messages of one pop, by bits counted from where its read began."""
+    """Messages of one pop, by bits counted from where its read began: in one entry, or each in one
+    of its own."""
 
     bits: tuple[int, ...] = (0,)
+    apart: bool = False
     rules = "POP-003", "POP-010", "POP-021", "POP-024"
 
     def request(self, world: World) -> Request:
         shown = world.notes[self, "shown"] = self.shown(world)
         handle = parse_handle(shown[1])
-        number = sum(1 << bit for bit in set(self.bits))
-        octets = number.to_bytes(number.bit_length() // 8 + 1, "little").rstrip(b"\0")
-        entry = {
+        about = {
             "c": world.groups[0],
             "t": world.topics[0],
             "r": handle.topic_flag,
@@ -67,19 +67,32 @@ class AckMany(_OfHandle):
             "rq": handle.revive_qid,
             "pt": handle.pop_time,
             "it": handle.invisible_time,
-            "b": b64encode(octets).decode(),
         }
-        return requests.batch_ack(world.broker_name(self.broker), entry)
+        entries = ({**about, "b": _base64(bits)} for bits in self.entries())
+        return requests.batch_ack(world.broker_name(self.broker), *entries)
+
+    def entries(self) -> list[tuple[int, ...]]:
+        bits = tuple(sorted(set(self.bits)))
+        return [(bit,) for bit in bits] if self.apart else [bits]
 
     def seen(self, world: World, answer: Frame) -> Any:
         return world.notes[self, "shown"], answer.code
 
     def allowed(self, state: Brokers) -> Iterator[tuple[Any, Brokers]]:
         talk, handle = _Talk(state.of[self.broker]), parse_handle(self.handle)
-        offsets = tuple(handle.ck_queue_offset + bit for bit in sorted(set(self.bits)))
-        event = AckMessage(NAME, GROUP, self.queue_id, offsets, handle)
-        answer = talk.result(ack_message.batch_ack(talk.states, [event], "", 0))
+        first = handle.ck_queue_offset
+        events = [
+            AckMessage(NAME, GROUP, self.queue_id, tuple(first + bit for bit in bits), handle)
+            for bits in self.entries()
+        ]
+        answer = talk.result(ack_message.batch_ack(talk.states, events, "", 0))
         yield int(answer.code), state.having(self.broker, talk.behind())
+
+
+def _base64(bits: Sequence[int]) -> str:
+    """A BitSet, as Java writes it."""
+    number = sum(1 << bit for bit in bits)
+    return b64encode(number.to_bytes(number.bit_length() // 8 + 1, "little").rstrip(b"\0")).decode()
 
 
 @dataclass(frozen=True)
@@ -200,7 +213,7 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
     acking = st.builds(Ack, **at, which=WHICH, off=st.sampled_from((0, 0, 0, 0, 1, -1, 100)))
     first = st.integers(1, 32).map(range)
     bits = st.lists(st.integers(0, 33), min_size=1, max_size=6).map(tuple) | first.map(tuple)
-    many = st.builds(AckMany, **at, which=WHICH, bits=bits)
+    many = st.builds(AckMany, **at, which=WHICH, bits=bits, apart=st.booleans())
     changing = st.builds(
         Change,
         **at,
