@@ -5,8 +5,8 @@
 
 Parts: `speed` beside Apache RocketMQ 5.3.3; `flat`, the cost of a message in stores of all
 sizes; `recover`, an abnormal recovery; `check`, the quick tier, and the runner beside TLC;
-`audit`, the audit beside what Spark needs at least, and beside DuckDB; `large`, the audit of 10^8
-events, which is run only where it is named.
+`audit`, the audit beside what Spark needs at least, and beside DuckDB. And those that are run only
+where they are named: `large`, the audit of 10^8 events; `record`, what the recorder costs.
 Writes build/bench.json. Exits with 1 where a figure is not within its bounds.
 """
 
@@ -25,6 +25,7 @@ from check import check
 from figures import Figure, Part
 from flat import flat
 from large import large
+from record import record
 from recover import recover
 from speed import speed
 
@@ -38,8 +39,9 @@ PARTS: Final[dict[str, Callable[[Path, argparse.Namespace], Part]]] = {
     "check": lambda home, args: check(home, args.rounds),
     "audit": lambda home, args: audits(home, min(args.rounds, 3)),
     "large": lambda home, args: large(home),
+    "record": lambda home, args: record(home, min(args.rounds, 3), args.messages),
 }
-USUAL: Final = [part for part in PARTS if part != "large"]
+USUAL: Final = [part for part in PARTS if part not in ("large", "record")]
 
 
 def main() -> int:

@@ -49,7 +49,7 @@ def speed(
     """Both are started, and measured after one round to warm up. Of the `repeats` times that a
     client sends, the last one counts."""
     with contextlib.ExitStack() as stack:
-        client = _client(home)
+        client = java_client(home)
         contestants, idle_mib = [], {}
         for starts in (apache, reference):
             contestant = stack.enter_context(starts(home / starts.__name__, own_sessions))
@@ -143,7 +143,7 @@ def run_client(
     return {name: float(rate) for name, rate, _ in lines}
 
 
-def _client(home: Path) -> list[str]:
+def java_client(home: Path) -> list[str]:
     """How to start a class of tests/bench/java on the real client."""
     classes = home / "classes"
     jars = os.pathsep.join(map(str, toolchain.classpath("apache")))

@@ -19,6 +19,7 @@ import histories
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import record
 import speed
 from contestants import Contestant
 from figures import Figure
@@ -133,6 +134,12 @@ def test_rates_are_compared_round_by_round() -> None:
     # The machine gets slower; of the medians, 60 and 55, the ratio would be 1.09.
     rates = {"reference": {"async": [90, 60, 10]}, "apache": {"async": [100, 55, 20]}}
     assert speed.ratio(rates, "async") == 0.9
+
+
+def test_what_a_recorder_costs_is_compared_round_by_round() -> None:
+    rates = {"apache": {"sync1": [1000, 500, 2000]}, "recorded": {"sync1": [500, 400, 1000]}}
+    assert record.shares(rates, "sync1") == [0.5, 0.8, 0.5]
+    assert record.added_ms(rates) == 0.5  # of 1, 0.5 and 0.5
 
 
 @pytest.mark.parametrize("messages", [1, 8, 1_000])

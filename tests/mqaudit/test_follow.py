@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event as Signal
@@ -108,12 +108,16 @@ class Followed:
 
     @property
     def told(self) -> Counter[tuple[Any, ...]]:
-        """What is told and was not withdrawn, with how often."""
-        found: Counter[tuple[Any, ...]] = Counter()
-        for line in self.lines:
-            n = line.pop("n") * (1 if line.pop("told") == "found" else -1)
-            found[tuple(sorted(line.items()))] += n
-        return +found
+        return told(self.lines)
+
+
+def told(lines: Iterable[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """What lines of alerts tell and do not withdraw, with how often."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    for line in lines:
+        n = line.pop("n") * (1 if line.pop("told") == "found" else -1)
+        found[tuple(sorted(line.items()))] += n
+    return +found
 
 
 _STEPS: dict[str, tuple[Any, str]] = {

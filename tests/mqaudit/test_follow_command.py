@@ -18,7 +18,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import SparkSession
-from test_follow import cut, findings, planted
+from test_follow import cut, findings, planted, told
 from test_planted import PLANTED
 
 from mqaudit.gauges import Gauges
@@ -100,11 +100,7 @@ def test_killed_twice_it_has_told_what_the_batch_tells(spark: SparkSession, tmp_
 
     batch, expected = findings(spark, folder)
     lines = (tmp_path / "alerts.jsonl").read_text(encoding="utf-8").splitlines()
-    told: Counter[tuple[object, ...]] = Counter()
-    for line in map(json.loads, lines):
-        n = line.pop("n") * (1 if line.pop("told") == "found" else -1)
-        told[tuple(sorted(line.items()))] += n
-    assert +told == expected
+    assert told(map(json.loads, lines)) == expected
     assert max(Counter(lines).values()) == 1
     assert json.loads(said)["checks"] == json.loads(json.dumps(encode(batch)))["checks"]
 

@@ -63,7 +63,7 @@ class Ended:
 STAGES = (
     Stage("apache", (*MQSPEC, "conform", "apache:5.3.3"), 7),
     Stage("paths", (*MQSPEC, "paths", "--rounds", "30", "--seed", SEED), 3),
-    Stage("crashes", (*PYTEST, "tests/store/crash", "--kills", "50"), 20),
+    Stage("crashes", (*PYTEST, "tests/store/crash", "--kills", "35"), 14),
     Stage("siege", ("tests/fuzz/siege.py", "--frames", "200000", "--seed", SEED), 10),
     Stage("decoder", ("tests/fuzz/siege.py", "--decode", "--frames", "500000", "--seed", SEED), 5),
     Stage("explore", (*MQSPEC, "conform", "reference", "--explore", "5m", "--seed", SEED), 7),
@@ -79,8 +79,9 @@ STAGES = (
     ),
     Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000"), 10),
     Stage("bench", ("tests/bench/bench.py",), 45),
+    Stage("follow", ("tests/mqaudit/follow_load.py", "--seed", SEED), 16),
     Stage("full", (*MQSPEC, "check", "--tier", "full"), 35),
-    Stage("mutants", ("tests/mutants/mutants.py", "--number", "30", "--seed", SEED), 30),
+    Stage("mutants", ("tests/mutants/mutants.py", "--number", "20", "--seed", SEED), 20),
 )
 
 
