@@ -11,7 +11,9 @@ import pytest
 from msgspec import structs
 from peer import DEADLINE_S, Peer, broker_peer, pull_fields, send_fields
 
+from mqspec.broker.processor.pulling import PullHeader
 from mqspec.core.record import BatchMessage, decode_properties
+from mqspec.wire import headers
 from mqspec.wire.bodies import decode_messages, encode_batch
 from mqspec.wire.codec import Decoder, RemotingCommand, encode
 from mqspec.wire.codes import RequestCode
@@ -348,5 +350,23 @@ def test_offsets_of_a_queue(tmp_path: Path) -> None:
             unknown = {"topic": "nosuch", "queueId": 0}
             assert (await peer.ask(30, **unknown)).ext_fields["offset"] == "0"
             assert (await peer.ask(32, **unknown)).ext_fields["timestamp"] == "-1"
+
+    asyncio.run(scenario())
+
+
+def test_a_usual_pull_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Field by field takes four times as long; of a client from before 5.0 no less."""
+    monkeypatch.setattr(headers, "_read_one_by_one", None)
+    fields = {name: str(value) for name, value in pull_fields("T", 7).items()}
+    header = headers.read(RemotingCommand(RequestCode.PULL_MESSAGE, fields), PullHeader)
+    assert (header.topic, header.queue_offset) == ("T", 7)
+
+
+def test_the_size_that_a_pull_asks_for_is_a_number(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with broker_peer(tmp_path / "store") as peer:
+            await peer.send("T")
+            for size, code in (("2147483647", 0), ("-1", 0), ("2147483648", 1), ("x", 1)):
+                assert (await peer.pull("T", 0, maxMsgBytes=size)).code == code
 
     asyncio.run(scenario())

@@ -74,15 +74,18 @@ def read_by_reflection(request: RemotingCommand, kind: type[H]) -> H:
         return _read_one_by_one(request, kind, by_reflection=True)
 
 
+_fields_of = lru_cache(msgspec.structs.fields)  # which evaluates the annotations each time
+
+
 @lru_cache
 def _numbers_of(kind: type[msgspec.Struct]) -> Callable[[Mapping[str, str]], Iterable[str]]:
-    fields = msgspec.structs.fields(kind)
-    return itemgetter(*(each.encode_name for each in fields if each.type not in _TEXTS))
+    numbers = (each.encode_name for each in _fields_of(kind) if each.type not in _TEXTS)
+    return itemgetter(*numbers)
 
 
 def _read_one_by_one(request: RemotingCommand, kind: type[H], by_reflection: bool = False) -> H:
     values = {}
-    for each in msgspec.structs.fields(kind):
+    for each in _fields_of(kind):
         if each.required or each.encode_name in request.ext_fields:
             is_defaulted = by_reflection and not each.required and each.type not in _TEXTS
             default = (each.default,) if is_defaulted else ()

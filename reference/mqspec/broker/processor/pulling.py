@@ -19,7 +19,7 @@ from mqspec.service import clock_ms
 from mqspec.transport import Connection
 from mqspec.wire.codec import Int, RemotingCommand
 from mqspec.wire.codes import RequestCode
-from mqspec.wire.headers import Long, read
+from mqspec.wire.headers import Long, integer, read
 
 if TYPE_CHECKING:
     from mqspec.broker.broker import Broker
@@ -39,7 +39,6 @@ class PullHeader(msgspec.Struct, rename="camel", gc=False):
     subscription: str = ALL
     sub_version: Long = 0  # ms
     expression_type: str = TAG
-    max_msg_bytes: Int = 0  # read, and no more: 5.3.3 does not look at it
 
 
 def pull_message(
@@ -47,6 +46,8 @@ def pull_message(
 ) -> RemotingCommand | None:
     """11 and 361. None where the pull is held."""
     header = read(request, PullHeader)
+    if "maxMsgBytes" in request.ext_fields:  # of newer clients only, so not with the others
+        integer(request, "maxMsgBytes")  # it must be one; 5.3.3 does not look at it
     event = Pull(
         group=header.consumer_group,
         topic=header.topic,
