@@ -7,7 +7,11 @@ is named as such; it fails no rule of something else, and its cases are blocked 
 
 from __future__ import annotations
 
+import ast
+import linecache
 import re
+import textwrap
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,6 +22,7 @@ from mqconform.transcript import Exchange, Transcript
 from mqrules import Strength, rules, strength
 
 _WHERE: Final = re.compile(r"\n +\+ +where (.*?) = Frame\(.*\)\.(\w+)")
+_SAYS_NOTHING: Final = ("assert False", "assert not True")
 _VARIES: Final = (
     (re.compile(r"mq\w*-\d+-[A-Z]\w*\d+|[\w.]+-\d+-[A-Z]+\d+"), "NAME"),
     (re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?"), "ADDRESS"),
@@ -164,6 +169,19 @@ def _code(exchanges: Sequence[Exchange]) -> int | None:
     return None
 
 
+def _statement(error: BaseException) -> str:
+    """The assertion that failed as it is written: what two cases expect in vain is two causes."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if not frames:
+        return ""
+    first, last = frames[-1].lineno or 0, frames[-1].end_lineno or 0
+    lines = [linecache.getline(frames[-1].filename, n) for n in range(first, last + 1)]
+    try:
+        return ast.unparse(ast.parse(textwrap.dedent("".join(lines))))
+    except SyntaxError:
+        return ""
+
+
 def _what(error: BaseException, exchanges: Sequence[Exchange]) -> str:
     """One line that is the same of all failures of one cause."""
     text = str(error) or type(error).__name__
@@ -174,6 +192,8 @@ def _what(error: BaseException, exchanges: Sequence[Exchange]) -> str:
     elif found := _WHERE.search(text):
         text = f"{found[2]} {text.splitlines()[0].removeprefix('assert ')}"
     text = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    if text in _SAYS_NOTHING:
+        text = _statement(error) or text
     for pattern, word in _VARIES:
         text = pattern.sub(word, text)
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."

@@ -118,7 +118,6 @@ class RebalancePlayer(Player):
         self._brokers = dict(zip(brokers, scene.broker_names, strict=False))
         assert len(self._brokers) == len(brokers), "the cluster has too few brokers"
         self._observers = {b: scene.connect(name) for b, name in self._brokers.items()}
-        self._ids = {member: scene.name("C") for member in state["status"]}
         self._channels: dict[tuple[str, str], Connection] = {}
         for broker, members in state["consumerTable"].items():
             for member in members:
@@ -130,7 +129,7 @@ class RebalancePlayer(Player):
             case "RegisterConsumer":
                 self._register(of["member"], of["broker"])
             case "UnregisterConsumer":
-                leave = requests.unregister(self._ids[of["member"]], self._group)
+                leave = requests.unregister(self.scene.client(of["member"]), self._group)
                 done(self._channels[of["member"], of["broker"]].call(leave))
             case "CloseChannel":
                 self._channels.pop((of["member"], of["broker"])).close()
@@ -138,12 +137,12 @@ class RebalancePlayer(Player):
                 raise UserError("ScanNotActiveChannel", "takes 120 s", "leave it out")
             case "DoRebalance":
                 listed = self._listed(of["broker"])
-                assert listed == self._known(self.state["cidAll"][of["member"]]), listed
+                assert listed == sorted(self.state["cidAll"][of["member"]]), listed
 
     def compare(self) -> None:
         for broker, members in self.state["consumerTable"].items():
             # A closed connection is noticed some time later.
-            as_known = partial(self._lists, broker, self._known(members))
+            as_known = partial(self._lists, broker, sorted(members))
             assert eventually(as_known), f"{broker} lists {self._listed(broker)}"
 
     def _lists(self, broker: str, known: list[str]) -> bool:
@@ -156,10 +155,7 @@ class RebalancePlayer(Player):
         channel = self._channels.get((member, broker))
         if channel is None:
             channel = self._channels[member, broker] = self.scene.connect(self._brokers[broker])
-        done(channel.call(requests.heartbeat(self._ids[member], self._group)))
-
-    def _known(self, members: list[str]) -> list[str]:
-        return sorted(self._ids[member] for member in members)
+        done(channel.call(requests.heartbeat(self.scene.client(member), self._group)))
 
 
 PLAYERS = {"OffsetCommit": OffsetCommitPlayer, "Rebalance": RebalancePlayer}

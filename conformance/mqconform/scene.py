@@ -126,6 +126,14 @@ class Scene:
         """A name that nobody else uses: of a topic, a group, a client, a key."""
         return f"{self.prefix}-{what}{next(self._numbers)}"
 
+    def client(self, name: str) -> str:
+        """The id of a client of this case, the same for the same name.
+
+        A broker may keep one connection of an id whatever its groups, and close the one before:
+        with an id that two cases use side by side, each would hang up on the other.
+        """
+        return f"{self.prefix}-{name}"
+
     @property
     def broker_names(self) -> list[str]:
         return list(self._cluster.brokers)
@@ -196,7 +204,7 @@ class Scene:
         """Expectations of a rule that is relied on, of which nobody relies on just this."""
         try:
             yield
-        except AssertionError as error:
+        except (AssertionError, SilentError, ClosedError) as error:
             self.failed_as = error, Strength.APACHE
             raise
 
@@ -377,9 +385,10 @@ class Scene:
         return answer.json() if answer.code == 0 else None
 
     def members(self, group: str, broker: Connection | None = None) -> list[str]:
-        """The ids of a group's members, sorted; none where the broker knows none."""
+        """A group's members as `client` names them, sorted; none where the broker knows none."""
         answer = (broker or self.broker).call(requests.consumer_list(group))
-        return sorted(answer.json()["consumerIdList"]) if answer.code == 0 else []
+        ids = answer.json()["consumerIdList"] if answer.code == 0 else []
+        return sorted(each.removeprefix(self.client("")) for each in ids)
 
     def restart(self, kind: Restart, damage: Callable[[], None] = lambda: None) -> None:
         """Have the first broker restarted, and connect again. Connections of before are gone.

@@ -69,6 +69,34 @@ def test_names_and_numbers_of_a_run_make_no_other_cause() -> None:
     assert cause.title.startswith("GET_ROUTEINFO_BY_TOPIC (105): topic NAME at ADDRESS")
 
 
+def failing(expectation: Callable[[], None]) -> AssertionError:
+    with pytest.raises(AssertionError) as raised:
+        expectation()
+    return raised.value
+
+
+def test_what_was_expected_in_vain_is_said_and_is_no_cause_of_something_else() -> None:
+    def is_one(number: int) -> bool:
+        return number == 1
+
+    def one() -> None:
+        assert is_one(2)
+
+    def other() -> None:
+        assert not is_one(  # a comment
+            1
+        )  # fmt: skip
+
+    raised = [failing(expectation) for expectation in (one, one, other)]
+    found = [departure(each, exchange(30, 0), None, ["RETRY-008"]) for each in raised]
+    several = causes((str(n), each, True) for n, each in enumerate(found))
+    assert [cause.cases for cause in several] == [["0", "1"], ["2"]]
+    assert [cause.title for cause in several] == [
+        "GET_MAX_OFFSET (30): assert is_one(2)",
+        "GET_MAX_OFFSET (30): assert not is_one(1)",
+    ]
+
+
 def test_the_exchange_that_departs_is_that_of_the_answer() -> None:
     transcript = exchange(17, 1)
     answer = transcript.exchanges[-1].raw
@@ -130,6 +158,24 @@ def test_the_report_is_what_its_schema_says_and_the_page_shows_it(
     assert "ADMIN-001" in shown
     for outside in ("http://", "https://", "src=", "@import", "url("):
         assert outside not in shown.replace("https://rocketmq.apache.org", "")
+
+
+def test_what_nobody_relies_on_is_apaches_in_a_rule_that_is_relied_on(
+    run: Callable[..., Suite], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that has another code for what no tool asks, and one that is silent there."""
+
+    def process(dispatcher: Any, connection: Any, request: RemotingCommand) -> Any:
+        words = request.ext_fields
+        if request.code == RequestCode.PUT_KV_CONFIG and "key" not in words:
+            return request.response(29, "no key")
+        if request.code == RequestCode.PULL_MESSAGE and words.get("maxMsgNums") == "0":
+            return None
+        return PROCESS(dispatcher, connection, request)
+
+    monkeypatch.setattr(Dispatcher, "_process", process)
+    found = told(run("test_the_kv_config or asks_for_nothing"))
+    assert [cause.strength for cause in found.causes] == [Strength.APACHE] * 2
 
 
 def test_wording_is_judged_of_apache_alone(

@@ -6,9 +6,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import sys
 import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
@@ -24,8 +28,10 @@ from mqconform.reference import Reference
 from mqconform.requests import Request, Subscription
 from mqconform.scene import Scene
 from mqconform.stage import Stage
+from mqconform.transcript import Transcript
 
 ALL = 100_000  # frames to keep of a case: a report needs the last ones only
+CLIENT_ID = re.compile(rb'"clientID": ?"([^"]+)"')  # of a heartbeat
 PROXYS_OWN = {"14 with setZeroIfNotFound"}  # RocketMQ's proxy asks so, for clients of gRPC
 
 
@@ -33,15 +39,26 @@ def of(request: Request, *, one_way: bool = False) -> tuple[str, ...]:
     return departures(request.code, request.fields, request.body, one_way)
 
 
-def found_on(reference: Reference) -> dict[str, set[str]]:
-    """In what the requests of all cases depart."""
+def transcripts(reference: Reference) -> dict[str, Transcript]:
+    """The frames of all cases."""
     cluster = Cluster(reference.nameserver)
     cluster.wait(2)
     suite = Suite(reference.target, cluster)
     with mock.patch.object(transcript, "_KEPT", ALL):
         run_pytest([], suite)
-    found = {name: departures_of(scene.transcript) for name, scene in suite.scenes.items()}
+    return {name: scene.transcript for name, scene in suite.scenes.items()}
+
+
+def found_in(of_cases: Mapping[str, Transcript]) -> dict[str, set[str]]:
+    """In what the requests of all cases depart."""
+    found = {name: departures_of(transcript) for name, transcript in of_cases.items()}
     return {name: departs for name, departs in found.items() if departs}
+
+
+def client_ids(transcript: Transcript) -> set[bytes]:
+    """The ids that a case's heartbeats have."""
+    sent = (exchange.raw for exchange in transcript.exchanges if exchange.sent)
+    return set(itertools.chain.from_iterable(CLIENT_ID.findall(raw) for raw in sent))
 
 
 def test_forms_were_recorded_of_two_versions() -> None:
@@ -91,15 +108,31 @@ def test_preparation_sends_what_real_clients_send(tmp_path: Path) -> None:
         scene.close()
 
 
-def test_a_case_says_in_what_its_requests_depart(tmp_path: Path) -> None:
-    with Reference(tmp_path) as reference:
-        found = found_on(reference)
-    assert found == declared()
+@pytest.fixture(scope="module")
+def of_cases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Transcript]]:
+    """The frames of all cases, from one run."""
+    with Reference(tmp_path_factory.mktemp("reference")) as reference:
+        yield transcripts(reference)
+
+
+def test_a_case_says_in_what_its_requests_depart(of_cases: Mapping[str, Transcript]) -> None:
+    assert found_in(of_cases) == declared()
+
+
+def test_no_two_cases_have_a_client_of_one_id(of_cases: Mapping[str, Transcript]) -> None:
+    """A broker may hang up on the one for the other: each is a process of its own to it."""
+    ids = {name: client_ids(transcript) for name, transcript in of_cases.items()}
+    users = Counter(itertools.chain.from_iterable(ids.values()))
+    shared = {each for each, cases in users.items() if cases > 1}
+    assert {name: found & shared for name, found in ids.items() if found & shared} == {}
+    assert len(users) > 100
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as home, Reference(Path(home)) as reference:
-        found = {name: sorted(said) for name, said in sorted(found_on(reference).items())}
+        found = {
+            name: sorted(said) for name, said in sorted(found_in(transcripts(reference)).items())
+        }
     DEPARTURES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     print(f"{len(found)} cases", file=sys.stderr)
 

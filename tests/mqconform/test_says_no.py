@@ -114,6 +114,19 @@ def untold(state: Any, event: Any) -> Step:
     return structs.replace(JOIN(state, event), sends=())
 
 
+def one_of_an_id(state: Any, event: Any) -> Step:
+    """A broker that keeps one connection of a client's id, whatever its groups, as rocketmq-rust
+    1.0.0 does: right about all who have an id of their own."""
+    for name, known in list(state.consumer_table.items()):
+        kept = {
+            channel: info
+            for channel, info in known.channel_info_table.items()
+            if channel == event.channel or info.client_id != event.info.client_id
+        }
+        state.consumer_table[name] = replace(known, channel_info_table=kept)
+    return JOIN(state, event)
+
+
 def first_on_channel(state: Any, channel: Any) -> Any:
     """A nameserver that looks for one broker of a connection that ends, as Apache's does
     (the defect OneBrokerOfAConnection)."""
@@ -509,6 +522,10 @@ WRONG = {
     ),
     "one_member_an_id": Wrong(
         MEMBERS, distinct, "test_membership", {"two_connections_of_one_id_are_two_members"}
+    ),
+    "one_connection_of_an_id": Wrong(
+        *(JOIN, one_of_an_id, "test_membership or test_subscription or test_assignment"),
+        {"two_connections_of_one_id_are_two_members"},
     ),
     "newcomers_are_not_told_of": Wrong(
         JOIN,

@@ -78,23 +78,24 @@ def test_a_topic_is_shown_as_it_was_made(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "makes",
     [
-        lambda topic: requests.create_topic(topic, 1, 1),
-        lambda topic: requests.send(topic, b"first"),
-        lambda topic: requests.heartbeat("one", topic.removeprefix(RETRY)),
+        lambda topic, _: requests.create_topic(topic, 1, 1),
+        lambda topic, _: requests.send(topic, b"first"),
+        lambda topic, client: requests.heartbeat(client("one"), topic.removeprefix(RETRY)),
     ],
     ids=["created", "sent to", "of a member"],
 )
 def test_who_is_answered_that_a_topic_is_made_finds_its_route(
-    scene: Scene, makes: Callable[[str], Request]
+    scene: Scene, makes: Callable[[str, Callable[[str], str]], Request]
 ) -> None:
     topics = [f"{RETRY}{scene.name('G')}" for _ in range(AT_ONCE)]
-    asked, again = {scene.broker.ask(makes(topic)): topic for topic in topics}, AT_ONCE**2
+    asked = {scene.broker.ask(makes(topic, scene.client)): topic for topic in topics}
+    again = AT_ONCE**2
     while asked:
         answer = scene.broker.any_answer()
         topic = asked.pop(answer.opaque)
         if answer.code == BUSY and again:  # with the topics before it
             again -= 1
-            asked[scene.broker.ask(makes(topic))] = topic
+            asked[scene.broker.ask(makes(topic, scene.client))] = topic
             continue
         done(answer)
         route = done(scene.nameserver.call(requests.route(topic))).json()
@@ -139,7 +140,7 @@ def test_topics_of_clients_in_unit_mode(scene: Scene) -> None:
     assert flag(f"{RETRY}{other}") == 2
     for unit_mode, expected in ((True, 2), (False, 0)):
         group = scene.new_group()
-        heartbeat = requests.heartbeat("one", group)
+        heartbeat = requests.heartbeat(scene.client("one"), group)
         (consumer,) = (body := json.loads(heartbeat.body))["consumerDataSet"]
         consumer["unitMode"] = unit_mode
         done(scene.broker.call(replace(heartbeat, body=json.dumps(body).encode())))
@@ -151,7 +152,11 @@ def test_the_retry_topic_of_who_subscribes_an_ordered_topic(scene: Scene) -> Non
     plain, ordered, group = scene.topic(), scene.name("T"), scene.new_group()
     done(scene.broker.call(requests.create_topic(ordered, 1, 1).having(order=True)))
     for topics, expected in (([plain, ordered], True), ([plain], False), ([ordered], True)):
-        done(scene.broker.call(requests.heartbeat("one", group, map(Subscription, topics))))
+        done(
+            scene.broker.call(
+                requests.heartbeat(scene.client("one"), group, map(Subscription, topics))
+            )
+        )
         shown = scene.topic_config(f"{RETRY}{group}")
         assert shown
         assert shown["order"] is expected
@@ -409,7 +414,7 @@ def test_an_administrator_may_name_a_group_as_it_likes(scene: Scene) -> None:
 @case("ADMIN-009", party="broker")
 def test_a_deleted_group_keeps_members_and_offsets(scene: Scene) -> None:
     group, topic, member = scene.new_group(), scene.topic(), scene.connect()
-    done(member.call(requests.heartbeat("one", group, [Subscription(topic)])))
+    done(member.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic)])))
     done(scene.broker.call(requests.commit_offset(group, topic, 7)))
     done(scene.broker.call(requests.delete_group(group)))
     assert group not in group_table(scene)
@@ -480,7 +485,11 @@ def test_a_group_is_shown_on_what_it_subscribes_or_asks_for(
         return {json.loads(queue)["topic"] for queue in table}
 
     assert shown() == {subscribed, asked, retry}
-    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(subscribed)])))
+    done(
+        scene.broker.call(
+            requests.heartbeat(scene.client("one"), group, [Subscription(subscribed)])
+        )
+    )
     assert shown() == {subscribed}
     done(scene.broker.call(brings(asked, group)), 0, NOTHING)
     assert shown() == {subscribed, asked} | ({retry} if retries else set())
@@ -491,7 +500,11 @@ def test_a_group_is_shown_on_the_topics_of_a_list(scene: Scene) -> None:
     subscribed, listed, third, group = scene.topic(), scene.topic(2), scene.topic(), scene.group()
     for topic in (subscribed, listed, third):
         done(scene.broker.call(requests.commit_offset(group, topic, 1)))
-    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(subscribed)])))
+    done(
+        scene.broker.call(
+            requests.heartbeat(scene.client("one"), group, [Subscription(subscribed)])
+        )
+    )
     fields = {"consumerGroup": group, "topic": subscribed, "topicList": f"{listed};{third}"}
     table = done(scene.broker.call(Request(requests.GET_CONSUME_STATS, fields))).json()
     queues = [json.loads(queue) for queue in table["offsetTable"]]
@@ -526,7 +539,7 @@ def test_which_queues_are_counted(scene: Scene, read: int, write: int) -> None:
 @case("ADMIN-024", party="broker")
 def test_who_subscribes_a_topic(scene: Scene) -> None:
     topic, group, member = scene.topic(), scene.group(), scene.connect()
-    done(member.call(requests.heartbeat("one", group, [Subscription(topic)])))
+    done(member.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic)])))
     who = scene.broker.call(Request(requests.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": topic}))
     assert done(who).json()["groupList"] == [group]
 
@@ -542,7 +555,11 @@ def test_a_group_is_kept_from_reading_a_topic(scene: Scene) -> None:
     topic, other, group = scene.topic(), scene.topic(), scene.new_group()
     for each in (topic, other):
         scene.send(each)
-    done(scene.broker.call(requests.heartbeat("one", group, map(Subscription, (topic, other)))))
+    done(
+        scene.broker.call(
+            requests.heartbeat(scene.client("one"), group, map(Subscription, (topic, other)))
+        )
+    )
     assert readable(scene, group, topic)
     assert not readable(scene, group, topic, told=False)
     assert not readable(scene, group, topic)
@@ -586,7 +603,7 @@ def test_what_a_group_may_read_survives(scene: Scene) -> None:
 @case("ADMIN-022", party="broker")
 def test_a_group_comes_to_be_when_somebody_leaves_it(scene: Scene) -> None:
     group = scene.new_group()
-    done(scene.broker.call(requests.unregister("one", group)))
+    done(scene.broker.call(requests.unregister(scene.client("one"), group)))
     every = done(scene.broker.call(Request(requests.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))).json()
     assert group in every["subscriptionGroupTable"]
 
@@ -646,9 +663,11 @@ def test_who_consumes(scene: Scene) -> None:
     topic, group, member = scene.topic(), scene.new_group(), scene.connect()
     request = Request(requests.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
     assert scene.broker.call(request).code == 206
-    done(member.call(requests.heartbeat("one", group, [Subscription(topic, "a || b")])))
+    done(
+        member.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic, "a || b")]))
+    )
     answer = scene.broker.call(request)
-    assert connections(answer) == [("one", "JAVA", 479)]
+    assert connections(answer) == [(scene.client("one"), "JAVA", 479)]
     body = answer.json()
     shown = body["subscriptionTable"][topic]
     assert (shown["subString"], sorted(shown["tagsSet"])) == ("a || b", ["a", "b"])
@@ -664,7 +683,7 @@ def test_a_group_subscribes_as_many_topics_as_it_likes(scene: Scene, count: int)
     group, member = scene.new_group(), scene.connect()
     wanted = {scene.name("T"): f"tag{n}" for n in range(count)}
     subscriptions = [Subscription(topic, tag) for topic, tag in wanted.items()]
-    done(member.call(requests.heartbeat("one", group, subscriptions)))
+    done(member.call(requests.heartbeat(scene.client("one"), group, subscriptions)))
     request = Request(requests.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group})
     shown = done(scene.broker.call(request)).json()["subscriptionTable"]
     own = {topic: each["subString"] for topic, each in shown.items() if topic in wanted}
@@ -676,8 +695,8 @@ def test_who_produces(scene: Scene) -> None:
     group, producer = scene.name("P"), scene.connect()
     request = Request(requests.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": group})
     assert scene.broker.call(request).code == 1
-    done(producer.call(requests.producer_heartbeat("one", group)))
-    assert connections(scene.broker.call(request)) == [("one", "JAVA", 479)]
+    done(producer.call(requests.producer_heartbeat(scene.client("one"), group)))
+    assert connections(scene.broker.call(request)) == [(scene.client("one"), "JAVA", 479)]
 
 
 def asked_through_the_broker(scene: Scene, request: Request, member: Connection) -> Frame:
@@ -696,7 +715,9 @@ def test_what_a_group_wants_of_a_topic(scene: Scene) -> None:
     topic, group, member = scene.topic(), scene.new_group(), scene.connect()
     asked = requests.query_subscription(group, topic)
     assert done(scene.broker.call(asked)).json() == {"group": group, "topic": topic}
-    done(member.call(requests.heartbeat("one", group, [Subscription(topic, "a || b")])))
+    done(
+        member.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic, "a || b")]))
+    )
     told = done(scene.broker.call(asked)).json()
     wanted = told["subscriptionData"]
     assert (told["group"], told["topic"], wanted["topic"]) == (group, topic, topic)
@@ -707,11 +728,12 @@ def test_what_a_group_wants_of_a_topic(scene: Scene) -> None:
 def test_members_are_asked_how_far_they_are(scene: Scene) -> None:
     topic, group = scene.topic(), scene.new_group()
     assert scene.broker.call(requests.consumer_status(group, topic)).code == 1
-    members = {name: scene.connect() for name in ("one", "two")}
-    for name, member in members.items():
-        done(member.call(requests.heartbeat(name, group)))
+    one, two = scene.client("one"), scene.client("two")
+    members = {client_id: scene.connect() for client_id in (one, two)}
+    for client_id, member in members.items():
+        done(member.call(requests.heartbeat(client_id, group)))
         member.notice()
-    members["one"].notice()  # that the other came
+    members[one].notice()  # that the other came
     progress = b'{"messageQueueTable":{{"brokerName":"b","queueId":0,"topic":"t"}:7}}'
 
     def answer(member: Connection) -> None:
@@ -729,19 +751,19 @@ def test_members_are_asked_how_far_they_are(scene: Scene) -> None:
         return table
 
     every = told("")
-    assert every.keys() == {"one", "two"}
+    assert every.keys() == {one, two}
     assert [list(each.values()) for each in every.values()] == [[7], [7]]
-    assert told("two") == {"two": every["two"]}
+    assert told(two) == {two: every[two]}
     assert told("no") == {}
 
 
 @case("ADMIN-018", party="broker")
 def test_a_member_is_asked_what_it_does(scene: Scene) -> None:
     group, member = scene.new_group(), scene.connect()
-    about = {"consumerGroup": group, "clientId": "one"}
+    about = {"consumerGroup": group, "clientId": scene.client("one")}
     request = Request(requests.GET_CONSUMER_RUNNING_INFO, about)
     assert scene.broker.call(request).code == 1
-    done(member.call(requests.heartbeat("one", group)))
+    done(member.call(requests.heartbeat(scene.client("one"), group)))
     member.notice()  # of its own joining
     asked = asked_through_the_broker(scene, request, member)
     assert asked.fields.items() >= about.items()
@@ -767,10 +789,10 @@ def test_a_member_that_is_asked_keeps_silent(scene: Scene) -> None:
 def test_a_member_is_asked_to_consume_a_message(scene: Scene) -> None:
     topic, group, member = scene.topic(), scene.new_group(), scene.connect()
     message_id = scene.send(topic).fields["msgId"]
-    about = {"consumerGroup": group, "clientId": "one", "msgId": message_id}
+    about = {"consumerGroup": group, "clientId": scene.client("one"), "msgId": message_id}
     request = Request(requests.CONSUME_MESSAGE_DIRECTLY, about)
     assert scene.broker.call(request).code == 1
-    done(member.call(requests.heartbeat("one", group)))
+    done(member.call(requests.heartbeat(scene.client("one"), group)))
     member.notice()
     asked = asked_through_the_broker(scene, request, member)
     assert asked.fields.items() >= {**about, "brokerName": scene.broker_names[0]}.items()

@@ -19,11 +19,11 @@ POPS = "test_a_group_pops_when_it_is_told_to"
 PULL, POP = "PULL", "POP"
 
 
-def query(topic: str, group: str, client_id: str, strategy: str = "AVG") -> Request:
+def query(scene: Scene, topic: str, group: str, client_id: str, strategy: str = "AVG") -> Request:
     data = {
         "topic": topic,
         "consumerGroup": group,
-        "clientId": client_id,
+        "clientId": scene.client(client_id),
         "strategyName": strategy,
         "messageModel": "CLUSTERING",
     }
@@ -59,7 +59,7 @@ def group_of(scene: Scene, topic: str, *client_ids: str) -> str:
     """A group with members, each on a connection of its own, and a topic that is routed."""
     group = scene.new_group()
     for client_id in client_ids:
-        heartbeat = requests.heartbeat(client_id, group, [Subscription(topic)])
+        heartbeat = requests.heartbeat(scene.client(client_id), group, [Subscription(topic)])
         done(scene.connect().call(heartbeat))
     assert eventually(lambda: scene.nameserver.call(requests.route(topic)).code == 0)
     return group
@@ -76,9 +76,9 @@ def test_the_queues_are_shared_as_the_strategy_says(
     topic = scene.topic(7)
     group = group_of(scene, topic, "c", "a", "b")
     for client_id, share in (("a", a), ("b", b), ("c", c)):
-        told = assigned(scene, query(topic, group, client_id, strategy))
+        told = assigned(scene, query(scene, topic, group, client_id, strategy))
         assert told == ({PULL}, [int(queue_id) for queue_id in share.split()])
-    assert assigned(scene, query(topic, group, "stranger", strategy)) == (set(), [])
+    assert assigned(scene, query(scene, topic, group, "stranger", strategy)) == (set(), [])
 
 
 @case("ASSIGN-001", party="broker", claims="brokers", after=ASSIGNED)
@@ -88,7 +88,10 @@ def test_the_queues_of_all_brokers_are_shared(scene: Scene) -> None:
     brokers = len(scene.broker_names)
 
     def is_all() -> bool:
-        return assigned(scene, query(topic, group, "a")) == ({PULL}, sorted([0, 1] * brokers))
+        return assigned(scene, query(scene, topic, group, "a")) == (
+            {PULL},
+            sorted([0, 1] * brokers),
+        )
 
     def is_routed() -> bool:
         route = scene.nameserver.call(requests.route(topic)).json()
@@ -102,7 +105,7 @@ def test_the_queues_of_all_brokers_are_shared(scene: Scene) -> None:
 def test_in_broadcasting_each_member_has_all_queues(scene: Scene) -> None:
     topic = scene.topic(3)
     group = group_of(scene, topic)
-    request = changed(query(topic, group, "a"), messageModel="BROADCASTING")
+    request = changed(query(scene, topic, group, "a"), messageModel="BROADCASTING")
     assert assigned(scene, request) == ({PULL}, [0, 1, 2])
 
 
@@ -110,7 +113,7 @@ def test_in_broadcasting_each_member_has_all_queues(scene: Scene) -> None:
 def test_what_cannot_be_computed_is_not_told(scene: Scene) -> None:
     topic = scene.topic()
     group = group_of(scene, topic, "a")
-    known = query(topic, group, "a")
+    known = query(scene, topic, group, "a")
     assert assigned(scene, known) == ({PULL}, [0])
     for other in (
         {"topic": scene.name("T")},
@@ -131,10 +134,10 @@ def test_a_group_pops_when_it_is_told_to(scene: Scene) -> None:
     group = group_of(scene, topic, "a", "b")
     assert eventually(lambda: scene.nameserver.call(requests.route(other)).code == 0)
     done(scene.broker.call(set_mode(topic, group)))
-    assert assigned(scene, query(topic, group, "b")) == ({POP}, [-1])
-    assert assigned(scene, query(other, group, "b")) == ({PULL}, [1])
+    assert assigned(scene, query(scene, topic, group, "b")) == ({POP}, [-1])
+    assert assigned(scene, query(scene, other, group, "b")) == ({PULL}, [1])
     done(scene.broker.call(set_mode(topic, group, PULL)))
-    assert assigned(scene, query(topic, group, "b")) == ({PULL}, [1])
+    assert assigned(scene, query(scene, topic, group, "b")) == ({PULL}, [1])
 
 
 def shares(scene: Scene, queues: int, share: int) -> Iterator[list[int]]:
@@ -143,7 +146,7 @@ def shares(scene: Scene, queues: int, share: int) -> Iterator[list[int]]:
     group = group_of(scene, topic, *members)
     done(scene.broker.call(set_mode(topic, group, POP, share)))
     for client_id in members:
-        told = assigned(scene, query(topic, group, client_id))
+        told = assigned(scene, query(scene, topic, group, client_id))
         assert told is not None
         yield told[1]
 
@@ -197,5 +200,5 @@ def test_how_a_group_asks_survives(scene: Scene, kind: Restart) -> None:
     done(scene.broker.call(set_mode(topic, group)))
     scene.restart(kind)
     member: Connection = scene.connect()
-    done(member.call(requests.heartbeat("a", group, [Subscription(topic)])))
-    assert eventually(lambda: assigned(scene, query(topic, group, "a")) == ({POP}, [-1]))
+    done(member.call(requests.heartbeat(scene.client("a"), group, [Subscription(topic)])))
+    assert eventually(lambda: assigned(scene, query(scene, topic, group, "a")) == ({POP}, [-1]))

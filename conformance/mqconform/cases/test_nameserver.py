@@ -5,6 +5,7 @@ Brokers here are connections of the case that register under names and addresses
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -19,7 +20,7 @@ from mqconform.case import at_edges, case
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.requests import Request
-from mqconform.scene import Scene
+from mqconform.scene import Scene, done
 
 REGISTERED = "test_a_registered_broker_is_in_the_route"
 CLOSED = "test_a_broker_whose_connection_closes_is_in_no_route"
@@ -143,7 +144,8 @@ def test_an_unknown_topic_has_no_route(scene: Scene) -> None:
 def test_the_version_decides_how_broker_ids_are_written(
     scene: Scene, value: int, fits: bool
 ) -> None:
-    has_broker_ids(scene, value, requests.route, b'{"0":' if fits else b"{0:")
+    with contextlib.nullcontext() if fits else scene.apaches():  # all read quoted ones
+        has_broker_ids(scene, value, requests.route, b'{"0":' if fits else b"{0:")
 
 
 @case("NAMESRV-003", party="nameserver")
@@ -407,7 +409,9 @@ def test_the_kv_config(scene: Scene) -> None:
     assert call(request(requests.GET_KV_CONFIG)).code == 22
     assert call(request(requests.GET_KVLIST_BY_NAMESPACE)).json() == {"table": {}}
     incomplete = call(request(requests.PUT_KV_CONFIG).without("key"))
-    assert incomplete.code == 1
+    assert incomplete.code != 0
+    with scene.apaches():  # no tool asks so
+        assert incomplete.code == 1
     scene.worded(incomplete, "namespace or key is null")
 
 
@@ -606,7 +610,7 @@ def test_the_topics_of_a_cluster(scene: Scene) -> None:
 
     def topics(cluster: str) -> set[str]:
         request = Request(requests.GET_TOPICS_BY_CLUSTER, {"cluster": cluster})
-        return set(scene.nameserver.call(request).json()["topicList"])
+        return set(done(scene.nameserver.call(request)).json()["topicList"])
 
     assert topics(broker.cluster) == {topic, other}
     assert topics(scene.name("C")) == set()

@@ -172,7 +172,9 @@ def bodies(messages: list[Popped]) -> list[bytes]:
 
 
 def _entries(answer: Frame, name: str) -> list[list[str]]:
-    return [entry.split(" ") for entry in answer.fields[name].split(";")]
+    entries = [entry.split(" ") for entry in answer.fields[name].split(";")]
+    assert all(len(entry) == 3 for entry in entries), f"{name} {answer.fields[name]!r}"
+    return entries
 
 
 @case("POP-001", "POP-005", "POP-014", "POP-016", party="broker")

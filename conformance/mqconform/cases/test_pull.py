@@ -94,7 +94,8 @@ def test_a_pull_is_given_no_more_than_it_asks_for(scene: Scene, value: int, fits
 
 @case("PULL-004", party="broker", after=STORED)
 def test_a_pull_that_asks_for_nothing_is_given_one(scene: Scene) -> None:
-    is_given(scene, 0, 1)
+    with scene.apaches():  # no client asks so
+        is_given(scene, 0, 1)
 
 
 @case("PULL-021", party="broker", after=STORED)
@@ -227,10 +228,11 @@ def test_a_held_pull_is_not_woken_by_another_tag(scene: Scene) -> None:
         held = hold(scene, consumer, pull)
         scene.send(topic, tag="B")
         sent_at = time.monotonic()
-        answer = consumer.answer(held)
-        assert fields(answer, "nextBeginOffset") == (20, 1)
-        waited_s = time.monotonic() - sent_at
-        assert waited_s < HOLD_TICK_S + BUSY_S
+        with scene.apaches():  # a client waits for longer than it asks to be held
+            answer = consumer.answer(held)
+            assert fields(answer, "nextBeginOffset") == (20, 1)
+            waited_s = time.monotonic() - sent_at
+            assert waited_s < HOLD_TICK_S + BUSY_S
         if waited_s > 1:
             return
     pytest.fail("answered as soon as the message came, three times")
@@ -338,7 +340,11 @@ def test_a_group_may_be_kept_from_broadcasting(scene: Scene, model: str, enabled
     done(scene.broker.call(requests.create_group(group, consumeBroadcastEnable=enabled)))
     scene.send(topic)
     member = scene.connect()
-    done(member.call(requests.heartbeat("one", group, [Subscription(topic)], model=model)))
+    done(
+        member.call(
+            requests.heartbeat(scene.client("one"), group, [Subscription(topic)], model=model)
+        )
+    )
     is_served = enabled or model == "CLUSTERING"
     pulled = member.call(requests.pull(topic, group, subscription=None))
     assert pulled.code == (0 if is_served else 16)

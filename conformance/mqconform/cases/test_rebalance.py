@@ -32,7 +32,7 @@ class Workload:
         self.sent: set[str] = set()
 
     def join(self, client_id: str) -> Member:
-        member = Member(self.scene, client_id, self.group, self.queues)
+        member = Member(self.scene, self.scene.client(client_id), self.group, self.queues)
         self.members.append(member)
         self.all_members.append(member)
         return member

@@ -187,7 +187,7 @@ def test_members_are_not_told_to_reset_what_is_no_topic(scene: Scene) -> None:
     """On the last broker by name, which is told not to reset by itself."""
     broker, group, topic = scene.connect(scene.broker_names[-1]), scene.new_group(), scene.name("T")
     scene.set_options(broker, useServerSideResetOffset=False)
-    done(broker.call(requests.heartbeat("one", group, [Subscription(topic)])))
+    done(broker.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic)])))
     assert broker.call(requests.reset_offset(group, topic, timestamp=-1)).code == 17
 
 
@@ -202,7 +202,7 @@ def test_members_are_told_to_reset_themselves(scene: Scene) -> None:
         done(broker.call(requests.send(topic)))
     assert eventually(lambda: scene.max_offset(topic, 0, broker) == MESSAGES)
     request = requests.reset_offset(group, topic, timestamp=-1)
-    done(member.call(requests.heartbeat("one", group, [Subscription(topic)])))
+    done(member.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic)])))
     assert broker.call(request).code == 1
     done(broker.call(requests.commit_offset(group, topic, 2)))
     for is_force, told in ((False, 2), (True, MESSAGES)):
@@ -215,5 +215,5 @@ def test_members_are_told_to_reset_themselves(scene: Scene) -> None:
         assert offsets(notice) == {0: told}
     query = requests.query_offset(group, topic)
     assert fields(broker.call(query), "offset") == (0, 2)
-    done(member.call(requests.unregister("one", group)))
+    done(member.call(requests.unregister(scene.client("one"), group)))
     assert broker.call(request).code == 206

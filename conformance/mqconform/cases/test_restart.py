@@ -83,7 +83,7 @@ def commit_is_written(scene: Scene, group: str, topic: str, offset: int) -> None
 @KINDS
 def test_members_are_forgotten(scene: Scene, kind: Restart) -> None:
     group = scene.new_group()
-    scene.broker.call(requests.heartbeat("one", group))
+    scene.broker.call(requests.heartbeat(scene.client("one"), group))
     assert scene.members(group) == ["one"]
     scene.restart(kind)
     assert scene.members(group) == []

@@ -148,7 +148,7 @@ def test_an_expression_that_is_none(scene: Scene) -> None:
     carried_by_heartbeat = requests.pull(topic, group, subscription=None)
     for version, (expression, code) in enumerate((("a = 1", 0), ("a =", 27), ("a = 2", 0)), 1):
         subscription = Subscription(topic, expression, version, "SQL92")
-        done(broker.call(requests.heartbeat("one", group, [subscription])))
+        done(broker.call(requests.heartbeat(scene.client("one"), group, [subscription])))
         assert broker.call(carried_by_heartbeat).code == code
     assert found(broker, carried_by_heartbeat) == "two"
 
@@ -197,9 +197,9 @@ def test_an_expression_outlives_its_group(scene: Scene) -> None:
         """What a group gets whose only member joins, pulls and leaves."""
         with scene.connect(scene.broker_names[-1]) as member:
             wants = Subscription(topic, expression, version, "SQL92")
-            done(member.call(requests.heartbeat("one", group, [wants])))
+            done(member.call(requests.heartbeat(scene.client("one"), group, [wants])))
             keys = found(member, by_heartbeat)
-            done(member.call(requests.unregister("one", group)))
+            done(member.call(requests.unregister(scene.client("one"), group)))
         assert broker.call(by_heartbeat).code == 24
         return keys
 
@@ -214,9 +214,9 @@ def test_expressions_are_written_and_read_again(scene: Scene) -> None:
     topic, group, left = scene.topic(), scene.group(), scene.group()
     wants = Subscription(topic, "a = 1", 7, "SQL92")
     with scene.connect() as leaves:
-        done(leaves.call(requests.heartbeat("two", left, [wants])))
-        done(leaves.call(requests.unregister("two", left)))
-    done(scene.broker.call(requests.heartbeat("one", group, [wants])))
+        done(leaves.call(requests.heartbeat(scene.client("two"), left, [wants])))
+        done(leaves.call(requests.unregister(scene.client("two"), left)))
+    done(scene.broker.call(requests.heartbeat(scene.client("one"), group, [wants])))
     assert eventually(lambda: bool(kept(scene, topic, group)), WRITTEN_S)
     alive, dead = kept(scene, topic, group), kept(scene, topic, left)
     assert alive.keys() >= {"bornTime", "bloomFilterData"}

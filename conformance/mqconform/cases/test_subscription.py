@@ -92,9 +92,11 @@ def test_a_pull_needs_a_subscription(scene: Scene) -> None:
     topic, other, group = scene.topic(), scene.topic(), scene.group()
     request = requests.pull(topic, group, subscription=None)
     assert scene.broker.call(request).code == 24
-    scene.broker.call(requests.heartbeat("one", group, [Subscription(other)]))
+    scene.broker.call(requests.heartbeat(scene.client("one"), group, [Subscription(other)]))
     assert scene.broker.call(request).code == 24
-    scene.broker.call(requests.heartbeat("one", group, [Subscription(other), Subscription(topic)]))
+    scene.broker.call(
+        requests.heartbeat(scene.client("one"), group, [Subscription(other), Subscription(topic)])
+    )
     assert scene.broker.call(request).code == 19
 
 
@@ -102,7 +104,7 @@ def test_a_pull_needs_a_subscription(scene: Scene) -> None:
 @pytest.mark.parametrize(("asked", "code"), [(4, 19), (5, 19), (6, 25)])
 def test_a_pull_with_a_newer_subscription_is_refused(scene: Scene, asked: int, code: int) -> None:
     topic, group = scene.topic(), scene.group()
-    scene.broker.call(requests.heartbeat("one", group, [Subscription(topic, "*", 5)]))
+    scene.broker.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic, "*", 5)]))
     request = requests.pull(topic, group, subscription=None, sub_version=asked)
     assert scene.broker.call(request).code == code
 
@@ -119,14 +121,26 @@ def test_a_member_that_changes_what_it_wants_misses_nothing(scene: Scene) -> Non
     def tags(answer: Frame) -> list[str]:
         return [record.properties["TAGS"] for record in parse_records(done(answer).body)]
 
-    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(topic, "A", 1)])))
+    done(
+        scene.broker.call(
+            requests.heartbeat(scene.client("one"), group, [Subscription(topic, "A", 1)])
+        )
+    )
     assert tags(pull(0, 1)) == ["A", "A"]
     # It wants B too, and pulls before the broker knows: nothing is passed over by the old filter.
     assert pull(1, 2).code == 25
-    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(topic, "A || B", 2)])))
+    done(
+        scene.broker.call(
+            requests.heartbeat(scene.client("one"), group, [Subscription(topic, "A || B", 2)])
+        )
+    )
     assert tags(pull(1, 2)) == ["B", "A", "B"]
     # A heartbeat of before comes late, and takes nothing back.
-    done(scene.broker.call(requests.heartbeat("one", group, [Subscription(topic, "A", 1)])))
+    done(
+        scene.broker.call(
+            requests.heartbeat(scene.client("one"), group, [Subscription(topic, "A", 1)])
+        )
+    )
     assert tags(pull(1, 2)) == ["B", "A", "B"]
 
 
@@ -134,11 +148,11 @@ def test_a_member_that_changes_what_it_wants_misses_nothing(scene: Scene) -> Non
 def test_the_newest_subscription_of_a_group_wins(scene: Scene) -> None:
     topic, group = tagged(scene, "A B C"), scene.group()
     one, other = scene.connect(), scene.connect()
-    one.call(requests.heartbeat("one", group, [Subscription(topic, "A", 10)]))
+    one.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic, "A", 10)]))
     assert tags_of(scene, topic, group, None) == ["A"]
-    other.call(requests.heartbeat("other", group, [Subscription(topic, "B", 20)]))
+    other.call(requests.heartbeat(scene.client("other"), group, [Subscription(topic, "B", 20)]))
     assert tags_of(scene, topic, group, None) == ["B"]
-    one.call(requests.heartbeat("one", group, [Subscription(topic, "C", 15)]))
+    one.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic, "C", 15)]))
     assert tags_of(scene, topic, group, None) == ["B"]
 
 
@@ -152,8 +166,12 @@ def test_a_subscription_must_be_newer_to_win(scene: Scene, version: int, *, wins
     from each other, whichever spoke last."""
     topic, group = tagged(scene, "A B C"), scene.group()
     one, other = scene.connect(), scene.connect()
-    done(one.call(requests.heartbeat("one", group, [Subscription(topic, "A", 1000)])))
-    done(other.call(requests.heartbeat("other", group, [Subscription(topic, "B", version)])))
+    done(one.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic, "A", 1000)])))
+    done(
+        other.call(
+            requests.heartbeat(scene.client("other"), group, [Subscription(topic, "B", version)])
+        )
+    )
     assert tags_of(scene, topic, group, None) == (["B"] if wins else ["A"])
 
 
@@ -162,9 +180,9 @@ def test_a_member_drops_a_topic_of_the_whole_group(scene: Scene) -> None:
     kept, dropped, group = scene.topic(), scene.topic(), scene.group()
     both = [Subscription(kept), Subscription(dropped)]
     one, other = scene.connect(), scene.connect()
-    one.call(requests.heartbeat("one", group, both))
+    one.call(requests.heartbeat(scene.client("one"), group, both))
     assert scene.broker.call(requests.pull(dropped, group, subscription=None)).code == 19
-    other.call(requests.heartbeat("other", group, both[:1]))
+    other.call(requests.heartbeat(scene.client("other"), group, both[:1]))
     assert scene.broker.call(requests.pull(dropped, group, subscription=None)).code == 24
     assert scene.broker.call(requests.pull(kept, group, subscription=None)).code == 19
 

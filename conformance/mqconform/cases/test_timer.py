@@ -101,7 +101,9 @@ def test_a_timer_message_comes_after_its_time(scene: Scene, properties: Mapping[
     asked = number * 1000 if unit == "TIMER_DELAY_SEC" else number
     assert record.store_timestamp >= waits.store_timestamp + asked - 1  # clocks are read apart
     assert (record.body, record.flag, record.born_timestamp) == (b"timed", 7, 1_700_000_000_000)
-    assert record.properties.items() >= waits.properties.items()
+    assert record.properties["UNIQ_KEY"] == waits.properties["UNIQ_KEY"]
+    with scene.apaches():  # what a broker needs to deliver it is its affair
+        assert record.properties.items() >= waits.properties.items()
 
 
 @case("TIMER-014", party="broker", claims="exclusive")
@@ -210,11 +212,13 @@ def test_a_message_that_waits_can_be_deleted(scene: Scene) -> None:
 @case("TIMER-008", party="broker", claims="restart")
 def test_timer_messages_survive_a_kill(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
-    for seconds in (1, 6):
-        done(send_timed(scene, topic, {"TIMER_DELAY_SEC": seconds}))
+    keys = {scene.name("K"): seconds for seconds in (1, 6)}
+    for key, seconds in keys.items():
+        done(send_timed(scene, topic, {"UNIQ_KEY": key, "TIMER_DELAY_SEC": seconds}))
     scene.restart(Restart.KILL)
     assert eventually(lambda: scene.max_offset(topic) >= 2)
-    assert {r.properties["TIMER_DELAY_SEC"] for r in scene.read_all(topic, group)} == {"1", "6"}
+    found = {record.properties["UNIQ_KEY"] for record in scene.read_all(topic, group)}
+    assert found == keys.keys()
 
 
 def progress(scene: Scene) -> tuple[int, int]:
