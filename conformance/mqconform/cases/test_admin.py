@@ -772,9 +772,9 @@ def test_a_member_is_asked_what_it_does(scene: Scene) -> None:
 @case("ADMIN-044", party="broker")
 def test_a_member_that_is_asked_keeps_silent(scene: Scene) -> None:
     group, member = scene.new_group(), scene.connect()
-    done(member.call(requests.heartbeat("one", group)))
+    done(member.call(requests.heartbeat(scene.client("one"), group)))
     member.notice()
-    about = {"consumerGroup": group, "clientId": "one"}
+    about = {"consumerGroup": group, "clientId": scene.client("one")}
     opaque = scene.broker.ask(Request(requests.GET_CONSUMER_RUNNING_INFO, about))
     asked = member.notice()
     began = time.monotonic()
