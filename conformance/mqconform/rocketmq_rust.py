@@ -31,7 +31,8 @@ storePathRootDir = "{home}/store"
 namesrvAddr = "{nameserver}"
 authConfigPath = "{home}/auth"
 transactionCheckInterval = 2000
-enablePropertyFilter = {filters}
+enablePropertyFilter = {is_last}
+useServerSideResetOffset = {is_first}
 
 [broker.brokerServerConfig]
 bindAddress = "127.0.0.1"
@@ -103,8 +104,9 @@ class RocketmqRust:
                 ha_port=ha_port,
                 nameserver=self.nameserver,
                 home=own,
-                # It takes a restart there, and cases ask it of the last broker.
-                filters="true" if name == "broker-b" else "false",
+                # These take a restart there, and cases ask them of the last broker.
+                is_last=str(name == "broker-b").lower(),
+                is_first=str(name == "broker-a").lower(),
             )
             (own / "broker.toml").write_text(config, encoding="utf-8")
         self._first: subprocess.Popen[bytes] | None = None
