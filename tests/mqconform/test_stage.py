@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
+from mqconform.cases.test_nameserver import new_host
 from mqconform.stage import AT_A_TIME, Restart, Stage
 
 
@@ -147,3 +150,14 @@ def test_a_case_comes_after_its_prerequisite() -> None:
     for end in ends.values():
         end.result(10)
     assert order == ["first", "middle", "last"]
+
+
+def test_brokers_of_cases_side_by_side_have_hosts_of_their_own() -> None:
+    interval, number = sys.getswitchinterval(), 20_000
+    try:
+        sys.setswitchinterval(1e-6)  # s: as a machine that is busy takes turns
+        with ThreadPoolExecutor(AT_A_TIME) as cases:
+            hosts = list(cases.map(lambda _: new_host(), range(number)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(set(hosts)) == number

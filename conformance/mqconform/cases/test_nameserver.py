@@ -12,6 +12,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
+from ipaddress import IPv4Address
 
 import pytest
 
@@ -27,7 +28,12 @@ CLOSED = "test_a_broker_whose_connection_closes_is_in_no_route"
 EXPIRY_S = 20.0  # for a nameserver, which looks each 5 s, to find that a broker is silent
 
 
-_HOSTS = (f"{n // 254}.{n % 254 + 1}" for n in itertools.count())
+_HOSTS = itertools.count(int(IPv4Address("127.0.0.1")))
+
+
+def new_host() -> str:
+    """An address that no other broker of the run has; cases take them side by side."""
+    return str(IPv4Address(next(_HOSTS)))
 
 
 class Broker:
@@ -49,7 +55,7 @@ class Broker:
         self.name: str = twin.name if twin else scene.name("B")
         self.cluster: str = twin.cluster if twin else scene.name("C")
         # Versions below 5 take brokers of one address for one, whatever their names are.
-        self.address = f"127.0.{next(_HOSTS)}:{port}"
+        self.address = f"{new_host()}:{port}"
         self.broker_id = broker_id
 
     def request(self, topics: dict[str, int], state_version: int = 0, counter: int = 1) -> Request:
