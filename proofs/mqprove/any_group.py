@@ -112,6 +112,7 @@ class Obligation:
     what: str
     hypotheses: tuple[z3.BoolRef, ...]
     goal: z3.BoolRef
+    few: tuple[z3.BoolRef, ...] = ()  # those of them that may be enough, and are tried first
 
 
 @dataclass

@@ -16,6 +16,7 @@ from time import perf_counter
 import z3
 
 from mqcheck.values import ModelValue, tla
+from mqprove import tla_arithmetic
 from mqprove.any_group import Obligation
 from mqprove.prover import PROOF_MS_MAX, Proof, valid
 from mqprove.symbolic import NotUnderstoodError
@@ -194,7 +195,7 @@ class Steps:
     def follows(self, theorem: Invariance) -> Iterator[Goal]:
         """That the property follows from the invariant: of each state, or of each step."""
         body = self._body(theorem.claim)
-        before = self.assumed(theorem)
+        before = (*self.assumed(theorem), self.says(theorem.lemma, self.state))
         if body.level <= STATE:
             for what, part in self.parts(theorem.claim):
                 yield self._obligation(what, before, self.meaning.says(part, Place(self.state)))
@@ -239,7 +240,13 @@ class Steps:
         goal: z3.BoolRef,
         way: Way | None = None,
     ) -> Goal:
-        return Goal(what, (*given, *self.meaning.facts, *self.world.facts), goal, way)
+        known = (*given, *self.meaning.facts)
+        known = (*known, *self.world.facts)
+        if self.world.is_small:  # sizes and products are computed there
+            return Goal(what, known, goal, way=way)
+        sizes = tuple(self.meaning.sizes.facts((*known, goal)))
+        told = (*sizes, *tla_arithmetic.facts((*known, *sizes, goal)))
+        return Goal(what, (*known, *told), goal, known if told else (), way)
 
 
 def _listed(state: Mapping[str, str]) -> str:

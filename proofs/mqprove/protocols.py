@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from mqprove.inductive import Invariance, Protocol
-from mqprove.tla_values import Element, Map, Number, Optional, Record, SeqOf, SetOf, Truth, Word
+from mqprove.tla_values import (
+    Element,
+    Map,
+    Number,
+    Optional,
+    Record,
+    SeqOf,
+    SetOf,
+    Shape,
+    Truth,
+    Word,
+)
 
 MEMBER = Element("Members")
 
@@ -195,6 +206,53 @@ LOG = Protocol(
         "failures": Number(),
     },
     prefix="Log",
+)
+
+_GROUP_CONSTANTS: dict[str, Shape] = {
+    "InitialMembers": SetOf(MEMBER),
+    "MaxPerturbations": Number(),
+    "Notices": Word(),
+}
+_GROUP_VARIABLES: dict[str, Shape] = {
+    "consumerTable": Map(Element("Brokers"), SetOf(MEMBER)),
+    "notices": SetOf(MEMBER),
+    "status": Map(MEMBER, Word(("out", "in", "left", "crashed"))),
+    "perturbations": Number(),
+}
+
+GROUP = Protocol(
+    module="GroupInductive",
+    of="Group",
+    sets=("Members", "Brokers"),
+    tokens=(),
+    constants=_GROUP_CONSTANTS,
+    variables=_GROUP_VARIABLES,
+    prefix="Group",
+)
+
+REBALANCE = Protocol(
+    module="RebalanceInductive",
+    of="Rebalance",
+    sets=("Members", "Brokers"),
+    tokens=("NoList",),
+    constants={
+        **_GROUP_CONSTANTS,
+        **dict.fromkeys(("m1", "m2", "m3"), MEMBER),
+        "MqAll": Map(MEMBER, SetOf(Number())),
+        "ClientId": Map(MEMBER, Number()),
+        "Strategy": Map(MEMBER, Word()),
+        "Timer": Truth(),
+        "KeepsNotice": Truth(),
+        "WaitForRelease": Truth(),
+    },
+    variables={
+        **_GROUP_VARIABLES,
+        "processQueueTable": Map(MEMBER, SetOf(Number())),
+        "hasNotified": Map(MEMBER, Truth()),
+        "cidAll": Map(MEMBER, Optional("NoList", SetOf(MEMBER))),
+        "rebalanced": SetOf(MEMBER),
+    },
+    prefix="Since",
 )
 
 INVARIANCES: tuple[Invariance, ...] = (
@@ -506,5 +564,49 @@ INVARIANCES: tuple[Invariance, ...] = (
         invariant="Stored",
         bounds="FileBounds",
         never=("Commit",),
+    ),
+    Invariance(
+        "group-coming-is-told",
+        ("GROUP-003",),
+        "Who is in a broker's table when a member came to it has a notice on its way.",
+        GROUP,
+        claim="ComingIsTold",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "group-leaving-is-told",
+        ("GROUP-005",),
+        "Who is in a broker's table when a member that lives left it has a notice on its way.",
+        GROUP,
+        claim="LeavingIsTold",
+        bounds="Bounds",
+    ),
+    Invariance(
+        "rebalance-holds-its-slice",
+        ("REBAL-010",),
+        "Who has used the right list since the lists changed holds the slice that it gives.",
+        REBALANCE,
+        claim="Since",
+        invariant="Since",
+        bounds="EqualBounds",
+    ),
+    Invariance(
+        "rebalance-owned-once-at-most",
+        ("REBAL-010",),
+        "Once all have used the right list no queue has two owners, with equal inputs, unique ids.",
+        REBALANCE,
+        claim="RebalancedIsOwnedOnceAtMost",
+        rests_on=("Since",),
+        lemma="SlicesLieApart",
+        bounds="EqualBounds",
+    ),
+    Invariance(
+        "rebalance-nothing-moves",
+        ("REBAL-003", "REBAL-010"),
+        "Once all have used the right list nothing moves while the members stay.",
+        REBALANCE,
+        claim="NothingMoves",
+        invariant="Moving",
+        bounds="Bounds",
     ),
 )

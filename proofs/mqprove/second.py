@@ -19,7 +19,7 @@ from pathlib import Path
 import z3
 
 from mqprove.any_group import Obligation
-from mqprove.prover import PROOF_MS_MAX, Claimed
+from mqprove.prover import PROOF_MS_MAX, Claimed, valid
 from mqrules import UserError
 
 ANSWERS = ("sat", "unsat")  # any other is none
@@ -73,7 +73,8 @@ def exported(theorem: Claimed, goals: Sequence[Obligation]) -> Iterator[Exported
             "(set-logic ALL)",
         )
         text = "\n".join([*heading, solver.to_smt2()])
-        yield Exported(theorem.name, goal.what, number, text, str(solver.check()))
+        answer = "unsat" if valid(goal) else str(solver.check())
+        yield Exported(theorem.name, goal.what, number, text, answer)
 
 
 def _standard(term: z3.BoolRef) -> z3.BoolRef:

@@ -17,23 +17,22 @@ from mqcheck.manifest import Model
 from mqcheck.values import FrozenDict, parse_value
 from mqprove.inductive import Protocol, Steps
 from mqprove.symbolic import NotUnderstoodError
-from mqprove.tla_meaning import Way
+from mqprove.tla_meaning import NEXT, Place, Way
 from mqprove.tla_module import Module
 from mqprove.tla_told import given, told
 from mqprove.tla_values import World
 
 _CONSTANT = re.compile(r"(\w+)\s*=\s*(\{[^}]*\}|\"[^\"]*\"|-?\w+)")
+_DEFINED = re.compile(r"(\w+)\s*<-\s*(\w+)")
 
 
 def constants_of(model: Model) -> dict[str, Any]:
-    """What a model says of its constants."""
+    """What a model's configuration says of its constants."""
     return {name: parse_value(text) for name, text in _CONSTANT.findall(model.config.rest)}
 
 
-def differences(
-    protocol: Protocol, model: Model, graph: StateGraph, module: Module | None = None
-) -> Iterator[str]:
-    """The steps that only the graph has, and those that only the reading has."""
+def _small(protocol: Protocol, model: Model, module: Module | None) -> Steps:
+    """The reading over what the model says: constants, and definitions that stand for some."""
     constants = constants_of(model)
     numbers = [value for value in constants.values() if type(value) is int]
     world = World(
@@ -41,30 +40,46 @@ def differences(
         range(max(numbers) + 2),
     )
     steps = Steps(protocol, module, world)
-    for name, shape in protocol.constants.items():
-        steps.meaning.constants[name] = given(constants[name], shape, world)
+    known = steps.meaning.constants
+    for name in protocol.constants.keys() & constants.keys():
+        known[name] = given(constants[name], protocol.constants[name], world)
+    for name, defined in _DEFINED.findall(model.config.rest):
+        known[name] = steps.meaning.value(steps.module.named(defined).body, Place({}))
+    return steps
+
+
+def differences(
+    protocol: Protocol, model: Model, graph: StateGraph, module: Module | None = None
+) -> Iterator[str]:
+    """The steps that only the graph has, and those that only the reading has."""
+    steps = _small(protocol, model, module)
+    world = steps.world
+    is_named = not all(edge.action.endswith(NEXT) for edge in graph.edges)
     found = {ways_told(steps, steps.beginnings())}
     if found != {frozenset(("Init", _plain(graph.states[key])) for key in graph.initial)}:
         yield "the beginning"
     following: dict[str, set[tuple[str, FrozenDict]]] = {key: set() for key in graph.states}
     for edge in graph.edges:
-        following[edge.source].add((edge.action, _plain(graph.states[edge.target])))
+        action = edge.action if is_named else ""
+        following[edge.source].add((action, _plain(graph.states[edge.target])))
     for key, state in graph.states.items():
         before = {
             name: given(state[name], shape, world) for name, shape in protocol.variables.items()
         }
-        read = ways_told(steps, steps.ways_from(before))
+        read = ways_told(steps, steps.ways_from(before), is_named=is_named)
         for action, after in read - following[key]:
             yield f"only read: {dict(state)} {action} {dict(after)}"
         for action, after in following[key] - read:
             yield f"only in the graph: {dict(state)} {action} {dict(after)}"
 
 
-def ways_told(steps: Steps, ways: Iterable[Way]) -> frozenset[tuple[str, FrozenDict]]:
-    """What can be done, and the state after it."""
+def ways_told(
+    steps: Steps, ways: Iterable[Way], *, is_named: bool = True
+) -> frozenset[tuple[str, FrozenDict]]:
+    """What can be done, and the state after it. TLC gives no names where all is in conjunction."""
     return frozenset(
         (
-            way.action,
+            way.action if is_named else "",
             FrozenDict(
                 {
                     name: _normal(told(way.after[name], shape, steps.world, z3.simplify))

@@ -15,7 +15,9 @@ from typing import Any
 import z3
 
 from mqprove.symbolic import NotUnderstoodError
+from mqprove.tla_arithmetic import PRODUCTS
 from mqprove.tla_module import ACTION, Bound, Expression, Module, one_by_one
+from mqprove.tla_sizes import Sizes
 from mqprove.tla_values import (
     Fun,
     Number,
@@ -47,18 +49,14 @@ from mqprove.tla_values import (
 _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
-    "*": operator.mul,
     "<": operator.lt,
     ">": operator.gt,
     "\\leq": operator.le,
     "\\geq": operator.ge,
 }
-_BY_POSITIVE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "%": operator.mod,
-    "\\div": operator.truediv,
-}
 _ALL, _SOME, _CHOOSE = "$BoundedForall", "$BoundedExists", "$BoundedChoose"
 _STANDARD = ("Naturals", "Integers", "FiniteSets", "Sequences")
+NEXT = "Next"  # ends the name of a next-state relation
 SIZE_MAX = 2  # of a set, that is asked for in words: "at most" so many
 
 
@@ -98,6 +96,7 @@ class Meaning:
     ) -> None:
         self.module, self.world, self.constants, self.shapes = module, world, constants, shapes
         self.facts: list[z3.BoolRef] = []
+        self.sizes = Sizes(world)
         self._known: dict[tuple[Any, ...], tuple[Any, Any]] = {}
 
     # Expressions
@@ -132,8 +131,17 @@ class Meaning:
                 return self._applied(expression, place)
             case "builtin":
                 return self._builtin(expression, place)
+            case "with":
+                return self.value(self._inside(expression), place)
             case other:
                 raise NotUnderstoodError(f"line {expression.line}: a {other}")
+
+    def _inside(self, expression: Expression) -> Expression:
+        """What an INSTANCE says that puts each name for itself: so the name is the same there."""
+        for bound in expression.bounds:
+            if bound.over.kind != "name" or bound.names != (bound.over.name,):
+                raise NotUnderstoodError(f"line {expression.line}: an INSTANCE with other names")
+        return expression.operands[0]
 
     def _applied(self, expression: Expression, place: Place) -> Any:
         defined = self.module.definitions[expression.name]
@@ -161,9 +169,9 @@ class Meaning:
                 return bounded
             left, right = (plain(self.value(each, place)) for each in expression.operands)
             return _ARITHMETIC[name](left, right)
-        if name in _BY_POSITIVE:
+        if name in PRODUCTS:
             left, right = (plain(self.value(each, place)) for each in expression.operands)
-            return self._divided(name, left, right)
+            return PRODUCTS[name](left, right, known=self.world.is_small)
         given = [plain(self.value(each, place)) for each in expression.operands]
         match name, given:
             case "..", [low, high]:
@@ -186,15 +194,6 @@ class Meaning:
             case _:
                 raise NotUnderstoodError(f"line {expression.line}: {name}")
 
-    def _divided(self, name: str, left: z3.ArithRef, right: z3.ArithRef) -> z3.ArithRef:
-        """Z3 rounds as TLC does where the divisor is positive; by any other TLC does not divide."""
-        found = _BY_POSITIVE[name](left, right)
-        if z3.is_int_value(right) and right.as_long() > 0:
-            return found
-        if name == "%":
-            self._fact(z3.Implies(right > 0, z3.And(found >= 0, found < right)))
-        return z3.If(right > 0, found, self._any(Number(), "undivided"))
-
     def _range(self, low: z3.ArithRef, high: z3.ArithRef) -> Set:
         first, last = z3.simplify(low), z3.simplify(high)
         candidates = self.world.candidates(Number())
@@ -215,12 +214,11 @@ class Meaning:
         return at_most(most, self.value(counted.operands[0], place)) if most <= SIZE_MAX else None
 
     def _cardinality(self, over: Set) -> z3.ArithRef:
-        """Of a set whose size is not known: any number, which allows more than there is."""
         if over.candidates is not None:
             return size(over)
-        found = self._any(Number(), "size")
-        self._fact(found >= 0)
-        return found
+        if over.of is None:
+            raise NotUnderstoodError("the size of a set of sets or functions")
+        return self.sizes.of(over, bound_now())
 
     def _any(self, shape: Any, name: str) -> Any:
         return self.world.any(shape, self.world.name(name), bound_now())
@@ -565,6 +563,8 @@ class Meaning:
         name, operands = expression.name, expression.operands
         if expression.kind == "operator":
             return self._called(expression, way)
+        if expression.kind == "with":
+            return self._further(self._inside(expression), way)
         match name:
             case "$ConjList" | "\\land":
                 found = [way]
@@ -616,7 +616,8 @@ class Meaning:
         inner = replace(place, after=way.after)
         given = [self.value(each, inner) for each in expression.operands]
         names = dict(zip(defined.parameters, given, strict=True))
-        called = replace(way, place=place.binding(names), action=way.action or defined.name)
+        named = "" if defined.name.endswith(NEXT) else defined.name  # that is no action, but all
+        called = replace(way, place=place.binding(names), action=way.action or named)
         return [
             replace(after, place=place)  # its names are its own
             for after in self._further(defined.body, called)

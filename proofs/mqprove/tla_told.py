@@ -38,6 +38,8 @@ from mqprove.tla_values import (
 
 Look = Callable[[z3.ExprRef], z3.ExprRef]  # what a term is: in a model, or where all is known
 
+OUTSIDE = -1  # of a model value that a model names, and has not among its own
+
 
 def told(value: Any, shape: Shape, world: World, look: Look) -> Any:
     """The value as TLC tells it. Raises NotUnderstoodError where it is not known."""
@@ -102,7 +104,8 @@ def given(value: Any, shape: Shape, world: World) -> Any:
         case Truth():
             return z3.BoolVal(value)
         case Element(of):
-            return z3.IntVal(world.elements[of].index(value))
+            there = world.elements[of]
+            return z3.IntVal(there.index(value) if value in there else OUTSIDE)
         case Optional(token, of):
             if value == token:
                 return Maybe(z3.BoolVal(True), token, world.any(of, world.name("none")))

@@ -359,8 +359,12 @@ def enumerated(values: Sequence[Value], shape: Shape | None = None) -> Set:
     """The set of these values."""
     if not values:
         return Set(lambda value: z3.BoolVal(False), shape, [])
-    of = shape or shape_of(values[0])
+    of = shape if shape or not _is_element(values[0]) else shape_of(values[0])
     return Set(lambda value: z3.Or([equal(value, each) for each in values]), of, list(values))
+
+
+def _is_element(value: Value) -> bool:
+    return isinstance(value, z3.ExprRef | Rec | Maybe)
 
 
 def as_sequence(value: Any) -> Seq:

@@ -14,9 +14,9 @@ from mqrules import UserError
 
 @dataclass(frozen=True, slots=True)
 class Variant(Model):
-    """A model with some of its numbers replaced, or with its module elsewhere."""
+    """A model with some of its numbers and words replaced, or with its module elsewhere."""
 
-    constants: Mapping[str, int] = field(default_factory=dict)
+    constants: Mapping[str, int | str] = field(default_factory=dict)
     folder: Path | None = None  # of the module; None: where the model has it
 
     @property
@@ -31,14 +31,14 @@ class Variant(Model):
         found: Config = Model.config.fget(self)  # type: ignore[attr-defined]
         rest = found.rest
         for name, value in self.constants.items():
-            rest, count = re.subn(rf"\b{name} = \w+", f"{name} = {value}", rest)
+            rest, count = re.subn(rf'\b{name} = "?\w+"?', f"{name} = {value}", rest)
             if count != 1:
                 raise UserError(self.name, f"it has no constant {name}", "name one that it has")
         return replace(found, rest=rest)
 
 
 def variant_of(
-    model: Model, constants: Mapping[str, int] | None = None, folder: Path | None = None
+    model: Model, constants: Mapping[str, int | str] | None = None, folder: Path | None = None
 ) -> Variant:
     """This model with these constants, and its module in this folder."""
     given = {each.name: getattr(model, each.name) for each in fields(Model)}

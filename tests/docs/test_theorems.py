@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mqcheck.manifest import TLA
-from mqdocs.theorems import definition
+from mqdocs.theorems import definition, sources
 from mqprove.inductive import Invariance
 from mqprove.protocols import INVARIANCES
 
@@ -13,8 +12,7 @@ from mqprove.protocols import INVARIANCES
 @pytest.mark.parametrize("theorem", INVARIANCES, ids=lambda theorem: theorem.name)
 def test_a_claim_is_shown_as_it_stands(theorem: Invariance) -> None:
     shown = definition(theorem)
-    paths = (theorem.protocol.path, TLA / f"{theorem.protocol.of}.tla")
-    source = [path.read_text(encoding="utf-8") for path in paths]
+    source = [path.read_text(encoding="utf-8") for path in sources(theorem)]
     body = shown.partition("==\n")[2].strip()
     assert shown.startswith(f"{theorem.claim} ==")
     assert body

@@ -4,13 +4,15 @@ it; `{contracts}`: what CrossHair says of the core."""
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable
+from pathlib import Path
 from types import ModuleType
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from mqcheck.manifest import TLA
+from mqcheck.manifest import library
 from mqcheck.mutants import definitions
 from mqcheck.source import blank_comments
 from mqdocs.markup import anchored, fields, paragraph, references, table, text
@@ -115,10 +117,20 @@ def _section(
     )
 
 
+def sources(theorem: Invariance) -> list[Path]:
+    """The modules that a theorem's claim may stand in: the protocol's, what the module of
+    invariants extends besides, and that module itself."""
+    path = theorem.protocol.path
+    extended = re.findall(r"^EXTENDS (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    names = [theorem.protocol.of, *(name.strip() for each in extended for name in each.split(","))]
+    beside = [folder / f"{name}.tla" for name in names for folder in library()]
+    return [*(each for each in beside if each.exists()), path]
+
+
 def definition(theorem: Invariance) -> str:
     """What a theorem claims, as it stands in the protocol's module or beside the invariants."""
     found: dict[str, str] = {}
-    for path in (TLA / f"{theorem.protocol.of}.tla", theorem.protocol.path):
+    for path in sources(theorem):
         code = path.read_text(encoding="utf-8")
         found |= {each: code[a:b] for each, a, b in definitions(blank_comments(code))}
     body = found[theorem.claim].partition("\n(*")[0].partition("\n---")[0].partition("\n===")[0]

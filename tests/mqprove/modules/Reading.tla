@@ -42,9 +42,42 @@ LeastOfOthers ==
     \A least \in Int :
         (CHOOSE i \in {n \in Nat : n = n} : \A j \in {n \in Int : n = n} : i <= j) <= least
 
-ByNone == 1 \div Limit = 1 \div Limit
+ByNone == 1 \div Limit >= 0
 
 RoundedUp == (0 - 1) \div 2 = 0
+
+ProductGrows == \A x, y \in Int : x * y >= x
+
+ProductIsNatural == \A x, y \in Nat : x * y >= 0
+
+QuotientIsLess == \A x \in Nat : x \div Limit < Limit
+
+QuotientIsNatural == \A x \in Nat : x \div Limit >= 0
+
+RemainderIsLess == \A x \in Int : 0 <= x % Limit /\ x % Limit < Limit
+
+AllHold == Cardinality(held) = Cardinality(Members)
+
+OneMoreIsMore == \A m \in Members : Cardinality(held) < Cardinality(held \cup {m})
+
+SizesAreOrdered ==
+    /\ Cardinality(held) <= Cardinality(Members)
+    /\ Cardinality(held) = 0 <=> held = {}
+    /\ \A m \in Members \ held : Cardinality(held) < Cardinality(held \cup {m})
+
+Same == INSTANCE Inner
+
+Other == INSTANCE Inner WITH count <- count + 1
+
+InsideIsBelow == Same!IsBelow
+
+InsideIsNatural == Same!IsNatural
+
+OtherIsBelow == Other!IsBelow
+
+AllOrNone == held \in {Members, {}}
+
+WithinMembers == \A some \in {held, Members} : some \subseteq Members
 
 OneHolder == Cardinality(held) <= 1
 
