@@ -53,6 +53,12 @@ def reset(at: float) -> Call:
     return call(at, requests.RESET_CONSUMER_CLIENT_OFFSET, by_client=False)
 
 
+def moved(at: float, answered_at: float) -> Call:
+    pull = call(at, requests.PULL_MESSAGE, QUERIES)
+    pull.answer, pull.answered_at = parse_frame(frame(json_header(21, {}, 7, flag=1))), answered_at
+    return pull
+
+
 ASKS_LIST = requests.GET_CONSUMER_LIST_BY_GROUP
 QUERIES = {"topic": "T", "queueId": "0"}
 
@@ -71,6 +77,8 @@ QUERIES = {"topic": "T", "queueId": "0"}
         ),
         ("commits_do_not_go_back", [reset(1), commit(2, 5), commit(9, 4)], None),
         ("commits_do_not_go_back", [reset(1), commit(30, 5), commit(31, 4)], "4 is committed"),
+        ("commits_do_not_go_back", [moved(1, 29), commit(28, 5), commit(31, 4)], None),
+        ("commits_do_not_go_back", [moved(1, 2), commit(30, 5), commit(31, 4)], "4 is committed"),
         ("notices_are_heard", [notice(1), call(2, ASKS_LIST)], None),
         ("notices_are_heard", [call(0, ASKS_LIST), notice(1)], "no list of members"),
         ("notices_are_heard", [notice(1), call(9, ASKS_LIST)], "no list of members"),

@@ -58,12 +58,10 @@ def open_requests_have_opaques_of_their_own(play: Play, member: Member) -> Judge
 @law("OFFSET-003", shown_by="queues_are_taken_while_messages_are_slow")
 def commits_do_not_go_back(play: Play, member: Member) -> Judged:
     last: dict[MessageQueue, tuple[Call, int]] = {}
-    sought = {
-        call.at
-        for call in member.door.calls
-        if call.request.code == requests.RESET_CONSUMER_CLIENT_OFFSET
-        or (call.answer and call.answer.code == _PULL_OFFSET_MOVED)
-    }
+    calls = member.door.calls
+    sought = {c.at for c in calls if c.request.code == requests.RESET_CONSUMER_CLIENT_OFFSET} | {
+        c.answered_at for c in calls if c.answer and c.answer.code == _PULL_OFFSET_MOVED
+    }  # a pull may have been held for long before its answer
     for call, queue, offset in member.commits():
         before = last.get(queue)
         last[queue] = call, offset
