@@ -301,7 +301,7 @@ LOCK_KEPT: Final = Check(
 
 GIVEN_TWICE: Final = Check(
     name="one offset, two messages",
-    about="messages stored at an offset that another one of their queue had got",
+    about="messages stored at an offset that another one of their queue had got, or come from it",
     promise="SEND-002",
     places=(*_HOLD, "queue_offset", "message"),
     outcomes={

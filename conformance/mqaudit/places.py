@@ -8,19 +8,19 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.columns import Groups, combined, ordered
+from mqaudit.columns import Groups, Whole, combined, ordered
 from mqaudit.history_checks import GIVEN_TWICE
 from mqaudit.judged import Cases, told
 from mqaudit.losses import lives
-from mqaudit.part import Part
+from mqaudit.part import Did, Part
 
 
 def given_twice(part: Part) -> Iterator[pa.RecordBatch]:
-    """Messages that were stored at an offset that another one had got before."""
-    stored = part.stored
-    copy, epoch = part.copy[stored], part["store_epoch"][stored].clip(0)
+    """Messages that were stored at an offset that another one had got before, or came from it."""
+    rows = np.concatenate([part.stored, _come_from_nowhere(part)])
+    copy, epoch = part.copy[rows], part["store_epoch"][rows].clip(0)
     _, first = combined(copy, epoch)
-    rows, copy, epoch = stored[first], copy[first], epoch[first]
+    rows, copy, epoch = rows[first], copy[first], epoch[first]
     slot = part.slot_of[copy]
     order = ordered(slot, epoch, part["seq"][rows])
     rows, copy, epoch, slot = (column[order] for column in (rows, copy, epoch, slot))
@@ -39,6 +39,16 @@ def given_twice(part: Part) -> Iterator[pa.RecordBatch]:
         otherwise="twice",
     )
     yield from told(GIVEN_TWICE, cases, lambda found: part.place(rows[found]))
+
+
+def _come_from_nowhere(part: Part) -> Whole:
+    """The rows of messages that came from an offset, and that nobody is known to have stored
+    there, in their order."""
+    is_stored = np.zeros(part.copies, bool)
+    is_stored[part.copy[part.stored]] = True
+    received = np.flatnonzero((part.did == Did.RECEIVE) & (part.copy >= 0))
+    strange = received[~is_stored[part.copy[received]]]
+    return np.asarray(strange[ordered(part["seq"][strange])], np.int64)
 
 
 CHECKS: Final[tuple[Callable[[Part], Iterator[pa.RecordBatch]], ...]] = (given_twice,)

@@ -556,6 +556,25 @@ def one_offset_for_two(r: Recorder) -> list[Expected]:
     return [(GIVEN_TWICE, "twice", other)]
 
 
+def another_one_came_than_was_stored(r: Recorder) -> list[Expected]:
+    """Nobody ever sent it; what was stored there never came."""
+    sent = r.send(0)
+    r.own("a", 0)
+    phantom = r.receive("a", 0, message_key="phantom")
+    r.commit("a", 1)
+    return [(GIVEN_TWICE, "twice", phantom), (LOST, "lost", sent)]
+
+
+def came_in_each_other_s_place(r: Recorder) -> list[Expected]:
+    """Two messages of one queue; the group gets both."""
+    for offset in range(2):
+        r.send(offset, key=f"k{offset}")
+    r.own("a", 0)
+    came = [r.receive("a", offset, message_key=f"k{1 - offset}") for offset in range(2)]
+    r.commit("a", 2)
+    return [(GIVEN_TWICE, "twice", event) for event in came]
+
+
 def member_not_recorded(r: Recorder) -> list[Expected]:
     r.member("join", "ghost")
     sent = consumed(r, 0, 2)
@@ -1102,6 +1121,8 @@ CASES: dict[str, Case] = {
         offset_given_away_to_one_that_was_missed,
         offset_given_away_without_a_crash,
         one_offset_for_two,
+        another_one_came_than_was_stored,
+        came_in_each_other_s_place,
         member_not_recorded,
         row_missing,
         asked_before_it_was_assigned,
