@@ -18,7 +18,7 @@ from wrong_brokers import BROKERS
 
 from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
-from mqconform.explore.areas import ALONE, NAMES, keys
+from mqconform.explore.areas import ALONE, NAMES, keys, messages
 from mqconform.explore.engine import Explored, Explorer
 from mqconform.explore.player import NAMESERVER, DepartureError, Program, _on
 from mqconform.explore.possible import Answered, State, explained, settled
@@ -181,3 +181,22 @@ def test_what_is_found_by_a_key_is_awaited_to_the_newest(monkeypatch: pytest.Mon
     told = repeat(range(64))
     with pytest.raises(DepartureError, match="is not found by it"):
         keys.AREA._await(world, 0, "k")
+
+
+def test_a_pull_that_a_broker_never_comes_to_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was too busy for it; the pull is asked for again, and not for ever."""
+    asked: list[Request] = []
+    connection: Any = SimpleNamespace(ask=lambda pull: asked.append(pull) or len(asked))
+    monkeypatch.setattr(messages, "COMES_TO_S", 0.01)
+    wake = messages.Wake(0, 0, 0, ("*",), "A")
+
+    def world(mark_at: int) -> Any:
+        def call(request: Request, *_: int) -> SimpleNamespace:
+            return SimpleNamespace(fields={"offset": "7" if len(asked) >= mark_at else "6"})
+
+        return SimpleNamespace(topics=["T"], groups=["G"], call=call)
+
+    pull = messages.requests.pull("T", "G")
+    assert wake._hold(world(2), connection, pull, 7) == 2
+    with pytest.raises(DepartureError, match="is not committed"):
+        wake._hold(world(100), connection, pull, 7)
