@@ -16,6 +16,7 @@ from judge import AT_ONCE, judge
 from patched import reference
 from wrong_brokers import BROKERS
 
+from mqconform import requests
 from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
 from mqconform.explore.areas import ALONE, NAMES, keys, messages
@@ -185,8 +186,13 @@ def test_what_is_found_by_a_key_is_awaited_to_the_newest(monkeypatch: pytest.Mon
 
 def test_a_pull_that_a_broker_never_comes_to_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was too busy for it; the pull is asked for again, and not for ever."""
-    asked: list[Request] = []
-    connection: Any = SimpleNamespace(ask=lambda pull: asked.append(pull) or len(asked))
+    asked: list[Any] = []
+
+    def ask(pull: Request) -> int:
+        asked.append(pull)
+        return len(asked)
+
+    connection: Any = SimpleNamespace(ask=ask)
     monkeypatch.setattr(messages, "COMES_TO_S", 0.01)
     wake = messages.Wake(0, 0, 0, ("*",), "A")
 
@@ -196,7 +202,7 @@ def test_a_pull_that_a_broker_never_comes_to_ends_the_wait(monkeypatch: pytest.M
 
         return SimpleNamespace(topics=["T"], groups=["G"], call=call)
 
-    pull = messages.requests.pull("T", "G")
+    pull = requests.pull("T", "G")
     assert wake._hold(world(2), connection, pull, 7) == 2
     with pytest.raises(DepartureError, match="is not committed"):
         wake._hold(world(100), connection, pull, 7)
