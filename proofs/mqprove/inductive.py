@@ -240,8 +240,7 @@ class Steps:
         goal: z3.BoolRef,
         way: Way | None = None,
     ) -> Goal:
-        known = (*given, *self.meaning.facts)
-        known = (*known, *self.world.facts)
+        known = (*given, *self.meaning.facts, *self.world.facts)
         if self.world.is_small:  # sizes and products are computed there
             return Goal(what, known, goal, way=way)
         sizes = tuple(self.meaning.sizes.facts((*known, goal)))
