@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -56,7 +57,7 @@ def test_a_reference_that_is_interrupted_while_it_starts_leaves_nothing(
 ) -> None:
     begun = []
 
-    def interrupted(log: Path, *words: str, popen: Popen) -> NoReturn:
+    def interrupted(log: Path, *words: str, popen: Popen, program: Sequence[str]) -> NoReturn:
         begun.append(popen(WAITS, stdin=subprocess.PIPE))
         raise KeyboardInterrupt
 
