@@ -7,7 +7,7 @@ only if the claim fails there too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from time import perf_counter
@@ -158,21 +158,27 @@ def _possible(group: AnyGroup) -> bool:
 def valid(goal: Obligation) -> bool:
     """Whether Z3 proves the goal from its hypotheses. Where it gives up it begins again otherwise:
     which quantifiers it looks at first is chance."""
-    if goal.few:
-        solver = z3.Solver()
-        solver.set("timeout", FEW_MS_MAX)
-        solver.add(*goal.few)
-        if solver.check(z3.Not(goal.goal)) == z3.unsat:
-            return True
+    if goal.few and _answer(goal.few, goal.goal, FEW_MS_MAX) == z3.unsat:
+        return True
     for seed in range(SEEDS):
-        solver = z3.Solver()
-        solver.set("timeout", PROOF_MS_MAX)
-        solver.set("random_seed", seed)
-        solver.add(*goal.hypotheses)
-        answer = solver.check(z3.Not(goal.goal))
+        answer = _answer(goal.hypotheses, goal.goal, PROOF_MS_MAX, seed)
         if answer != z3.unknown:
             return bool(answer == z3.unsat)
     return False
+
+
+def _answer(
+    hypotheses: Sequence[z3.BoolRef], goal: z3.BoolRef, ms_max: int, seed: int = 0
+) -> z3.CheckSatResult:
+    """What Z3 finds out of the contrary. In a context of its own, where terms are numbered anew: on
+    their numbers hangs where Z3 looks first, and so whether it ends, and they would come from
+    whatever was proved before."""
+    context = z3.Context()
+    solver = z3.Solver(ctx=context)
+    solver.set("timeout", ms_max)
+    solver.set("random_seed", seed)
+    solver.add(*(each.translate(context) for each in (*hypotheses, z3.Not(goal))))
+    return solver.check()
 
 
 def refute(statement: Statement) -> str | None:
