@@ -567,7 +567,7 @@ INVARIANCES: tuple[Invariance, ...] = (
     ),
     Invariance(
         "group-coming-is-told",
-        ("GROUP-003",),
+        (),
         "Who is in a broker's table when a member came to it has a notice on its way.",
         GROUP,
         claim="ComingIsTold",
@@ -575,7 +575,7 @@ INVARIANCES: tuple[Invariance, ...] = (
     ),
     Invariance(
         "group-leaving-is-told",
-        ("GROUP-005",),
+        (),
         "Who is in a broker's table when a member that lives left it has a notice on its way.",
         GROUP,
         claim="LeavingIsTold",

@@ -110,7 +110,7 @@ def test_evidence_names_rules_that_need_it(tmp_path: Path) -> None:
     needing = {rule.id for rule in rules().values() if EvidenceKind.PROVED in rule.needs}
     # An ideal that is proved under its assumption needs the counterexample without it.
     ideals = {rule for rule in held if rules()[rule].kind is Kind.IDEAL} - refuted
-    assert ideals == {"LOCK-009", "LOG-031", "RETRY-013"}
+    assert ideals == {"LOCK-009", "LOG-031", "REBAL-003", "REBAL-010", "RETRY-013"}
     assert held - ideals | refuted == needing
 
 
