@@ -47,8 +47,9 @@ from mqaudit.segments import (
 
 PART_MIB: Final = 64
 
-# A unit of 20 bytes costs what a record does, which it is held against.
+# A unit of 20 bytes is held against its record, of some hundred: a task takes fewer bytes of units.
 _UNITS_COST: Final = 8
+
 _LOG_TYPES: Final = {"store": pa.string()} | {name: c.type for name, c in LOG_COLUMNS.items()}
 _BY_DEFAULT: Final = [name for name in _LOG_TYPES if name != "body"]
 
@@ -121,6 +122,14 @@ class _Reader(DataSourceReader):
                 case _:
                     yield one
 
+    def opened(self, partition: InputPartition) -> Iterator[tuple[plain.Store, Any]]:
+        """The pieces of a task, each with its store, which is opened once for those in a row."""
+        assert isinstance(partition, Pieces)
+        for root, pieces in groupby(partition.pieces, lambda piece: piece.store):
+            store = plain.Store(self.stores[root])
+            for piece in pieces:
+                yield store, piece
+
 
 class LogPieces(_Reader):
     """What reads CommitLogs: a task has parts of segments."""
@@ -142,8 +151,11 @@ class _CommitLogReader(LogPieces):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Pieces)
-        # Columns that only a filter needs are decoded as well, and dropped after it.
-        columns = [c for c in dict.fromkeys([*self.columns, *self.equal]) if c != "store"]
+        # Columns that only a filter needs are decoded as well, and dropped after it; and one where
+        # none is wanted, as it says how many there are.
+        columns = [c for c in dict.fromkeys([*self.columns, *self.equal]) if c != "store"] or [
+            "kind"
+        ]
         for piece in partition.pieces:
             for batch in log_batches(piece.part, columns):
                 for name, value in self.equal.items():
@@ -153,12 +165,9 @@ class _CommitLogReader(LogPieces):
 
 class _PlainLogReader(LogPieces):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Pieces)
-        for root, pieces in groupby(partition.pieces, lambda piece: piece.store):
-            store = plain.Store(self.stores[root])
-            for piece in pieces:
-                for batch in plain.log_rows(store, piece.part):
-                    yield _with_store(batch, root)
+        for store, piece in self.opened(partition):
+            for batch in plain.log_rows(store, piece.part):
+                yield _with_store(batch, piece.store)
 
 
 class _ConsumeQueueReader(_Reader):
@@ -190,12 +199,9 @@ class _PlainUnitsReader(_ConsumeQueueReader):
         self.part_bytes //= _UNITS_COST
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Pieces)
-        for root, pieces in groupby(partition.pieces, lambda piece: piece.store):
-            store = plain.Store(self.stores[root])
-            for piece in pieces:
-                batch = plain.unit_rows(store, piece.part, piece.topic, piece.queue_id)
-                yield _with_store(batch, root)
+        for store, piece in self.opened(partition):
+            batch = plain.unit_rows(store, piece.part, piece.topic, piece.queue_id)
+            yield _with_store(batch, piece.store)
 
 
 class CommitLogSource(DataSource):

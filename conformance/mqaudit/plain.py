@@ -13,31 +13,37 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from mqaudit.segments import (
+    LOG_COLUMNS,
     UNIT,
     UNIT_BYTES,
     Octets,
-    Other,
+    Others,
     Part,
     Records,
     Whole,
     batches,
     is_written,
     mapped,
+    table,
     written_units,
 )
+from mqspec.core.record import SysFlag
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 FILE: Final = "[0-9]" * 20  # a segment, or a file of a ConsumeQueue, by its first byte's offset
 _PART_ROWS: Final = 1 << 30  # a part of a log is judged in one
 _SEGMENTS_MAPPED: Final = 64
+# Of a transaction only what was committed takes a queue offset and a unit.
+_OF_TRANSACTION: Final = SysFlag.PREPARED | SysFlag.COMMIT | SysFlag.ROLLBACK
+_TAKES_NONE: Final = (SysFlag.PREPARED, SysFlag.ROLLBACK)
 
 LOG: Final[Mapping[str, pa.DataType]] = {
     "kind": pa.string(),  # run, record, blank or unreadable
@@ -88,10 +94,9 @@ class _Placed(NamedTuple):
         return cls(
             names=topics.dictionary.to_pylist(),
             topic=topics.indices.to_numpy().astype(np.int64),
-            queue_id=rows.number(rows.at + 12, ">i4"),
-            queue_offset=rows.number(rows.at + 20, ">i8"),
-            # All but prepared and rolled-back ones (MessageSysFlag.java, 5.3.3).
-            takes_unit=~np.isin(rows.sys_flag & 12, (4, 12)),
+            queue_id=LOG_COLUMNS["queue_id"].of(rows),
+            queue_offset=LOG_COLUMNS["queue_offset"].of(rows),
+            takes_unit=~np.isin(rows.sys_flag & _OF_TRANSACTION, _TAKES_NONE),
         )
 
     def queues(self) -> Iterator[tuple[bytes, int, Whole]]:
@@ -108,7 +113,6 @@ class Store:
     """The files of a store, looked into at any place."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
         self._segments = sorted((root / "commitlog").glob(FILE))
         self._begins = np.array([int(file.name) for file in self._segments], np.int64)
         queues = root / "consumequeue"
@@ -160,9 +164,12 @@ def _segment(path: str) -> Octets:
 
 def log_rows(store: Store, part: Part) -> Iterator[pa.RecordBatch]:
     """A part of a segment, as rows with the columns LOG."""
-    for rows, others in batches(part, _PART_ROWS):
-        yield _of_records(store, rows)
-        yield _of_others(others, part.base)
+    for found in batches(part, _PART_ROWS):
+        if isinstance(found, Others):
+            ones = np.ones(len(found.at), np.int64)
+            yield table(LOG, found.columns(part.base) | {"n": ones, "queued": 0 * ones})
+        else:
+            yield _of_records(store, found)
 
 
 def _of_records(store: Store, rows: Records) -> pa.RecordBatch:
@@ -170,6 +177,7 @@ def _of_records(store: Store, rows: Records) -> pa.RecordBatch:
     count = len(rows.at)
     before = np.zeros(count, np.int64)
     is_first, is_last, has_unit, has_size = np.zeros((4, count), np.bool_)
+
     for topic, queue_id, mine in placed.queues():
         offsets = placed.queue_offset[mine]
         before[mine[1:]] = offsets[:-1]
@@ -187,33 +195,23 @@ def _of_records(store: Store, rows: Records) -> pa.RecordBatch:
     queued = np.add.reduceat(placed.takes_unit, first, dtype=np.int64) if count else n
 
     no_queue = is_run | ~placed.takes_unit[first]
-    topics = pa.array([os.fsdecode(name) for name in placed.names], pa.string())
-    return _table(
+    topics = pa.array([_text(name) for name in placed.names], pa.string())
+    return table(
         LOG,
-        kind=_either(is_run, "run", "record"),
-        n=n,
-        queued=queued,
-        segment=np.full(len(first), rows.base),
-        physical_offset=rows.base + rows.at[first],
-        size=rows.at[ends] + rows.size[ends] - rows.at[first],
-        topic=topics.take(pa.array(placed.topic[first], mask=is_run)),
-        queue_id=pa.array(placed.queue_id[first], mask=is_run),
-        queue_offset=pa.array(placed.queue_offset[first], mask=is_run),
-        before=pa.array(before[first], mask=no_queue | is_first[first]),
-        has_unit=pa.array(has_unit[first], mask=no_queue),
-        crc_held=pa.array(crc_held[first], mask=is_run),
-    )
-
-
-def _of_others(others: list[Other], base: int) -> pa.RecordBatch:
-    return _table(
-        LOG,
-        kind=[other.kind for other in others],
-        n=np.ones(len(others), np.int64),
-        queued=np.zeros(len(others), np.int64),
-        segment=np.full(len(others), base),
-        physical_offset=[base + other.at for other in others],
-        size=[other.size for other in others],
+        {
+            "kind": _either(is_run, "run", "record"),
+            "n": n,
+            "queued": queued,
+            "segment": np.full(len(first), rows.base),
+            "physical_offset": rows.base + rows.at[first],
+            "size": rows.at[ends] + rows.size[ends] - rows.at[first],
+            "topic": topics.take(pa.array(placed.topic[first], mask=is_run)),
+            "queue_id": pa.array(placed.queue_id[first], mask=is_run),
+            "queue_offset": pa.array(placed.queue_offset[first], mask=is_run),
+            "before": pa.array(before[first], mask=no_queue | is_first[first]),
+            "has_unit": pa.array(has_unit[first], mask=no_queue),
+            "crc_held": pa.array(crc_held[first], mask=is_run),
+        },
     )
 
 
@@ -223,6 +221,7 @@ def unit_rows(store: Store, part: Part, topic: str, queue_id: int) -> pa.RecordB
     position, size = (units[name].astype(np.int64) for name in ("position", "size"))
     is_there, is_its, fits, owned = np.zeros((4, len(units)), np.bool_)
     name = os.fsencode(topic)
+
     for which, rows in store.records(position):
         placed = _Placed.of(rows)
         is_there[which] = placed.takes_unit
@@ -234,6 +233,7 @@ def unit_rows(store: Store, part: Part, topic: str, queue_id: int) -> pa.RecordB
             & (placed.queue_offset == index[which])
         )
         fits[which] = rows.size == size[which]
+
         # Of the few that meet another record: whether that has a unit of its own.
         strange = np.flatnonzero(~is_its[which])
         other = _Placed.of(rows[strange])
@@ -245,20 +245,27 @@ def unit_rows(store: Store, part: Part, topic: str, queue_id: int) -> pa.RecordB
     follows = index == before + 1
     first, is_run, n = _runs(is_its & fits & follows, follows[1:])
     meets = np.where(is_its, ITS_RECORD, np.where(is_there, ANOTHER, NOTHING))[first]
-    return _table(
+    return table(
         UNITS,
-        kind=_either(is_run, "run", "unit"),
-        n=n,
-        topic=[topic] * len(first),
-        queue_id=np.full(len(first), queue_id),
-        queue_offset=index[first],
-        before=pa.array(before[first], mask=first == 0),
-        physical_offset=position[first],
-        size=size[first],
-        meets=pa.array(meets, pa.string()),
-        fits=fits[first],
-        owned=owned[first],
+        {
+            "kind": _either(is_run, "run", "unit"),
+            "n": n,
+            "topic": [_text(name)] * len(first),
+            "queue_id": np.full(len(first), queue_id),
+            "queue_offset": index[first],
+            "before": pa.array(before[first], mask=first == 0),
+            "physical_offset": position[first],
+            "size": size[first],
+            "meets": pa.array(meets, pa.string()),
+            "fits": fits[first],
+            "owned": owned[first],
+        },
     )
+
+
+def _text(name: bytes) -> str:
+    """A topic's name as it is shown: one that is damaged may be no text."""
+    return name.decode(errors="replace")
 
 
 def _runs(is_plain: Flags, adjacent: Flags) -> tuple[Whole, Flags, Whole]:
@@ -274,13 +281,3 @@ def _runs(is_plain: Flags, adjacent: Flags) -> tuple[Whole, Flags, Whole]:
 
 def _either(which: Flags, one: str, other: str) -> pa.Array:
     return pa.array([one, other]).take(pa.array(np.where(which, 0, 1)))
-
-
-def _table(columns: Mapping[str, pa.DataType], **values: Any) -> pa.RecordBatch:
-    """A batch with these columns; one that is not given is empty."""
-    rows = len(next(iter(values.values())))
-    arrays = [
-        pa.array(values[name], kind) if name in values else pa.nulls(rows, kind)
-        for name, kind in columns.items()
-    ]
-    return pa.RecordBatch.from_arrays(arrays, names=list(columns))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from struct import unpack_from
@@ -77,33 +77,23 @@ def log_batches(
     unreadable one the size is where its header is whole. With a topic, records of others are left
     out before anything of them is decoded.
     """
-    for rows, others in batches(part, BATCH_ROWS):
-        if topic is not None:
-            rows = rows.of_topic(topic)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(LOG_COLUMNS[name].of(rows), LOG_COLUMNS[name].type) for name in columns],
-            names=list(columns),
-        )
-        if others:
-            yield _of_others(others, part.base, columns)
+    types = {name: LOG_COLUMNS[name].type for name in columns}
+    for found in batches(part, BATCH_ROWS):
+        if isinstance(found, Others):
+            yield table(types, found.columns(part.base))
+            continue
+        rows = found if topic is None else found.of_topic(topic)
+        yield table(types, {name: LOG_COLUMNS[name].of(rows) for name in columns})
 
 
-def _of_others(others: Sequence[Other], base: int, columns: Sequence[str]) -> pa.RecordBatch:
-    known = {
-        "kind": [other.kind for other in others],
-        "segment": [base] * len(others),
-        "physical_offset": [base + other.at for other in others],
-        "size": [other.size for other in others],
-    }
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(known[name], LOG_COLUMNS[name].type)
-            if name in known
-            else pa.nulls(len(others), LOG_COLUMNS[name].type)
-            for name in columns
-        ],
-        names=list(columns),
-    )
+def table(types: Mapping[str, pa.DataType], values: Mapping[str, Any]) -> pa.RecordBatch:
+    """A batch with these columns. One that has no values is empty."""
+    rows = len(next(iter(values.values())))
+    arrays = [
+        pa.array(values[name], kind) if name in values else pa.nulls(rows, kind)
+        for name, kind in types.items()
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=list(types))
 
 
 UNIT_COLUMNS: Final[Mapping[str, pa.DataType]] = {
@@ -152,16 +142,31 @@ def mapped(path: str) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-class Other(NamedTuple):
-    """What begins at a place of a segment and is no record: a blank, or nothing readable."""
+@dataclass
+class Others:
+    """What begins in a part of a segment and is no record: blanks, and nothing readable; each with
+    its size, where its header is whole."""
 
-    kind: str
-    at: int
-    size: int | None  # where its header is whole
+    kinds: list[str] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)
+    sizes: list[int | None] = field(default_factory=list)
+
+    def add(self, kind: str, at: int, size: int | None = None) -> None:
+        self.kinds.append(kind)
+        self.at.append(at)
+        self.sizes.append(size)
+
+    def columns(self, base: int) -> dict[str, Any]:
+        return {
+            "kind": self.kinds,
+            "segment": [base] * len(self.at),
+            "physical_offset": [base + at for at in self.at],
+            "size": self.sizes,
+        }
 
 
-def batches(part: Part, rows_max: int) -> Iterator[tuple[Records, list[Other]]]:
-    """The records that begin in a part of a segment, some at a time, and what else does.
+def batches(part: Part, rows_max: int) -> Iterator[Records | Others]:
+    """The records that begin in a part of a segment, some at a time, and at last what else does.
 
     What is no record is reported by the part from whose records it is reached, even if it
     lies behind that part: the next one begins with the first record that it finds.
@@ -173,17 +178,17 @@ def batches(part: Part, rows_max: int) -> Iterator[tuple[Records, list[Other]]]:
         rows = Records(octets, part.base, found[first : first + rows_max])
         if not rows.is_whole.all():
             torn = rows[~rows.is_whole]
-            sizes = zip(torn.at.tolist(), torn.size.tolist(), strict=True)
-            others += [Other("unreadable", at, size) for at, size in sizes]
+            for at, size in zip(torn.at.tolist(), torn.size.tolist(), strict=True):
+                others.add("unreadable", at, size)
             rows = rows[rows.is_whole]
-        yield rows, []
-    yield Records(octets, part.base, found[:0]), others
+        yield rows
+    yield others
 
 
-def _walk(view: mmap.mmap, octets: Octets, part: Part) -> tuple[Whole, list[Other]]:
+def _walk(view: mmap.mmap, octets: Octets, part: Part) -> tuple[Whole, Others]:
     """Where headers of records begin in the part, one behind the other, and what else does."""
     found: list[int] = []
-    others: list[Other] = []
+    others = Others()
     length = len(view)
 
     def size_at(at: int) -> int:
@@ -216,12 +221,12 @@ def _walk(view: mmap.mmap, octets: Octets, part: Part) -> tuple[Whole, list[Othe
             continue
         size, magic = unpack_from(_SIZE_AND_MAGIC, view, at) if at + 8 <= length else (0, 0)
         if magic == _BLANK and at + size == length:
-            others.append(Other("blank", at, size))
+            others.add("blank", at, size)
             break
         # What was never written is zero to the end; zeros before a record are a hole.
         after = next_record(at)
         if after < part.end or octets[at : max(part.end, at + 8)].any():
-            others.append(Other("unreadable", at, None))
+            others.add("unreadable", at)
         at, reached = after, after < part.end
     return np.array(found, np.int64), others
 

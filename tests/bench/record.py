@@ -7,9 +7,6 @@ While they are told the nameserver's, the recorder is stopped.
 from __future__ import annotations
 
 import contextlib
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -17,11 +14,11 @@ from typing import Final
 
 from contestants import Contestant, apache
 from figures import Figure, Part
+from recording import recording
 from speed import LEAST, java_client, measure
 
 RATE_LEAST: Final = 0.9
 LATENCY_MS_MOST: Final = 1.0
-STOP_S: Final = 120
 
 
 def record(home: Path, rounds: int, messages: int) -> Part:
@@ -54,14 +51,5 @@ def added_ms(rates: Mapping[str, Mapping[str, Sequence[float]]]) -> float:
 @contextlib.contextmanager
 def recorded(apache: Contestant, out: Path) -> Iterator[Contestant]:
     """The same cluster behind a recorder, which alone is paused."""
-    words = ("record", apache.nameserver, "--listen", "127.0.0.1:0", "--out", str(out))
-    command = [sys.executable, "-m", "mqspec.cli", *words]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        try:
-            nameserver = process.stderr.readline().split()[-1]
-            yield Contestant("recorded", nameserver, apache.broker, [process.pid], 0.0)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(STOP_S) == 0, "the recorder"
-        finally:
-            process.kill()
+    with recording(apache.nameserver, out) as (pid, nameserver):
+        yield Contestant("recorded", nameserver, apache.broker, [pid], 0.0)

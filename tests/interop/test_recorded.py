@@ -6,14 +6,12 @@ One cluster, and one recorder between it and all clients; to each group somethin
 from __future__ import annotations
 
 import asyncio
-import signal
-import subprocess
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from recording import recording
 
 from mqaudit import audit
 from mqaudit.session import session
@@ -222,21 +220,6 @@ SCENES = (
 )  # fmt: skip
 
 
-@contextmanager
-def recording(nameserver: str, out: Path) -> Iterator[str]:
-    """A recorder; its address."""
-    command = ["record", nameserver, "--listen", "127.0.0.1:0", "--out", str(out)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "mqspec.cli", *command],
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stderr is not None
-        yield process.stderr.readline().split()[-1]
-        process.send_signal(signal.SIGINT)
-        assert process.wait(DEADLINE_S) == 0
-
-
 async def play_all(command: Sequence[str], nameserver: str) -> None:
     async with Producer(nameserver) as producer:
         play = Play(command, nameserver, producer)
@@ -256,7 +239,7 @@ PERHAPS = {
 def test_what_real_members_do_is_judged_as_what_it_is(
     java_command: list[str], nameserver: str, tmp_path: Path
 ) -> None:
-    with recording(nameserver, tmp_path / "recorded") as recorder:
+    with recording(nameserver, tmp_path / "recorded") as (_, recorder):
         asyncio.run(play_all(java_command, recorder))
     spark = session("local[2]", little=True)
     audited = audit(spark, [str(tmp_path / "recorded")], keep=True)

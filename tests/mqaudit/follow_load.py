@@ -19,7 +19,6 @@ import asyncio
 import contextlib
 import json
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +37,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
 
 from audits import cpu_s, family
 from handmade import Recorder, table
+from recording import STOP_S, recording
 from test_follow import findings, told
 from test_follow_command import following
 from test_planted import PLANTED, renamed
@@ -61,7 +61,6 @@ TOGETHER: Final = 8  # batches in flight
 BODY: Final = b"x" * 100
 RECENT_S: Final = 60
 LIFE_S: Final = 45  # of a member
-STOP_S: Final = 600
 ENOUGH: Final = 0.98  # of the rate
 
 
@@ -144,22 +143,6 @@ def plant(recorders: list[list[Path]], folder: Path, seconds: float, chance: ran
 
 
 # The whole.
-
-
-@contextlib.contextmanager
-def recording(nameserver: str, out: Path) -> Iterator[tuple[int, str]]:
-    """The recorder; its process id and address. It has written all when the block has ended."""
-    words = ["record", nameserver, "--listen", "127.0.0.1:0", "--out", str(out)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "mqspec.cli", *words], stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        try:
-            yield process.pid, process.stderr.readline().split()[-1]
-            process.send_signal(signal.SIGINT)
-            assert process.wait(STOP_S) == 0
-        finally:
-            process.kill()
 
 
 class Processors:

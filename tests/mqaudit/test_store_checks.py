@@ -166,6 +166,15 @@ def topic_longer_than_its_record(store: Store) -> Expected:
     }
 
 
+def topic_that_is_no_text(store: Store) -> Expected:
+    position, _, _ = store.queues["T", 0][5]
+    store.log[position + 94] = 0xFF
+    return {
+        (DENSITY.name, "gap", store.queues["T", 0][6][0]),
+        (POINTS.name, "elsewhere", position),
+    }
+
+
 def page_of_zeros(store: Store) -> Expected:
     position, size, _ = store.queues["U", 0][5]
     store.write(position, bytes(size))
@@ -295,6 +304,7 @@ CASES: dict[str, Callable[[Store], Expected]] = {
         garbage_in_the_middle,
         length_that_leads_elsewhere,
         topic_longer_than_its_record,
+        topic_that_is_no_text,
         page_of_zeros,
         damaged_body,
         no_blank,
@@ -470,6 +480,8 @@ def test_columns_and_filters_reach_the_reader(spark: SparkSession, judged: Judge
     frame = log.option("pushdown", True).load(clean_store).where("topic = 'U'")
     assert frame.columns == ["topic", "body_size"]
     assert frame.selectExpr("sum(body_size)").first() == (sum(range(40)),)
+    stores = spark.read.format("rocketmq-commitlog").option("columns", "store").load(clean_store)
+    assert stores.count() > 80
     units = spark.read.format("rocketmq-consumequeue").option("pushdown", True)
     assert units.load(clean_store).where("topic = 'T' AND queue_id = 1").count() == 20
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ from mqconform.explore.possible import branch
 from mqconform.frame import Frame
 from mqconform.requests import Request
 from mqspec.core import route as core
-from mqspec.core.metadata import DataVersion, Perm, TopicConfig
+from mqspec.core.metadata import DataVersion, TopicConfig
 from mqspec.core.response import ResponseCode
 from mqspec.core.step import apply
 
@@ -30,7 +30,6 @@ BROKERS: Final = 3
 CLUSTERS: Final = (0, 1, 0)  # of each broker: two have one
 PLACES: Final = 2  # addresses of a broker: processes that may have any of its ids
 PERMS: Final = (6, 6, 4, 2, 7, 1)
-ADDED: Final = Perm.READ | Perm.WRITE
 TIMESTAMP: Final = 7
 
 
@@ -39,42 +38,37 @@ class Setting:
     topics: int
 
 
-@dataclass(frozen=True)
-class _Asked:
-    client: int
+class _AtNameserver:
     broker = NAMESERVER
+    place = ()
 
-    @property
-    def place(self) -> tuple[()]:
-        return ()
+
+@dataclass(frozen=True)
+class _Asked(_AtNameserver):
+    client: int
 
     def connection(self, world: World) -> Connection:
         return world.named_connection(self.client)
 
 
 @dataclass(frozen=True)
-class _OfProcess:
+class _OfProcess(_AtNameserver):
     """What a process of a broker does, over a connection of its own."""
 
     name: int  # of the broker, a number
     at: int  # which of its addresses
-    broker = NAMESERVER
 
     @property
-    def place(self) -> tuple[()]:
-        return ()
+    def client(self) -> int:
+        return CLIENTS + self.name * PLACES + self.at
+
+    def connection(self, world: World) -> Connection:
+        return world.named_connection(self.client)
 
     @property
     def address(self) -> core.BrokerAddr:
         """As the model names it."""
         return core.BrokerAddr(_cluster(self.name), f"{self.name}:{self.at}")
-
-    def connection(self, world: World) -> Connection:
-        return world.named_connection(self.client)
-
-    @property
-    def client(self) -> int:
-        return CLIENTS + self.name * PLACES + self.at
 
     def about(self, world: World) -> dict[str, str]:
         names = _names(world)
@@ -83,19 +77,6 @@ class _OfProcess:
             "address": names[self.address.address],
             "cluster": names[_cluster(self.name)],
         }
-
-    def is_there(self, state: core.RouteState) -> bool:
-        known = state.broker_addr_table.get(_broker(self.name))
-        return known is not None and self.address.address in known.broker_addrs.values()
-
-    def is_told(self, world: World) -> bool:
-        """Whether the nameserver tells of it."""
-        answer = world.named_connection(0).call(Group(0, self.name).request(world))
-        return self.address.address in Group(0, self.name).addresses(world, answer).values()
-
-    def await_gone(self, world: World) -> None:
-        if not eventually(lambda: not self.is_told(world)):
-            raise DepartureError(f"{self} is still there\n  rules: NAMESRV-009, NAMESRV-010")
 
 
 @dataclass(frozen=True)
@@ -156,50 +137,71 @@ class Register(_OfProcess):
 
 
 @dataclass(frozen=True)
-class Unregister(_OfProcess):
-    """A process that is there says that it goes."""
+class _Going(_OfProcess):
+    """A process that is there goes, and the nameserver takes it out; None where it is not there."""
+
+    rules: ClassVar[tuple[str, ...]] = ()
+
+    def act(self, world: World) -> Any:
+        if not self._is_told(world):
+            return None
+        told = self.go(world)
+        if not eventually(lambda: not self._is_told(world)):
+            raise DepartureError(f"{self} is still there\n  rules: {', '.join(self.rules)}")
+        return told
+
+    def allowed(self, state: core.RouteState) -> Iterator[tuple[Any, core.RouteState]]:
+        known = state.broker_addr_table.get(_broker(self.name))
+        is_there = known is not None and self.address.address in known.broker_addrs.values()
+        yield self.gone(state) if is_there else (None, state)
+
+    def go(self, world: World) -> Any:
+        """What is seen of it, which is not None."""
+        raise NotImplementedError
+
+    def gone(self, state: core.RouteState) -> tuple[Any, core.RouteState]:
+        """What may be seen of it, and the state behind it."""
+        raise NotImplementedError
+
+    def _is_told(self, world: World) -> bool:
+        """Whether the nameserver tells of it."""
+        group = Group(0, self.name)
+        answer = group.connection(world).call(group.request(world))
+        return self.address.address in group.addresses(world, answer).values()
+
+
+@dataclass(frozen=True)
+class Unregister(_Going):
+    """It says so."""
 
     rules = ("NAMESRV-009",)
 
-    def act(self, world: World) -> Any:
-        if not self.is_told(world):
-            return None
+    def go(self, world: World) -> int:
         about = self.about(world)
         request = requests.unregister_broker(
             about["name"], about["address"], cluster=about["cluster"]
         )
-        code = self.connection(world).call(request).code
-        self.await_gone(world)
-        return code
+        return self.connection(world).call(request).code
 
-    def allowed(self, state: core.RouteState) -> Iterator[tuple[Any, core.RouteState]]:
-        if not self.is_there(state):
-            yield None, state
-            return
+    def gone(self, state: core.RouteState) -> tuple[Any, core.RouteState]:
         step = core.unregister_broker(state, self.address, _broker(self.name))
-        yield 0, branch(state, step.changes, apply)
+        return 0, branch(state, step.changes, apply)
 
 
 @dataclass(frozen=True)
-class HangUp(_OfProcess):
-    """The connection of a process that is there ends."""
+class HangUp(_Going):
+    """Its connection ends."""
 
     rules = ("NAMESRV-010",)
 
-    def act(self, world: World) -> Any:
-        if not self.is_told(world):
-            return None
+    def go(self, world: World) -> bool:
         world.hang_up_name(self.client)
-        self.await_gone(world)
         return True
 
-    def allowed(self, state: core.RouteState) -> Iterator[tuple[Any, core.RouteState]]:
-        if not self.is_there(state):
-            yield None, state
-            return
+    def gone(self, state: core.RouteState) -> tuple[Any, core.RouteState]:
         for address, name in list(core.brokers_of_channel(state, self.client)):
             state = branch(state, core.unregister_broker(state, address, name).changes, apply)
-        yield True, state
+        return True, state
 
 
 @dataclass(frozen=True)
