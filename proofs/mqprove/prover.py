@@ -155,13 +155,13 @@ def _possible(group: AnyGroup) -> bool:
     return bool(solver.check() == z3.sat)
 
 
-def valid(goal: Obligation) -> bool:
-    """Whether Z3 proves the goal from its hypotheses. Where it gives up it begins again otherwise:
-    which quantifiers it looks at first is chance."""
+def valid(goal: Obligation, tries: int = SEEDS, ms_max: int = PROOF_MS_MAX) -> bool:
+    """Whether Z3 proves the goal from its hypotheses, within so many tries of so long each. Where
+    it gives up it begins again otherwise: which quantifiers it looks at first is chance."""
     if goal.few and _answer(goal.few, goal.goal, FEW_MS_MAX) == z3.unsat:
         return True
-    for seed in range(SEEDS):
-        answer = _answer(goal.hypotheses, goal.goal, PROOF_MS_MAX, seed)
+    for seed in range(tries):
+        answer = _answer(goal.hypotheses, goal.goal, ms_max, seed)
         if answer != z3.unknown:
             return bool(answer == z3.unsat)
     return False
