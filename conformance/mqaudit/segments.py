@@ -190,6 +190,9 @@ def _walk(view: mmap.mmap, octets: Octets, part: Part) -> tuple[Whole, Others]:
     found: list[int] = []
     others = Others()
     length = len(view)
+    # CPython's find looks at the octet behind what it searches, which is not ours behind the map:
+    # where nothing else is mapped there, the process would die. No record begins that late.
+    behind = min(part.end + 4, length - 1)
 
     def size_at(at: int) -> int:
         """The size of the record at a position, 0 where there is none."""
@@ -204,9 +207,9 @@ def _walk(view: mmap.mmap, octets: Octets, part: Part) -> tuple[Whole, Others]:
         """The first position from `at` on where a record begins, or the part's end."""
         candidates = []
         for magic in _MAGIC_BYTES:
-            hit = view.find(magic, at + 4, part.end + 4)
+            hit = view.find(magic, at + 4, behind)
             while hit >= 0 and not size_at(hit - 4):
-                hit = view.find(magic, hit + 1, part.end + 4)
+                hit = view.find(magic, hit + 1, behind)
             candidates.append(hit - 4 if hit >= 0 else part.end)
         return min(candidates)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import shutil
 import struct
 import zlib
@@ -121,6 +122,30 @@ def filled() -> Store:
 
 
 Expected: TypeAlias = set[tuple[str, str, int]]
+
+
+class Guarded(mmap.mmap):
+    """A file in memory behind which nothing is mapped: find looks at one octet more."""
+
+    def find(self, *wanted: Any) -> int:
+        assert wanted[2] < len(self)
+        return super().find(*wanted)
+
+
+def test_nothing_is_looked_at_behind_the_end_of_a_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing was mapped behind it, the process died."""
+    filled().save(tmp_path)
+
+    def mapped(path: str) -> mmap.mmap:
+        with Path(path).open("rb") as file:
+            return Guarded(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    monkeypatch.setattr("mqaudit.segments.mapped", mapped)
+    last = sorted((tmp_path / "commitlog").iterdir())[-1]
+    (part,) = parts(last, 1 << 20)
+    assert sum(batch.num_rows for batch in log_batches(part, ["kind"])) > 0
 
 
 def clean(store: Store) -> Expected:
