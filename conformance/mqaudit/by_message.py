@@ -21,15 +21,16 @@ from mqaudit.columns import (
     combined,
     least,
     most,
+    nullable,
     numbers,
     ordered,
     texts,
 )
-from mqaudit.history_checks import DELAYED, LOST, REFUSED, REPEATED, ROLLED_BACK
+from mqaudit.history_checks import BEFORE_SENT, DELAYED, LOST, REFUSED, REPEATED, ROLLED_BACK
 from mqaudit.judged import Cases, Known, Row, told
 from mqaudit.losses import SEPARATOR
 
-_TEXTS: Final = ("run", "consumer_group", "topic", "broker", "message")
+_TEXTS: Final = ("run", "process", "consumer_group", "topic", "broker", "message")
 _NUMBERS: Final = (
     "row", "seq", "queue_id", "queue_offset", "store_epoch", "attempt", "known", "value",
 )  # fmt: skip
@@ -69,6 +70,7 @@ def judge(arrived: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         mail = Mail(pa.Table.from_batches(kept))
         yield from _repeated(mail)
         yield from _lost(mail)
+        yield from _before_sent(mail)
         yield from _refused(mail)
         yield from _rolled_back(mail)
         yield from _delayed(mail)
@@ -107,6 +109,34 @@ def _repeated(mail: Mail) -> Iterator[pa.RecordBatch]:
         otherwise="sender",
     )
     yield from told(REPEATED, cases, lambda found: mail.place(rows[found]))
+
+
+def _before_sent(mail: Mail) -> Iterator[pa.RecordBatch]:
+    """What came before it was tried to be sent, in the order of the recorder that saw both, or
+    before an event of its recorder after which another one saw it sent."""
+    rows = np.flatnonzero(mail.row == Row.DELIVERY)
+    is_try = (mail.row == Row.INVOKED) | (mail.row == Row.DELAYED)
+    tries = _number(mail, is_try)
+    rows = rows[tries[mail.message[rows]] > 0]
+
+    code, first = combined(mail.message, mail.text["process"])
+    seq, came = mail.number["seq"], mail.number["value"][rows]
+    sent = least(code, len(first), seq, is_try)[code[rows]]
+    caused = mail.row == Row.CAUSED
+    each = np.bincount(code[caused], minlength=len(first)) == tries[mail.message[first]]
+    # Each try was caused by what that recorder saw: then all of them came later.
+    not_sent = np.where(each, least(code, len(first), seq, caused), NIL)[code[rows]]
+    cases = Cases.of(
+        (came < sent, "before"),
+        (sent != NIL, "after"),
+        (came <= not_sent, "before"),
+        otherwise="elsewhere",
+    )
+
+    def place(found: Whole) -> dict[str, pa.ChunkedArray]:
+        return mail.place(rows[found]) | {"seq": nullable(came[found])}
+
+    yield from told(BEFORE_SENT, cases, place)
 
 
 def _refused(mail: Mail) -> Iterator[pa.RecordBatch]:
@@ -167,7 +197,11 @@ def _delayed(mail: Mail) -> Iterator[pa.RecordBatch]:
 
 def _counted(mail: Mail, row: Row) -> Whole:
     """How many rows of a kind there are of each message."""
-    return np.bincount(mail.message[mail.row == row], minlength=mail.messages)
+    return _number(mail, mail.row == row)
+
+
+def _number(mail: Mail, when: Flags) -> Whole:
+    return np.bincount(mail.message[when], minlength=mail.messages)
 
 
 def _lost(mail: Mail) -> Iterator[pa.RecordBatch]:

@@ -66,6 +66,8 @@ def repeated(part: Part) -> Iterator[pa.RecordBatch]:
     known = evidence.known
     code = evidence.of(t.rows[first])
     crashed = part.known("run_crashed", part.facts_of_hold[t.hold[first]])
+    seen, _ = combined(place, t["process"][at])
+    came = least(seen, int(seen.max(initial=-1)) + 1, t["seq"][at])[seen]
     yield from batches(
         len(first),
         part.place(t.rows[first])
@@ -74,6 +76,7 @@ def repeated(part: Part) -> Iterator[pa.RecordBatch]:
             "n": 1,
             "store_epoch": epoch[is_first],
             "attempt": attempt[is_first],
+            "value": came[is_first],
             "known": known[code] | np.where(crashed, Known.RUN_CRASHED, 0),
         },
     )

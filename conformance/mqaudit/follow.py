@@ -25,9 +25,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mqaudit import alerts, findings, history, settled
 from mqaudit.arrived import RECORDERS, arrived, marked
 from mqaudit.history_checks import (
+    BEFORE_SENT,
     DELAYED,
     GIVEN_TWICE,
     HISTORY_CHECKS,
+    LEFT_OUT,
     LOST,
     PLACE,
     REFUSED,
@@ -64,7 +66,8 @@ LIMITS: Final = {
     f"{REPEATED.name}; {REFUSED.name}; {ROLLED_BACK.name}": (
         "another delivery of a message, its sends, or the end of its transaction"
     ),
-    GIVEN_TWICE.name: "the other message at an offset",
+    f"{GIVEN_TWICE.name}; {LEFT_OUT.name}": "the other message at an offset",
+    BEFORE_SENT.name: "the delivery of a message, or its send",
     LOST.name: "what was stored before a group began",
     DELAYED.name: "the send of a message that was delayed, and has come before",
     "all": "what changes how a member, a group or a run is seen from its beginning on",

@@ -319,6 +319,23 @@ GIVEN_TWICE: Final = Check(
     },
 )
 
+LEFT_OUT: Final = Check(
+    name="offsets left out",
+    about="stored messages before whose offset their queue has offsets of none",
+    promise="SEND-002",
+    places=(*_HOLD, "queue_offset", "message"),
+    outcomes={
+        "next": Outcome(HELD, "follows the one before, or is the first that was seen"),
+        "passed": Outcome(
+            VIOLATED, "no message has the offsets before it, which a reader of all tags passed"
+        ),
+        "unseen": Outcome(
+            UNDECIDABLE,
+            "of the offsets before it no message was seen, and no reader of all tags passed them",
+        ),
+    },
+)
+
 REFUSED: Final = Check(
     name="refused, and delivered",
     about="messages that were delivered though their sends had been refused",
@@ -330,6 +347,18 @@ REFUSED: Final = Check(
             VIOLATED, "its send had been refused, and was not tried again", known_as=("publishing",)
         ),
         "open": Outcome(UNDECIDABLE, "refused, and sent again: what came of that is not known"),
+    },
+)
+
+BEFORE_SENT: Final = Check(
+    name="received before it was sent",
+    about="messages that came to a member, and when they were first sent",
+    promise="SEND-044",
+    places=_MESSAGE,
+    outcomes={
+        "after": Outcome(HELD, "after its producer had first tried to send it"),
+        "before": Outcome(VIOLATED, "before its producer first tried to send it"),
+        "elsewhere": Outcome(UNDECIDABLE, "its send was recorded elsewhere, in no known order"),
     },
 )
 
@@ -436,6 +465,8 @@ HISTORY_CHECKS: Final = (
     LOCKED_TWICE,
     LOCK_KEPT,
     GIVEN_TWICE,
+    LEFT_OUT,
+    BEFORE_SENT,
     REFUSED,
     ROLLED_BACK,
     DELAYED,

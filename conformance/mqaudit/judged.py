@@ -24,18 +24,21 @@ class Row(IntEnum):
 
     HELD = 1  # `n` instances that held
     FOUND = 2  # an instance that turned out otherwise
-    DELIVERY = 3  # the first time that a group got a message from one place, by try
+    # The first time that a group got a message from one place, by try; `value` is the position at
+    # which its recorder first saw it come from there.
+    DELIVERY = 3
     EVIDENCE = 4  # what a group did with a message where it was not delivered to a member
     STORED = 5  # a message that was not handled where it was stored: see `losses`
     SENT = 6  # what came of a send, of which the message is named
     REFUSED = 7  # likewise, where it was refused
-    INVOKED = 8  # a try
+    INVOKED = 8  # a try, and who recorded it
     SEAT = 9  # what is known of a member at a queue
     STRETCH = 10  # who owned a queue: see `tables.owners`
     PUBLISHED = 11  # the transaction of a message was committed
     ROLLED_BACK = 12  # or rolled back
     DELAYED = 13  # it was sent with a delay, and is not to come before the time `value`
     CAME = 14  # what was sent so came to a member at the time `value`
+    CAUSED = 15  # a try was made after another recorder's event, whose recorder and position it has
 
 
 class Known(IntFlag):

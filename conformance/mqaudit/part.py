@@ -241,7 +241,7 @@ class Part:
     # Messages: by the offset and the message that were given to each other in a queue.
 
     @cached_property
-    def _placed(self) -> Whole:
+    def placed(self) -> Whole:
         """The rows that name an offset, in the order of queue, offset and message."""
         rows = np.flatnonzero(self.did <= Did.ACK)
         rows = rows[ordered(self.queue[rows], self["at"][rows])]
@@ -256,14 +256,14 @@ class Part:
 
     @cached_property
     def _copies(self) -> Groups:
-        rows = self._placed
+        rows = self.placed
         return Groups.of(self.queue[rows], self["at"][rows], self["message_hash"][rows])
 
     @cached_property
     def copy(self) -> Whole:
         """By row, the number of its message at its offset, in the order of offsets; else -1."""
         found = np.full(len(self.did), -1)
-        found[self._placed] = self._copies.number
+        found[self.placed] = self._copies.number
         return found
 
     @cached_property
@@ -273,13 +273,13 @@ class Part:
     @cached_property
     def slot_of(self) -> Whole:
         """The number of each copy's offset, likewise: several copies may share one."""
-        rows = self._placed[self._copies.firsts]
+        rows = self.placed[self._copies.firsts]
         return Groups.of(self.queue[rows], self["at"][rows]).number
 
     @cached_property
     def stored(self) -> Whole:
         """The rows of messages that a broker said it had stored, in the order of offsets."""
-        placed = self._placed
+        placed = self.placed
         return np.asarray(placed[self.did[placed] == Did.SEND], np.int64)
 
     def wants(self, facts: Whole, tags: Whole) -> tuple[Flags, Flags]:

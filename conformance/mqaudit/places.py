@@ -1,4 +1,4 @@
-"""The check of places: one offset of a queue is one message's."""
+"""The checks of places: one offset of a queue is one message's, and none is left out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.columns import Groups, Whole, combined, ordered
-from mqaudit.history_checks import GIVEN_TWICE
+from mqaudit.columns import NIL, Flags, Groups, Whole, anywhere, combined, least, ordered
+from mqaudit.history_checks import GIVEN_TWICE, LEFT_OUT
 from mqaudit.judged import Cases, told
 from mqaudit.losses import lives
 from mqaudit.part import Did, Part
@@ -51,4 +51,41 @@ def _come_from_nowhere(part: Part) -> Whole:
     return np.asarray(strange[ordered(part["seq"][strange])], np.int64)
 
 
-CHECKS: Final[tuple[Callable[[Part], Iterator[pa.RecordBatch]], ...]] = (given_twice,)
+def left_out(part: Part) -> Iterator[pa.RecordBatch]:
+    """Messages that a broker said it had stored, and the offsets before each in its queue: what
+    was received or acknowledged has one as well."""
+    rows = part.placed
+    places = Groups.of(part.queue[rows], part["at"][rows])
+    is_stored = part.did[rows] == Did.SEND
+    stored = least(places.number, len(places.firsts), np.arange(len(rows)), is_stored)
+    offset = part["at"][rows[places.firsts]]
+    before = Groups.of(part.queue[rows[places.firsts]]).before(offset)
+    follows = (before == NIL) | (before == offset - 1)
+
+    passed = np.zeros(len(offset), bool)
+    if not follows[stored != NIL].all():
+        passed = _passed(part, before)
+    mine = np.flatnonzero(stored != NIL)
+    # Where nobody is known to have stored the one before, what is between may be as old, and gone.
+    known = np.append(False, (stored != NIL)[:-1])
+    cases = Cases.of((follows, "next"), (known & passed, "passed"), otherwise="unseen")[mine]
+    yield from told(LEFT_OUT, cases, lambda found: part.place(rows[stored[mine[found]]]))
+
+
+def _passed(part: Part, before: Whole) -> Flags:
+    """By offset of a queue that something is known of: whether a member that takes all tags has
+    received what is there, and had not begun behind the one known before it."""
+    t = part.tenured
+    lowest = -t.tenures.before(t.tenures.highest(np.where(t.reach == NIL, NIL, -t.reach)))
+    takes_all = [
+        not known.incomplete and all(tag == "*" for tag in known.wanted or ())
+        for known in part.facts
+    ]
+    received = np.flatnonzero(
+        (t.did == Did.RECEIVE) & np.array(takes_all)[part.facts_of_hold[t.hold]]
+    )
+    place = part.slot_of[t.copy[received]]
+    return anywhere(place, len(before), lowest[received] <= before[place] + 1)
+
+
+CHECKS: Final[tuple[Callable[[Part], Iterator[pa.RecordBatch]], ...]] = (given_twice, left_out)

@@ -61,7 +61,9 @@ def queues(events: DataFrame, known: DataFrame, number: int) -> DataFrame:
 
 def messages(events: DataFrame, judged_by_queue: DataFrame, number: int) -> DataFrame:
     """By message: what came from several places, or was not handled where it was stored."""
-    rows = judged_by_queue.unionByName(_sends(events), allowMissingColumns=True)
+    rows = judged_by_queue
+    for more in (_sends(events), _causes(events)):
+        rows = rows.unionByName(more, allowMissingColumns=True)
     return rows.repartition(
         number, F.col("run"), F.coalesce("message", F.col("seq").cast("string"))
     ).mapInArrow(by_message.judge, judged.SCHEMA)
@@ -72,7 +74,7 @@ def _membership(events: DataFrame) -> DataFrame:
     kind = F.col("kind")
     happened = F.col("outcome").isin(Outcome.OK.value, Outcome.UNKNOWN.value)
     ownership = kind.isin(EventKind.ASSIGN.value, EventKind.REVOKE.value) & happened
-    source = F.regexp_extract("cause", "(.*)/(.*)", 1)
+    source = _source()
     is_edge = F.coalesce(source != F.col("process"), F.lit(False))
     return (
         named(events)
@@ -82,8 +84,7 @@ def _membership(events: DataFrame) -> DataFrame:
             "broker", "queue_id", "tag", "peer",
             (F.col("outcome") == Outcome.OK.value).alias("went_ok"),
             F.when(is_edge, source).alias("source"),
-            F.when(is_edge, F.regexp_extract("cause", "(.*)/(.*)", 2).try_cast("long"))
-            .alias("source_seq"),
+            F.when(is_edge, _source_seq()).alias("source_seq"),
         )
     )  # fmt: skip
 
@@ -142,15 +143,7 @@ def _sends(events: DataFrame) -> DataFrame:
         row = F.when(condition, F.lit(int(what))).otherwise(row)
     due = F.col("time_ns") + F.col("value") * _MILLISECOND_NS
     time = F.when(came, F.col("time_ns")).when(tried & is_delayed, due)
-    place = (
-        "process",
-        "consumer_group",
-        "topic",
-        "broker",
-        "queue_id",
-        "queue_offset",
-        "client_id",
-    )
+    place = ("consumer_group", "topic", "broker", "queue_id", "queue_offset", "client_id")
     return (
         named(events)
         .where(is_send | is_end | came)
@@ -162,10 +155,37 @@ def _sends(events: DataFrame) -> DataFrame:
             "seq",
             message().alias("message"),
             time.alias("value"),
+            F.when(tried | time.isNotNull(), F.col("process")).alias("process"),
             # Only of what may be a finding.
             *(F.when(time.isNotNull(), F.col(name)).alias(name) for name in place),
         )
     )
+
+
+def _causes(events: DataFrame) -> DataFrame:
+    """What another recorder had seen before a message was tried to be sent."""
+    tried = (F.col("kind") == EventKind.SEND.value) & (F.col("outcome") == Outcome.INVOKED.value)
+    source, seq = _source(), _source_seq()
+    return events.where(
+        tried & (source != F.col("process")) & F.col("message_key").isNotNull()
+    ).select(
+        F.lit(int(Row.CAUSED)).alias("row"),
+        F.lit(1).cast("long").alias("n"),
+        "run",
+        source.alias("process"),
+        seq.alias("seq"),
+        message().alias("message"),
+    )
+
+
+def _source() -> Column:
+    """The recorder of the event that a row names as its cause."""
+    return F.regexp_extract("cause", "(.*)/(.*)", 1)
+
+
+def _source_seq() -> Column:
+    """That event's position."""
+    return F.regexp_extract("cause", "(.*)/(.*)", 2).try_cast("long")
 
 
 def _queue() -> Column:

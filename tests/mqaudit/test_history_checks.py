@@ -16,10 +16,12 @@ from pyspark.sql import SparkSession
 from mqaudit import AuditReport, audit, stages
 from mqaudit.check import Check
 from mqaudit.history_checks import (
+    BEFORE_SENT,
     DELAYED,
     EQUAL_IDS,
     GIVEN_TWICE,
     HISTORY_CHECKS,
+    LEFT_OUT,
     LOCK_KEPT,
     LOCKED_TWICE,
     LOST,
@@ -575,6 +577,70 @@ def came_in_each_other_s_place(r: Recorder) -> list[Expected]:
     return [(GIVEN_TWICE, "twice", event) for event in came]
 
 
+def an_offset_left_out(r: Recorder) -> list[Expected]:
+    """Nothing is stored between, and who read all of it got nothing there."""
+    r.own("a", 0)
+    for offset in (0, 1, 3):
+        sent = r.send(offset)
+        r.receive("a", offset)
+    r.commit("a", 4)
+    return [(LEFT_OUT, "passed", sent)]
+
+
+def several_offsets_left_out(r: Recorder) -> list[Expected]:
+    """Its reader began between."""
+    r.send(5)
+    sent = r.send(9)
+    r.own("a", 6)
+    r.receive("a", 9)
+    return [(LEFT_OUT, "passed", sent)]
+
+
+def an_offset_of_another_sender(r: Recorder) -> list[Expected]:
+    """What came from between was stored, though nobody recorded that."""
+    r.send(0)
+    r.send(2)
+    r.own("a", 0)
+    for offset in range(3):
+        r.receive("a", offset)
+    return []
+
+
+def an_offset_that_nobody_read(r: Recorder) -> list[Expected]:
+    """Another producer may have it. Who begins behind it tells nothing."""
+    r.send(0)
+    sent = r.send(2)
+    r.own("a", 2)
+    r.receive("a", 2)
+    return [(LEFT_OUT, "unseen", sent)]
+
+
+def an_offset_that_a_filter_may_have_passed(r: Recorder) -> list[Expected]:
+    r.send(0, tag="red")
+    sent = r.send(2, tag="red")
+    r.member("subscribe", "a", topic="T", tag="red")
+    r.own("a", 0)
+    r.receive("a", 0)
+    r.receive("a", 2)
+    return [(LEFT_OUT, "unseen", sent)]
+
+
+def received_before_it_was_sent(r: Recorder) -> list[Expected]:
+    r.own("a", 0)
+    early = r.receive("a", 0)
+    r.send(0)
+    r.commit("a", 1)
+    return [(BEFORE_SENT, "before", early)]
+
+
+def received_before_its_sender_heard_of_it(r: Recorder) -> list[Expected]:
+    r.own("a", 0)
+    r.write("send", "invoked", topic="T", message_key="0-0")
+    r.receive("a", 0)
+    r.write("send", message_key="0-0", **r.place(0, 0))
+    return []
+
+
 def member_not_recorded(r: Recorder) -> list[Expected]:
     r.member("join", "ghost")
     sent = consumed(r, 0, 2)
@@ -1123,6 +1189,13 @@ CASES: dict[str, Case] = {
         one_offset_for_two,
         another_one_came_than_was_stored,
         came_in_each_other_s_place,
+        an_offset_left_out,
+        several_offsets_left_out,
+        an_offset_of_another_sender,
+        an_offset_that_nobody_read,
+        an_offset_that_a_filter_may_have_passed,
+        received_before_it_was_sent,
+        received_before_its_sender_heard_of_it,
         member_not_recorded,
         row_missing,
         asked_before_it_was_assigned,
@@ -1220,7 +1293,8 @@ def delayed_by_another_clock(a: Recorder, b: Recorder) -> list[Expected]:
     for outcome in ("invoked", "ok"):
         a.write("send", outcome, topic="T", message_key="k", value=900_000)
     b.own("b", 0)
-    return [(DELAYED, "elsewhere", b.receive("b", 0, message_key="k", value=900_000))]
+    came = b.receive("b", 0, message_key="k", value=900_000)
+    return [(DELAYED, "elsewhere", came), (BEFORE_SENT, "elsewhere", came)]
 
 
 def a_lock_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
@@ -1262,8 +1336,8 @@ def received_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     left = a.member("leave", "a")
     b.at("query_offset", "b", value=1, cause=f"{a.process}/{left.seq}")
     b.at("assign", "b")
-    b.receive("b", 1)
-    return [(NEVER_DELIVERED, "doubtful", commit)]
+    came = b.receive("b", 1)
+    return [(NEVER_DELIVERED, "doubtful", commit), (BEFORE_SENT, "elsewhere", came)]
 
 
 def repeated_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
@@ -1272,9 +1346,9 @@ def repeated_at_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     first = a.receive("a", 0)
     a.member("leave", "a")
     b.at("assign", "b", cause=f"{a.process}/{a.events[-1].seq}")
-    b.receive("b", 0)
+    again = b.receive("b", 0)
     b.commit("b", 1)
-    return [(REPEATED, "unordered", first)]
+    return [(REPEATED, "unordered", first), (BEFORE_SENT, "elsewhere", again)]
 
 
 def put_back_by_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
@@ -1309,6 +1383,27 @@ def committed_for_another_recorder(a: Recorder, b: Recorder) -> list[Expected]:
     return [(NEVER_DELIVERED, "unordered", b.commit("b", 1))]
 
 
+def sent_after_it_was_received(a: Recorder, b: Recorder) -> list[Expected]:
+    """Its sender had heard from the recorder that had seen it come."""
+    b.own("b", 0)
+    early = b.receive("b", 0)
+    heard = f"{b.process}/{early.seq}"
+    a.write("send", "invoked", topic="T", message_key="0-0", cause=heard)
+    a.write("send", message_key="0-0", **a.place(0, 0))
+    return [(BEFORE_SENT, "before", early)]
+
+
+def sent_in_no_known_order(a: Recorder, b: Recorder) -> list[Expected]:
+    """One of two tries was made after it had been received, and the other one perhaps before."""
+    b.own("b", 0)
+    came = b.receive("b", 0)
+    a.write("send", "invoked", topic="T", message_key="0-0")
+    heard = f"{b.process}/{came.seq}"
+    a.write("send", "invoked", topic="T", message_key="0-0", cause=heard)
+    a.write("send", message_key="0-0", **a.place(0, 0))
+    return [(BEFORE_SENT, "elsewhere", came)]
+
+
 PAIRS = {
     case.__name__: case
     for case in (
@@ -1325,6 +1420,8 @@ PAIRS = {
         repeated_at_another_recorder,
         put_back_by_another_recorder,
         committed_for_another_recorder,
+        sent_after_it_was_received,
+        sent_in_no_known_order,
     )
 }
 

@@ -106,6 +106,11 @@ MESSAGES: list[tuple[str, dict[str, Any]]] = [
 ]
 BROKER_MESSAGES: list[tuple[str, dict[str, Any]]] = [
     (
+        "The broker[broker-a, 10.0.0.1:10911] boot success. serializeType=JSON and name server is "
+        "10.0.0.2:9876",
+        {"kind": "broker", "broker": "broker-a", "address": "10.0.0.1:10911"},
+    ),
+    (
         f"new consumer connected, group: G CONSUME_PASSIVELY CLUSTERING channel: {CHANNEL}",
         {"kind": "member", "client_group": "G", "client_id": "10.0.0.1@7#8"},
     ),
@@ -163,6 +168,7 @@ def test_real_logs_tell_who_came_owned_and_went(recorded: Path) -> None:
     }
     assert not any("damage" in found for found in kinds.values())
     assert kinds["broker"]["member"] == 3
+    assert kinds["broker"]["broker"] == 1
     assert (kinds["broker"]["unregistered"], kinds["broker"]["cut off"]) == (2, 1)
     for member, left in (("first", 1), ("second", 0), ("third", 1)):
         assert kinds[member]["join"] == 1, member

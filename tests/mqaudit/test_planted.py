@@ -48,6 +48,8 @@ PLANTED: tuple[made.Case, ...] = (
     made.locked_by_two,
     made.a_lock_that_is_stuck,
     made.one_offset_for_two,
+    made.an_offset_left_out,
+    made.received_before_it_was_sent,
     made.delivered_though_refused,
     made.transactions,
     made.delayed,
@@ -207,6 +209,22 @@ ORACLES = {
             SELECT count(DISTINCT message_key) AS n FROM e
             WHERE kind = 'send' AND outcome = 'ok' AND queue_offset IS NOT NULL
             GROUP BY topic, queue_id, queue_offset)
+    """,
+    "offsets left out": """
+        SELECT count(*) FROM (
+            SELECT *, queue_offset - lag(queue_offset) OVER (
+                PARTITION BY topic, queue_id ORDER BY queue_offset) AS step
+            FROM (SELECT DISTINCT topic, queue_id, queue_offset FROM e
+                WHERE queue_offset IS NOT NULL)) AS place
+        WHERE step > 1 AND EXISTS (FROM e AS sent WHERE sent.kind = 'send' AND sent.outcome = 'ok'
+            AND sent.topic = place.topic AND sent.queue_id = place.queue_id
+            AND sent.queue_offset = place.queue_offset)
+    """,
+    "received before it was sent": """
+        SELECT count(*) FROM (
+            SELECT message_key, min(seq) FILTER (kind = 'receive') AS came,
+                min(seq) FILTER (kind = 'send' AND outcome = 'invoked') AS sent
+            FROM e GROUP BY message_key) WHERE came < sent
     """,
     "rolled back, and delivered": """
         SELECT count(*) FROM e AS got WHERE kind = 'receive'

@@ -17,13 +17,19 @@ from mqspec.wire.bodies import to_plain
 from mqspec.wire.codes import RequestCode, ResponseCode
 
 
-def sends(cluster: Cluster, number: int, first: int = 0, code: int = ResponseCode.SUCCESS) -> None:
-    """Sends of messages u0, u1, ... to queue 0, at offsets from `first` on."""
+def sends(
+    cluster: Cluster,
+    number: int,
+    first: int = 0,
+    code: int = ResponseCode.SUCCESS,
+    name: int = 0,
+) -> None:
+    """Sends of messages u0, u1, ... (from `name` on) to queue 0, at offsets from `first` on."""
     link = cluster.link()
-    for n in range(number):
+    for n in range(name, name + number):
         fields = {"b": TOPIC, "e": 0, "i": f"UNIQ_KEY\x01u{n}\x02TAGS\x01a\x02"}
         opaque = cluster.ask(link, RequestCode.SEND_MESSAGE_V2, fields)
-        place = {"queueId": 0, "queueOffset": first + n}
+        place = {"queueId": 0, "queueOffset": first + n - name}
         cluster.answer(link, opaque, place, code=code)
 
 
@@ -73,6 +79,23 @@ def gives_two_messages_one_offset(cluster: Cluster) -> None:
     fields = {"b": TOPIC, "e": 0, "i": "UNIQ_KEY\x01another\x02"}
     opaque = cluster.ask(link, RequestCode.SEND_MESSAGE_V2, fields)
     cluster.answer(link, opaque, {"queueId": 0, "queueOffset": 2})
+
+
+def gives_no_message_an_offset(cluster: Cluster) -> None:
+    """Who reads from the beginning gets all that there is."""
+    sends(cluster, 2)
+    sends(cluster, 1, first=3, name=3)
+    member = Member(cluster, "one")
+    member.begins(0)
+    pulls(member, 0, 0, 1, 3)
+    commits(member, 4)
+
+
+def delivers_what_is_not_sent_yet(cluster: Cluster) -> None:
+    member = Member(cluster, "one")
+    member.begins(0)
+    pulls(member, 0, 0)
+    sends(cluster, 1)
 
 
 def delivers_what_it_refused(cluster: Cluster) -> None:
@@ -140,6 +163,8 @@ WRONG = [
     (leaves_one_out, "lost"),
     (gives_them_in_another_order, "out of order"),
     (gives_two_messages_one_offset, "one offset, two messages"),
+    (gives_no_message_an_offset, "offsets left out"),
+    (delivers_what_is_not_sent_yet, "received before it was sent"),
     (delivers_what_it_refused, "refused, and delivered"),
     (delivers_what_was_rolled_back, "rolled back, and delivered"),
     (locks_for_two, "locked twice"),

@@ -125,7 +125,7 @@ def logs(spark: SparkSession, files: Sequence[str]) -> DataFrame:
 
 
 def named(stored: DataFrame, names: DataFrame) -> DataFrame:
-    """With the names of brokers instead of their addresses, where clients' logs tell them."""
+    """With the names of brokers instead of their addresses, where logs tell them."""
     return (
         stored.join(F.broadcast(names), F.col("broker") == F.col("address"), "left")
         .withColumn("broker", F.coalesce("broker_name", "broker"))

@@ -122,6 +122,8 @@ LINES: Final = (
     *(
         Line(kind, Source.BROKER_LOG, begins, whole)
         for kind, begins, whole in (
+            ("broker", "The broker[",
+             r"The broker\[(?P<broker>[^,\]]+), (?P<address>[^\]]+)\] boot success\..*"),
             ("member", "new consumer connected,",
              rf"new consumer connected, group: {_G} \S+ \S+ channel: {_CHANNEL}"),
             ("unregistered", "unregister a consumer[",

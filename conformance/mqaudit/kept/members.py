@@ -78,7 +78,8 @@ def processes(logs: DataFrame) -> list[Process]:
 
 
 def broker_names(logs: DataFrame) -> DataFrame:
-    """The name of each broker by its address, as clients know it."""
+    """The name of each broker by its address, as clients know it, and as its own log has it:
+    through a recorder, clients know other addresses."""
     return (
         logs.where("kind = 'broker'")
         .groupBy(F.col("address"))

@@ -64,6 +64,8 @@ class Needs:
 
     always: frozenset[Told]
     besides: Mapping[str, frozenset[Told]] = field(default_factory=dict)
+    # Why an outcome that is open in a history breaks the promise, where what is needed is told.
+    decides: Mapping[str, str] = field(default_factory=dict)
     # The only rule that an anomaly leaves open, where it is one whatever the rest would tell.
     leaves: str | None = None
 
@@ -73,9 +75,14 @@ class Needs:
         return [one for one in Told if one in needed - told]
 
 
-def _needs(*always: Told, leaves: str | None = None, **besides: tuple[Told, ...]) -> Needs:
+def _needs(
+    *always: Told,
+    leaves: str | None = None,
+    decides: Mapping[str, str] | None = None,
+    **besides: tuple[Told, ...],
+) -> Needs:
     named = {name.replace("_", " "): frozenset(told) for name, told in besides.items()}
-    return Needs(frozenset(always), named, leaves)
+    return Needs(frozenset(always), named, decides or {}, leaves)
 
 
 _SUBSCRIBED: Final = (Told.SUBSCRIPTIONS,)
@@ -104,6 +111,10 @@ NEEDS: Final[Mapping[str, Needs]] = {
     checks.LOCKED_TWICE.name: _needs(Told.LOCKS),
     checks.LOCK_KEPT.name: _needs(Told.LOCKS),
     checks.GIVEN_TWICE.name: _needs(Told.STORED),
+    checks.LEFT_OUT.name: _needs(
+        Told.STORED, decides={"unseen": "no message has the offsets before it: all are here"},
+    ),
+    checks.BEFORE_SENT.name: _needs(Told.TRIES, Told.GIVEN),
     checks.REFUSED.name: _needs(Told.TRIES, Told.GIVEN),
     checks.ROLLED_BACK.name: _needs(Told.ENDS, Told.GIVEN, rolled_back=(Told.ALL_ENDS,)),
     checks.DELAYED.name: _needs(Told.DELAYS),
@@ -134,6 +145,10 @@ def limited(
     findings = []
     for one in report.findings:
         lacking = needs.missing(outcomes[one.why], told)
+        if why := needs.decides.get(outcomes[one.why]):
+            one = replace(
+                one, judgement=Judgement.VIOLATED, why=why, rule=check.promise, leaves_open=()
+            )
         findings.append(_limited(check, needs, one, lacking) if lacking else one)
     return replace(report, findings=tuple(findings), sources=by)
 
