@@ -19,7 +19,7 @@ import z3
 from mqcheck.values import ModelValue, tla
 from mqprove import tla_arithmetic
 from mqprove.any_group import Obligation
-from mqprove.prover import PROOF_MS_MAX, Proof, valid
+from mqprove.prover import PROOF_MS_MAX, Proof, alone, valid
 from mqprove.symbolic import NotUnderstoodError
 from mqprove.tla_meaning import Meaning, Place, Way
 from mqprove.tla_module import STATE, Expression, Module, read
@@ -27,7 +27,7 @@ from mqprove.tla_told import told
 from mqprove.tla_values import Number, Shape, Token, Value, World
 
 FOLDER = Path(__file__).parent / "invariants"
-SOON_MS_MAX = 2_000  # for one goal at first
+SOON_WORK_MAX = 4_000_000  # for one goal at first, as Z3 counts
 SMALL = (
     (1, 2),
     (2, 3),
@@ -272,15 +272,13 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
     try:
         steps = Steps(theorem.protocol, module)
         goals = obligations_of(theorem, steps)
-        empty = emptiness(theorem, module)
+        fallen, counterexample = _fallen(theorem, module, goals)
+        empty = "" if counterexample else emptiness(theorem, module)
     except NotUnderstoodError as error:
         return Proof(theorem, False, None, str(error), 0, 0, perf_counter() - started)
-    # What is not proved soon mostly falls in a small world; else Z3 gets the time that it needs.
-    left = [*dropwhile(lambda goal: valid(goal, tries=1, ms_max=SOON_MS_MAX), goals)]
-    counterexample = refute_invariance(theorem, module, left[0]) if left else None
     return Proof(
         theorem,
-        proved=not (counterexample or empty) and all(map(valid, left)),
+        proved=not (fallen or empty),
         counterexample=counterexample,
         not_understood="",
         says_nothing=empty,
@@ -290,8 +288,25 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
     )
 
 
+def _fallen(
+    theorem: Invariance, module: Module | None, goals: Sequence[Goal]
+) -> tuple[Goal | None, str | None]:
+    """The first goal that is not proved, and a step that breaks the invariant. What is not proved
+    soon mostly falls in a small world; where it does not, Z3 gets the work that it needs."""
+    left = [*dropwhile(lambda goal: valid(goal, tries=1, work_max=SOON_WORK_MAX), goals)]
+    if not left:
+        return None, None
+    if counterexample := refute_invariance(theorem, module, left[0], SMALL[:1]):
+        return left[0], counterexample
+    fallen = next((goal for goal in left if not valid(goal)), None)
+    return fallen, refute_invariance(theorem, module, fallen) if fallen else None
+
+
 def refute_invariance(
-    theorem: Invariance, module: Module | None = None, fallen: Goal | None = None
+    theorem: Invariance,
+    module: Module | None = None,
+    fallen: Goal | None = None,
+    sizes: Sequence[tuple[int, int]] = SMALL,
 ) -> str | None:
     """A small world, in numbers, and a step of it that breaks the invariant, or a state of the
     invariant that breaks the property; None: none found. What fell in general is tried first."""
@@ -299,7 +314,7 @@ def refute_invariance(
     def is_other(goal: Goal) -> bool:
         return fallen is None or goal.about != fallen.about
 
-    for steps in _small(theorem.protocol, module):
+    for steps in _small(theorem.protocol, module, sizes):
         for goal in sorted(obligations_of(theorem, steps), key=is_other):
             if model := _found(steps, (*goal.hypotheses, z3.Not(goal.goal))):
                 return steps.told(goal, model)
@@ -337,9 +352,11 @@ def _is_taken(theorem: Invariance, steps: Steps, action: str) -> bool:
     )
 
 
-def _small(protocol: Protocol, module: Module | None) -> Iterator[Steps]:
+def _small(
+    protocol: Protocol, module: Module | None, sizes: Sequence[tuple[int, int]] = SMALL
+) -> Iterator[Steps]:
     """The module over small worlds, from the smallest."""
-    for size, most in SMALL:
+    for size, most in sizes:
         elements = {
             of: [ModelValue(f"{of.lower().rstrip('s')}{number}") for number in range(1, size + 1)]
             for of in protocol.sets
@@ -350,10 +367,11 @@ def _small(protocol: Protocol, module: Module | None) -> Iterator[Steps]:
 def _found(steps: Steps, formulas: Sequence[z3.BoolRef]) -> z3.ModelRef | None:
     """What fulfils the formulas in a small world, whose constants are among its numbers."""
     most = steps.world.numbers[-1]
-    solver = z3.Solver()
+    bounds = [
+        z3.And(z3.Int(name) >= 0, z3.Int(name) <= most)
+        for name, shape in steps.protocol.constants.items()
+        if shape == Number()
+    ]
+    solver = alone((*bounds, *formulas))
     solver.set("timeout", PROOF_MS_MAX)
-    for name, shape in steps.protocol.constants.items():
-        if shape == Number():
-            solver.add(z3.Int(name) >= 0, z3.Int(name) <= most)
-    solver.add(*formulas)
-    return solver.model() if solver.check() == z3.sat else None
+    return solver.model().translate(z3.main_ctx()) if solver.check() == z3.sat else None

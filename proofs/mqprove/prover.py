@@ -21,8 +21,11 @@ from mqprove.given_group import AllocateRaisedError, GivenGroup, NoMemberError
 from mqprove.group import CONFIG, CONSISTENT_HASH, MACHINE_ROOM, NEARBY, Group
 from mqprove.symbolic import NotUnderstoodError, Opaque
 
-PROOF_MS_MAX = 10_000  # for one goal
-FEW_MS_MAX = 1_000  # for one goal from few of its hypotheses
+PROOF_MS_MAX = 10_000  # to look for what fulfils formulas, and for cvc5
+# Z3's own count of what it does for one goal, some three million a second: what is proved does not
+# depend on who else is at work.
+PROOF_WORK_MAX = 30_000_000
+FEW_WORK_MAX = 1_000_000  # from few of its hypotheses
 SEEDS = 3  # that a goal is tried with
 SIZES_MAX = (
     (4, 2),
@@ -155,30 +158,36 @@ def _possible(group: AnyGroup) -> bool:
     return bool(solver.check() == z3.sat)
 
 
-def valid(goal: Obligation, tries: int = SEEDS, ms_max: int = PROOF_MS_MAX) -> bool:
-    """Whether Z3 proves the goal from its hypotheses, within so many tries of so long each. Where
+def valid(goal: Obligation, tries: int = SEEDS, work_max: int = PROOF_WORK_MAX) -> bool:
+    """Whether Z3 proves the goal from its hypotheses, within so many tries of so much work. Where
     it gives up it begins again otherwise: which quantifiers it looks at first is chance."""
-    if goal.few and _answer(goal.few, goal.goal, FEW_MS_MAX) == z3.unsat:
+    if goal.few and _answer(goal.few, goal.goal, FEW_WORK_MAX) == z3.unsat:
         return True
     for seed in range(tries):
-        answer = _answer(goal.hypotheses, goal.goal, ms_max, seed)
+        answer = _answer(goal.hypotheses, goal.goal, work_max, seed)
         if answer != z3.unknown:
             return bool(answer == z3.unsat)
     return False
 
 
 def _answer(
-    hypotheses: Sequence[z3.BoolRef], goal: z3.BoolRef, ms_max: int, seed: int = 0
+    hypotheses: Sequence[z3.BoolRef], goal: z3.BoolRef, work_max: int, seed: int = 0
 ) -> z3.CheckSatResult:
-    """What Z3 finds out of the contrary. In a context of its own, where terms are numbered anew: on
-    their numbers hangs where Z3 looks first, and so whether it ends, and they would come from
-    whatever was proved before."""
+    """What Z3 finds out of the contrary."""
+    solver = alone((*hypotheses, z3.Not(goal)))
+    solver.set("rlimit", work_max)
+    solver.set("random_seed", seed)
+    return solver.check()
+
+
+def alone(formulas: Iterable[z3.BoolRef]) -> z3.Solver:
+    """A solver of formulas in a context of its own, where terms are numbered anew: on their numbers
+    hangs where Z3 looks first, and so whether it ends, and they would come from whatever was looked
+    at before."""
     context = z3.Context()
     solver = z3.Solver(ctx=context)
-    solver.set("timeout", ms_max)
-    solver.set("random_seed", seed)
-    solver.add(*(each.translate(context) for each in (*hypotheses, z3.Not(goal))))
-    return solver.check()
+    solver.add(*(each.translate(context) for each in formulas))
+    return solver
 
 
 def refute(statement: Statement) -> str | None:
