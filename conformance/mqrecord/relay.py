@@ -66,6 +66,7 @@ class Relay:
         self._listeners: list[asyncio.Server] = []
         self._stand_ins: dict[Server, int] = {}  # our ports
         self._starting: set[asyncio.Task[None]] = set()
+        self._refusing: set[Address] = set()  # servers that took no connection when last tried
         self.open: set[_FromClient] = set()
 
     def tell(self, rows: Rows) -> None:
@@ -151,10 +152,13 @@ class Relay:
                         lambda: _FromServer(link), *address, ssl=self.to_servers
                     )
             except (OSError, TimeoutError) as error:
-                log.warning("%s:%d takes no connection: %s", *address, error)
+                if address not in self._refusing:  # clients try again without end
+                    self._refusing.add(address)
+                    log.warning("%s:%d takes no connection: %s", *address, error)
                 if link.server.broker:
                     self.tell(self.observer.broker_lost(link.server))
             else:
+                self._refusing.discard(address)
                 link.connected(side, address)
                 return
         link.end()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,10 @@ def recording(nameserver: str, out: Path) -> Iterator[tuple[int, str]]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            yield process.pid, process.stderr.readline().split()[-1]
+            address = process.stderr.readline().split()[-1]
+            # It would stand still, and all clients with it, if nobody read what it says.
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+            yield process.pid, address
             process.send_signal(signal.SIGINT)
             assert process.wait(STOP_S) == 0
         finally:

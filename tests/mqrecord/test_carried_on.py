@@ -151,6 +151,44 @@ def record(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
+def test_a_server_that_takes_no_connection_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Clients try again without end: a line for each would fill what nobody reads."""
+    rows: list[Row] = []
+
+    async def run(listening: socket.socket) -> None:
+        address = listening.getsockname()
+        relay = Relay([address], Place("127.0.0.1", 0, "127.0.0.1"), Observer(), rows.extend)
+        await relay.start()
+
+        async def ask() -> bytes:
+            reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+            writer.write(b"hello")
+            try:
+                return await asyncio.wait_for(reader.read(), DEADLINE_S)
+            finally:
+                writer.close()
+
+        assert [await ask() for _ in range(3)] == [b""] * 3
+        async with await asyncio.start_server(serve, sock=listening):
+            assert await ask() == said
+        assert await ask() == b""
+        await relay.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(said)
+        writer.close()
+
+    said = b"\x7f\xff\xff\xffno frame"
+    with socket.socket() as listening:  # bound: nobody else gets the port
+        listening.bind(("127.0.0.1", 0))
+        asyncio.run(run(listening))
+    refused = [one for one in caplog.messages if "takes no connection" in one]
+    assert len(refused) == 2
+
+
 def test_a_wrong_address_is_told_in_a_line_and_nothing_is_left(tmp_path: Path) -> None:
     out = tmp_path / "recorded"
     with socket.create_server(("127.0.0.1", 0)) as taken:
