@@ -78,6 +78,11 @@ class Result:
     departure: Departure | None = None  # where it failed or was blocked on its way
     letters: tuple[str, ...] = ()  # in what the target is not the same to the letter
 
+    @property
+    def is_detail(self) -> bool:
+        """Whether it failed at something beside what its rules are relied on for."""
+        return self.departure is not None and self.departure.is_detail
+
     def evidence(self, target: str) -> list[Evidence]:
         """A record for each rule of the case."""
         detail = {"why": self.why} if self.why else {}

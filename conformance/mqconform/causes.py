@@ -63,6 +63,7 @@ class Departure:
     strength: Strength = Strength.APACHE
     exchanges: tuple[Exchange, ...] = ()  # the request and its answer
     rules: tuple[str, ...] = ()
+    is_detail: bool = False  # a lesser expectation beside the rules': what the case is for works
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -123,6 +124,7 @@ def departure(
         judged or strongest(rule_ids),
         tuple(exchanges),
         tuple(rule_ids),
+        is_detail=judged is not None,
     )
 
 

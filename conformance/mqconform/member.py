@@ -1,10 +1,12 @@
 """A consumer by hand: joins, takes its share, pulls, consumes, commits, leaves or crashes.
 
 It does what a correct client does and no more, over raw frames, and records everything it
-does. It has no thread and no clock: `turn` is one round of its work.
+does. It has no thread: `turn` is one round of its work.
 """
 
 from __future__ import annotations
+
+import time
 
 from mqconform import requests
 from mqconform.connection import Connection
@@ -17,6 +19,7 @@ from mqspec.core.allocation import STRATEGIES, allocate
 from mqspec.core.types import MessageQueue
 
 _GLANCE_S = 0.001  # how long a turn looks for notices that have arrived
+_WAIT_S = 20.0  # clients rebalance this often, told or not (RebalanceService.java, 5.3.3)
 
 
 class Member:
@@ -32,6 +35,7 @@ class Member:
         self.client_id, self.group = client_id, group
         self.owned: dict[MessageQueue, int] = {}
         self.consumed: list[str] = []
+        self._rebalanced_at = time.monotonic()
         self._queues = sorted(queues)
         self._topic = queues[0].topic
         self._recorder: Recorder = scene.recorder
@@ -43,8 +47,9 @@ class Member:
         self._record(EventKind.SUBSCRIBE, topic=self._topic, tag="*")
 
     def turn(self) -> None:
-        """Rebalance if a notice has come, then pull and consume once from every queue."""
-        if self._is_told():
+        """Rebalance if a notice has come or it is time, then pull and consume once from every
+        queue."""
+        if self._is_told() or time.monotonic() - self._rebalanced_at > _WAIT_S:
             self._rebalance()
         for queue in list(self.owned):
             self._consume(queue)
@@ -77,6 +82,7 @@ class Member:
 
     def _rebalance(self) -> None:
         """Compute the own share from one broker's list; any one serves."""
+        self._rebalanced_at = time.monotonic()
         answer = next(iter(self._brokers.values())).call(requests.consumer_list(self.group))
         members = answer.json()["consumerIdList"] if answer.code == 0 else []
         share = set()

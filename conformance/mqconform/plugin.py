@@ -266,7 +266,7 @@ class Suite(Selection):
         first = self.results.get(case.after or "")
         if first and first.status is Status.NOT_CLAIMED:
             return first.status, first.why
-        if first and first.status not in (Status.PASSED, Status.NOT_RUN):
+        if first and first.status not in (Status.PASSED, Status.NOT_RUN) and not first.is_detail:
             return Status.BLOCKED, f"by {first.name}"
         return Status.PASSED, ""
 

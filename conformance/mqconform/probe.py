@@ -9,6 +9,7 @@ from mqconform import requests
 from mqconform.cluster import Cluster
 from mqconform.connection import Connection
 from mqconform.requests import Request
+from mqconform.scene import properties_of
 from mqconform.target import Address, Target
 from mqconform.transcript import Transcript
 
@@ -48,8 +49,8 @@ def _options(broker: Address) -> list[str]:
         answer = connection.call(Request(requests.GET_BROKER_CONFIG))
     if answer.code:
         return [f"its options are not shown: code {answer.code}"]
-    lines = answer.body.decode(errors="replace").splitlines()
-    return [line for line in lines if line.partition("=")[0] in _SHOWN]
+    options = properties_of(answer.body)
+    return [f"{name}={options[name]}" for name in options if name in _SHOWN]
 
 
 def _speaks_tls(broker: Address) -> bool:

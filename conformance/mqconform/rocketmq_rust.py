@@ -33,6 +33,7 @@ authConfigPath = "{home}/auth"
 transactionCheckInterval = 2000
 enablePropertyFilter = {is_last}
 useServerSideResetOffset = {is_first}
+recallMessageEnable = {is_first}
 
 [broker.brokerServerConfig]
 bindAddress = "127.0.0.1"

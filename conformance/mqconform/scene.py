@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import re
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -36,6 +37,7 @@ from mqrules import EventKind, Outcome, Strength
 from mqrules.rule import version_key
 
 CHANGES: Final = 8  # of a topic, until a route shows them
+_SEPARATOR: Final = re.compile("[=:]")
 HUNG_UP_S: Final = 0.5  # by when it is known that a broker was restarted
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -398,7 +400,7 @@ class Scene:
 
         def damaged() -> None:
             damage()
-            if kind in (Restart.DAMAGE, Restart.STALL, Restart.RUIN):
+            if kind in (Restart.DAMAGE, Restart.STALL, Restart.TORN, Restart.RUIN):
                 self.recorder.store_damaged()
 
         self._connections.close()
@@ -420,8 +422,18 @@ class Scene:
 
 def config_of(server: Connection, code: int = requests.GET_BROKER_CONFIG) -> dict[str, str]:
     """The options of a broker or a nameserver."""
-    lines = done(server.call(Request(code))).body.decode().splitlines()
-    return dict(line.split("=", 1) for line in lines if "=" in line)
+    return properties_of(done(server.call(Request(code))).body)
+
+
+def properties_of(body: bytes) -> dict[str, str]:
+    """Options by name, read as tools in Java read them: `name=value` or `name:value`, a line each.
+
+    5.3.3 writes the first; who writes the other is understood (java.util.Properties.load).
+    """
+    lines = (
+        _SEPARATOR.split(line, maxsplit=1) for line in body.decode(errors="replace").splitlines()
+    )
+    return {words[0]: words[1] for words in lines if len(words) == 2}
 
 
 def done(answer: Frame, *codes: int) -> Frame:
@@ -441,6 +453,14 @@ def without_nulls(data: Any) -> Any:
         case list():
             return [without_nulls(value) for value in data]
     return data
+
+
+def shows(found: Mapping[str, str], expected: Mapping[str, str]) -> None:
+    """Expect these properties or fields, among others; what is not so is said by its name."""
+    other = {
+        name: found.get(name) for name in sorted(expected) if found.get(name) != expected[name]
+    }
+    assert not other, f"{other}, not { {name: expected[name] for name in other} }"
 
 
 def fields(answer: Frame, *names: str) -> tuple[int, ...]:

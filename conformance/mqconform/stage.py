@@ -27,7 +27,8 @@ class Restart(Enum):
     DAMAGE = "damage"  # SIGKILL, and files are damaged before the start
     SETTLED = "settled"  # none: no other case restarts the broker any more, but for what follows
     STALL = "stall"  # as DAMAGE, so that some brokers deliver nothing any more
-    RUIN = "ruin"  # as DAMAGE, so that some brokers do not start: nothing comes after it
+    TORN = "torn"  # as DAMAGE, with which some brokers do not start, nor do they later
+    RUIN = "ruin"  # the same of others: nothing comes after it
 
 
 class Stage:

@@ -18,6 +18,7 @@ from mqconform.causes import Step, UnexpectedError, causes, departure
 from mqconform.frame import frame, json_header
 from mqconform.page import page
 from mqconform.plugin import Suite
+from mqconform.scene import properties_of
 from mqconform.target import Address
 from mqconform.transcript import Transcript
 from mqrules import Strength
@@ -174,8 +175,25 @@ def test_what_nobody_relies_on_is_apaches_in_a_rule_that_is_relied_on(
         return PROCESS(dispatcher, connection, request)
 
     monkeypatch.setattr(Dispatcher, "_process", process)
-    found = told(run("test_the_kv_config or asks_for_nothing"))
-    assert [cause.strength for cause in found.causes] == [Strength.APACHE] * 2
+    suite = run("test_the_kv_config or key_is_deleted or asks_for_nothing")
+    assert [cause.strength for cause in told(suite).causes] == [Strength.APACHE] * 2
+    # What comes after such a case is judged: what it needs works.
+    behind = suite.results["test_a_key_is_deleted_and_those_like_it_stay"]
+    assert (behind.case.after, behind.status) == ("test_the_kv_config", Status.PASSED)
+
+
+def test_a_case_behind_one_that_fails_at_what_it_is_for_is_blocked(
+    run: Callable[..., Suite], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Dispatcher, "_process", refusing(RequestCode.PUT_KV_CONFIG))
+    suite = run("test_the_kv_config or key_is_deleted")
+    behind = suite.results["test_a_key_is_deleted_and_those_like_it_stay"]
+    assert (behind.status, behind.why) == (Status.BLOCKED, "by test_the_kv_config")
+
+
+def test_options_are_read_as_tools_in_java_read_them() -> None:
+    told_of = b"a=1\nrootDir:/tmp/b:c=d\nno option\n"
+    assert properties_of(told_of) == {"a": "1", "rootDir": "/tmp/b:c=d"}
 
 
 def test_wording_is_judged_of_apache_alone(

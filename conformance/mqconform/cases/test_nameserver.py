@@ -21,7 +21,7 @@ from mqconform.case import at_edges, case
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.requests import Request
-from mqconform.scene import Scene, done
+from mqconform.scene import Scene, config_of, done
 
 REGISTERED = "test_a_registered_broker_is_in_the_route"
 CLOSED = "test_a_broker_whose_connection_closes_is_in_no_route"
@@ -551,9 +551,7 @@ def test_a_registration_that_is_refused_takes_the_former_id(scene: Scene) -> Non
 
 def options(scene: Scene) -> dict[str, str]:
     """The options of the nameserver."""
-    answer = scene.nameserver.call(Request(requests.GET_NAMESRV_CONFIG))
-    assert answer.code == 0
-    return dict(line.split("=", 1) for line in answer.body.decode().splitlines())
+    return config_of(scene.nameserver, requests.GET_NAMESRV_CONFIG)
 
 
 @case("NAMESRV-029", party="nameserver")

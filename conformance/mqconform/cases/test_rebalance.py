@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import chain
 
 from mqconform.case import case
-from mqconform.connection import eventually
+from mqconform.connection import DEADLINE_S, eventually
 from mqconform.member import Member
 from mqconform.scene import Scene
 from mqspec.core.types import MessageQueue
@@ -57,9 +58,18 @@ class Workload:
         """Let every member work; whether all is consumed and every queue has one owner."""
         for member in self.members:
             member.turn()
-        owned = sorted(chain.from_iterable(member.owned for member in self.members))
+        return not self.what_is_left()
+
+    def what_is_left(self) -> str:
+        """What is not consumed, and which queues have not one owner; empty if all is well."""
+        owned = Counter(chain.from_iterable(member.owned for member in self.members))
         consumed = set(chain.from_iterable(member.consumed for member in self.all_members))
-        return owned == sorted(self.queues) and consumed >= self.sent
+        left = {
+            "queues of nobody": len([queue for queue in self.queues if not owned[queue]]),
+            "queues of several": len([queue for queue in owned if owned[queue] > 1]),
+            "messages that nobody got": len(self.sent - consumed),
+        }
+        return ", ".join(f"{number} {what}" for what, number in left.items() if number)
 
 
 @case("REBAL-050", party="broker", after=JOINED)
@@ -80,7 +90,7 @@ def test_a_group_consumes_everything_through_joins_leaves_and_crashes(scene: Sce
     load.members.remove(first)
     first.leave()
     load.turns(2)
-    assert eventually(load.is_done)
+    assert eventually(load.is_done, 2 * DEADLINE_S), load.what_is_left()
     for member in list(load.members):
         load.members.remove(member)
         member.leave()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -11,9 +13,12 @@ from mqconform.case import case
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame, frame, json_header
 from mqconform.requests import Request
-from mqconform.scene import Scene, done
+from mqconform.scene import Scene, done, shows
 
 PUSHED = "test_a_reply_is_pushed_to_the_requester[v2]"
+
+REQUESTERS = 70
+SIZES = (1, 255, 256, 65_535, 65_536, 65_537, 1_048_577, 4_194_304)  # bytes; the last is the limit
 
 SENT = {
     "CORRELATION_ID": "c",
@@ -24,12 +29,20 @@ SENT = {
 }
 
 
-def reply(topic: str, client_id: str | None, *, v1: bool = False) -> Request:
-    """SEND_REPLY_MESSAGE or SEND_REPLY_MESSAGE_V2."""
-    properties = dict(SENT)
+def reply(
+    topic: str,
+    client_id: str | None,
+    *,
+    v1: bool = False,
+    body: bytes = b"reply",
+    queue_id: int = 0,
+    more: Mapping[str, str] | None = None,
+) -> Request:
+    """SEND_REPLY_MESSAGE or SEND_REPLY_MESSAGE_V2, with `more` properties."""
+    properties = {**SENT, **(more or {})}
     if client_id is not None:
         properties["REPLY_TO_CLIENT"] = client_id
-    sent = requests.send(topic, b"reply", properties=properties).having(h=7, g=1_700_000_000_000)
+    sent = requests.send(topic, body, queue_id, properties).having(h=7, g=1_700_000_000_000)
     if v1:
         return replace(requests.send_v1(sent), code=requests.SEND_REPLY_MESSAGE)
     return replace(sent, code=requests.SEND_REPLY_MESSAGE_V2)
@@ -66,7 +79,7 @@ def test_a_reply_is_pushed_to_the_requester(scene: Scene, v1: bool) -> None:
     opaque = scene.broker.ask(reply(scene.topic(), client_id, v1=v1))
     push = take(connection)
     assert push.body == b"reply"
-    assert properties(push).items() >= (SENT | {"REPLY_TO_CLIENT": client_id}).items()
+    shows(properties(push), SENT | {"REPLY_TO_CLIENT": client_id})
     assert done(scene.broker.answer(opaque)).fields["queueId"] == "0"
 
 
@@ -92,11 +105,59 @@ def test_what_a_pushed_reply_has(scene: Scene, v1: bool) -> None:
         "reconsumeTimes": "0",
         "unitMode": "false",
     }
-    assert push.fields.items() >= expected.items()
+    shows(push.fields, expected)
     assert push.fields["storeTimestamp"].isdecimal()
     for name in ("bornHost", "storeHost"):
         assert push.fields[name].count(":") == 1
     done(scene.broker.answer(opaque))
+
+
+@case("REPLY-001", "REPLY-003", party="broker", after=PUSHED)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_reply_of_any_size_is_pushed_and_stored_whole(scene: Scene, size: int) -> None:
+    topic = scene.topic()
+    connection, client_id = requester(scene)
+    body = (b"%08d" * (size // 8 + 1) % tuple(range(size // 8 + 1)))[:size]
+    opaque = scene.broker.ask(reply(topic, client_id, body=body))
+    pushed = take(connection).body
+    assert len(pushed) == size, f"{len(pushed)} bytes are pushed of a reply of {size}"
+    assert pushed == body, f"a reply of {size} bytes is pushed with others"
+    done(scene.broker.answer(opaque))
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+    (record,) = scene.read_all(topic, scene.group())
+    assert record.body == body, f"{len(record.body)} bytes are stored of a reply of {size}"
+
+
+@case("REPLY-001", party="broker", after=PUSHED)
+@pytest.mark.parametrize("size", [1, 255, 256, 4096, 15_000])
+def test_a_property_of_any_size_is_pushed_whole(scene: Scene, size: int) -> None:
+    connection, client_id = requester(scene)
+    words = {"mine": "ä" * size, "last": "of all"}
+    opaque = scene.broker.ask(reply(scene.topic(), client_id, more=words))
+    pushed = properties(take(connection))
+    assert {name: pushed.get(name) for name in words} == words
+    done(scene.broker.answer(opaque))
+
+
+@case("REPLY-001", "REPLY-002", party="broker", after=PUSHED)
+def test_many_requesters_get_their_own_replies(scene: Scene) -> None:
+    """All are asked for at once, two of each, of queues from the first to the last."""
+    topic = scene.topic(REQUESTERS)
+    waiting = [requester(scene) for _ in range(REQUESTERS)]
+    asked = []
+    for n, (_, client_id) in enumerate(waiting):
+        replier = scene.connect()
+        for body in (b"first of %d" % n, b"second of %d" % n):
+            asked.append((replier, replier.ask(reply(topic, client_id, body=body, queue_id=n))))
+    # A broker pushes to a few at a time, and waits for what each says: all take theirs at once.
+    with ThreadPoolExecutor(REQUESTERS) as pool:
+        taken = list(pool.map(lambda each: [take(each[0]) for _ in range(2)], waiting))
+    for n, ((_, client_id), pushes) in enumerate(zip(waiting, taken, strict=True)):
+        assert {push.body for push in pushes} == {b"first of %d" % n, b"second of %d" % n}
+        assert [push.fields["queueId"] for push in pushes] == [str(n)] * 2
+        assert [properties(push)["REPLY_TO_CLIENT"] for push in pushes] == [client_id] * 2
+    for replier, opaque in asked:
+        done(replier.answer(opaque))
 
 
 @case("REPLY-003", party="broker", after=PUSHED)

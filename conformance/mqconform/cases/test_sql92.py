@@ -24,7 +24,10 @@ FILTERED = "test_messages_are_chosen_by_their_properties[a = 1-one]"
 WRITTEN_S = 25.0  # the file is written each 10 s, first after 10 s
 ENTRY = ("topic", "consumerGroup", "expression", "expressionType", "clientVersion", "deadTime")
 
-LARGE = (2**53, 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 1)
+LARGE = (
+    *(1 - 2**63, -(2**62), -(2**53) - 1, -(2**53), -(2**31) - 1),
+    *(2**31, 2**53, 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 1),
+)
 
 # By key: the properties of the messages of a topic.
 MESSAGES = {

@@ -45,7 +45,7 @@ CASES_OF = {
     "kv": "test_nameserver",
     "locks": "test_lock",
     "members": "test_membership or test_admin or test_subscription",
-    "messages": "test_send or test_pull or test_subscription or test_wire",
+    "messages": "test_send or test_pull or test_subscription or test_sql92 or test_wire",
     "offsets": "test_offset or test_reset or test_wire",
     "orders": "test_pop",
     "pops": "test_pop",
@@ -57,7 +57,7 @@ CASES_OF = {
     "transactions": "test_transaction",
     VIGIL: "test_membership",
     CASES: "test_wire or test_admin or test_membership or test_nameserver or test_offset"
-    " or test_query or test_retry",
+    " or test_query or test_reply or test_retry",
 }
 AT_ONCE = 3  # brokers that --keep judges: most of a case is waiting
 
@@ -96,8 +96,9 @@ def failing(name: str, expression: str) -> dict[str, list[str]]:
     """The standard cases that fail on a wrong broker, and the rules of each."""
     with served(name) as target, tempfile.TemporaryDirectory() as home:
         report = Path(home) / "report.json"
-        words = ["conform", str(target.nameserver), "-k", expression, "--json", str(report)]
-        command = [sys.executable, "-m", "mqspec.cli", *words, "--history", f"{home}/history"]
+        words = ["conform", str(target.nameserver), "--exclusive", "-k", expression]
+        words += ["--json", str(report), "--history", f"{home}/history"]
+        command = [sys.executable, "-m", "mqspec.cli", *words]
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cases = json.loads(report.read_text(encoding="utf-8"))["cases"]
         return {case["name"]: case["rules"] for case in cases if case["status"] == "failed"}
