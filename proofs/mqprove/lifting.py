@@ -19,25 +19,40 @@ from functools import cache
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from mqprove import rooms, stand_ins
-from mqprove.loops import add_to, comprehension, display, is_symbolic, loop
+from mqprove import loops, rooms, stand_ins
+from mqprove.reading import (
+    counting,
+    generator,
+    given_meanings,
+    is_function_of_one,
+    without_filter,
+    without_filter_of,
+)
+from mqprove.symbolic import NotUnderstoodError
 
 _RUNTIME = "__runtime__"
 _CALLED: Sequence[Callable[..., Any]] = (
-    *(add_to, comprehension, display, is_symbolic, loop),
+    *(loops.add_to, loops.comprehension, loops.display, loops.first),
+    *(loops.is_symbolic, loops.loop, loops.after),
+    *(loops.counted, loops.ending, loops.goes_on),
     *(stand_ins.attribute, stand_ins.is_, stand_ins.plain, stand_ins.refuse),
     *(stand_ins.container, stand_ins.function, stand_ins.method, stand_ins.stored),
 )
 # What uses up a generator that it is given.
 _CONSUMERS = ("all", "any", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
+_OWN = (*stand_ins.BUILTINS, *rooms.BUILTINS, *stand_ins.GUARDED)  # which the lifted module gets
 TEXT = "__source__"  # of a module that was made from text
 
 
 @cache
 def lift(module: ModuleType) -> ModuleType:
-    """The module with its functions rewritten, beside the original, which stays as it is."""
+    """The module with its functions rewritten, beside the original, which stays as it is. Raises
+    NotUnderstoodError where it gives names of Python's own another meaning."""
     text = module.__dict__.get(TEXT) or inspect.getsource(module)
-    tree = _Rewriter().visit(ast.parse(text))
+    original = ast.parse(text)
+    if other := given_meanings(original, _OWN):
+        raise NotUnderstoodError(f"{', '.join(other)} with a meaning of the module's own")
+    tree = _Rewriter().visit(original)
     ast.fix_missing_locations(tree)
     lifted = ModuleType(module.__name__)
     called = {function.__name__: function for function in _CALLED}
@@ -65,7 +80,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def __init__(self) -> None:
         self._functions: list[ast.AST] = []
-        self._loops = 0
+        self._names = 0  # that were made up
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self._functions.append(node)
@@ -78,47 +93,100 @@ class _Rewriter(ast.NodeTransformer):
             return node
         if _is_place(node.target):
             return ast.Expr(self._refused(node.iter, "a loop that writes to a place"))
-        self._loops += 1
-        given, body, each = (f"__{word}_{self._loops}" for word in ("given", "body", "each"))
+        node = without_filter(node)
+        given = self._new_name("given")
+        line = node.lineno
+        names = [each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)]
+        after = [
+            ast.parse(f"{each} = {_RUNTIME}.after({each!r}, {line})").body[0] for each in names
+        ]
+        symbolic = [*self._turned(node, given), *after]
+        over = ast.Name(given, ast.Load())
+        plain = ast.For(node.target, over, self._block(node.body), node.orelse)
+        return self._either(node, given, self.visit(node.iter), symbolic, plain)
+
+    def visit_While(self, node: ast.While) -> ast.AST | list[ast.stmt]:
+        if not self._functions:
+            return node
+        found = counting(node, self._functions[-1])
+        if found is None:
+            self.generic_visit(node)
+            node.test = _ours("goes_on", node.test, ast.Constant(node.lineno))
+            return node
+        given = self._new_name("given")
+        bounds: list[ast.expr] = [
+            ast.Tuple([deepcopy(bound), ast.Constant(included)], ast.Load())
+            for bound, included in found.bounds
+        ]
+        start = ast.Name(found.name, ast.Load())
+        listed = ast.Tuple(bounds, ast.Load())
+        line = ast.Constant(node.lineno)
+        over = _ours("counted", start, listed, deepcopy(found.step), line)
+        # The bounds are looked at in each turn, so that one that it changes is seen.
+        body = [ast.Expr(deepcopy(listed)), *found.body]
+        target = ast.Name(found.name, ast.Store())
+        loop = ast.copy_location(ast.For(target, over, deepcopy(body), []), node)
+        after = ast.parse(f"{found.name} = {_RUNTIME}.ending({given})").body[0]
+        symbolic = [*self._turned(loop, given), after]
+        plain = ast.While(self.visit(node.test), self._block(node.body), [])
+        return self._either(node, given, self.visit(over), symbolic, plain)
+
+    def _new_name(self, word: str) -> str:
+        self._names += 1
+        return f"__{word}_{self._names}"
+
+    def _turned(self, node: ast.For, given: str) -> list[ast.stmt]:
+        """A loop by one turn, where it can be, of what has a name."""
         problem = _problem(node, self._functions[-1])
+        if problem:
+            words = f"{given}, None, {node.lineno}, {problem!r}"
+            return ast.parse(f"{_RUNTIME}.loop({words})").body
+        body, each = self._new_name("body"), self._new_name("each")
         function = ast.parse(f"def {body}({each}): pass").body[0]
         assert isinstance(function, ast.FunctionDef)
         unpack = ast.Assign([node.target], ast.Name(each, ast.Load()))
         turned = _Turn().visit(ast.Module(deepcopy(node.body), []))
         function.body = [unpack, *self._block(turned.body)]
-        plain = ast.For(
-            node.target, ast.Name(given, ast.Load()), self._block(node.body), node.orelse
-        )
-        turn = "None" if problem else body
-        words = f"{given}, {turn}, {node.lineno}, {problem!r}"
-        call = ast.parse(f"{_RUNTIME}.loop({words})").body[0]
-        choice = ast.If(
-            ast.parse(f"{_RUNTIME}.is_symbolic({given})", mode="eval").body,
-            [call] if problem else [function, call],
-            [plain],
-        )
-        made = [ast.Assign([ast.Name(given, ast.Store())], self.visit(node.iter)), choice]
+        call = ast.parse(f"{_RUNTIME}.loop({given}, {body}, {node.lineno}, '')").body[0]
+        return [function, call]
+
+    def _either(
+        self, node: ast.stmt, given: str, over: ast.expr, symbolic: list[ast.stmt], plain: ast.stmt
+    ) -> list[ast.stmt]:
+        """A loop over what is symbolic, or the same over what is not."""
+        test = ast.parse(f"{_RUNTIME}.is_symbolic({given})", mode="eval").body
+        choice = ast.If(test, symbolic, [plain])
+        made = [ast.Assign([ast.Name(given, ast.Store())], over), choice]
         return [ast.copy_location(each, node) for each in made]
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
         if len(node.generators) > 1 or not self._functions:
             self.generic_visit(node)
             return node
+        over = without_filter_of(node.generators[0])
+        node.generators = [over]
+        if not is_function_of_one(over, (node.elt, *over.ifs)):
+            return self._refused(node, "a comprehension that gives names a value")
+        text = ast.unparse(_test(over))
+        parts = self._one_by_one(node)
+        call = _ours("comprehension", *parts, ast.Constant(text), ast.Constant(node.lineno))
+        return ast.copy_location(call, node)
+
+    def _one_by_one(self, node: ast.ListComp | ast.GeneratorExp) -> list[ast.expr]:
+        """What it goes through, and its element and its test as functions."""
         (over,) = node.generators
-        condition = ast.BoolOp(ast.And(), over.ifs) if len(over.ifs) > 1 else None
-        test = condition or (over.ifs[0] if over.ifs else ast.Constant(True))
-        text = ast.unparse(test)
-        call = _ours(
-            "comprehension",
+        test = _test(over)
+        return [
             self.visit(over.iter),
             _of_one(over.target, self.visit(node.elt)),
             _of_one(over.target, self.visit(test)),
-            ast.Constant(text),
-            ast.Constant(node.lineno),
-        )
-        return ast.copy_location(call, node)
+        ]
 
     def visit_List(self, node: ast.List) -> ast.AST:
+        if self._functions:
+            for each in node.elts:
+                if isinstance(each, ast.Starred):
+                    each.value = _as_list(each.value)
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load) or not self._functions:
             return node
@@ -168,10 +236,19 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """What is called is looked at first: it must keep nothing from one call to the next."""
-        bare = isinstance(node.func, ast.Name) and node.func.id in _CONSUMERS
-        arguments = [each for each in node.args if isinstance(each, ast.GeneratorExp)]
-        if bare and len(node.args) == 1 and arguments:  # used up at once
-            self.generic_visit(arguments[0])
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        through = generator(node.args[0]) if node.args and self._functions else None
+        if name == "next" and through and not node.keywords:
+            return self._next(node, through)
+        if name in ("filter", "map") and self._functions:
+            return self._refused(node, f"a {name} that is kept, or whose function is not seen")
+        if name in _CONSUMERS and len(node.args) == 1 and through:  # used up at once
+            if name in ("list", "tuple"):
+                node.args = [self.visit(_as_list(through))]
+            else:
+                self.generic_visit(through)
+                node.args = [through]
+            node.keywords = [self.visit(each) for each in node.keywords]
         else:
             self.generic_visit(node)
         if not self._functions or _is_ours(node.func):
@@ -181,6 +258,17 @@ class _Rewriter(ast.NodeTransformer):
         else:
             node.func = _ours("function", node.func)
         return node
+
+    def _next(self, node: ast.Call, through: ast.GeneratorExp) -> ast.expr:
+        over, *others = map(without_filter_of, through.generators)
+        through.generators = [over, *others]
+        if others or len(node.args) > 2 or not is_function_of_one(over, (through.elt, *over.ifs)):
+            return self._refused(
+                node, "next of a generator over several, or that gives names a value"
+            )
+        default = [self.visit(each) for each in node.args[1:]]
+        line = ast.Constant(node.lineno)
+        return ast.copy_location(_ours("first", *self._one_by_one(through), line, *default), node)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
         self.generic_visit(node)
@@ -267,14 +355,24 @@ class _Turn(ast.NodeTransformer):
         return node
 
 
+def _as_list(value: ast.expr) -> ast.expr:
+    """A generator, or what amounts to one, that is used up at once."""
+    through = generator(value)
+    if through is None:
+        return value
+    return ast.copy_location(ast.ListComp(through.elt, through.generators), value)
+
+
+def _test(over: ast.comprehension) -> ast.expr:
+    if len(over.ifs) > 1:
+        return ast.BoolOp(ast.And(), over.ifs)
+    return over.ifs[0] if over.ifs else ast.Constant(True)
+
+
 def _of_one(target: ast.expr, value: ast.expr) -> ast.expr:
     """A function of one element: of its parts, where the target is a tuple."""
-    if isinstance(target, ast.Name):
-        names = [target.id]
-    elif isinstance(target, ast.Tuple) and all(isinstance(t, ast.Name) for t in target.elts):
-        names = [t.id for t in target.elts if isinstance(t, ast.Name)]
-    else:
-        raise SyntaxError(f"line {target.lineno}: {ast.unparse(target)} as a loop's target")
+    parts = target.elts if isinstance(target, ast.Tuple) else [target]
+    names = [part.id for part in parts if isinstance(part, ast.Name)]
     inner = ast.Lambda(_arguments(names), value)
     if isinstance(target, ast.Name):
         return inner

@@ -136,6 +136,17 @@ class Ids(Unknown):
         """The first place of an id that it has."""
         return first_at(cid.term)
 
+    def copy(self) -> Ids:
+        """Another list of the same."""
+        return Ids(self.length)
+
+
+class IdTuple(Ids):
+    """The ids as a tuple."""
+
+    def copy(self) -> Ids:
+        raise NotUnderstoodError("copy of a tuple")
+
 
 # Bases
 
@@ -327,7 +338,7 @@ class Listing(Unknown):
         length = self._span(piece)
         start = ZERO if where.start is None else _bound(whole(where.start), length)
         stop = length if where.stop is None else _bound(whole(where.stop), length)
-        return Listing([_part(piece, start, stop, step)])
+        return type(self)([_part(piece, start, stop, step)])
 
     def _span(self, piece: Piece) -> Term:
         return piece.stop if piece.is_plain else piece.count()
@@ -357,6 +368,8 @@ class Listing(Unknown):
         return Listing(self.pieces)
 
     def __add__(self, other: object) -> Listing:
+        if isinstance(other, ListingTuple):
+            raise NotUnderstoodError("a tuple added to a list")
         made = self.copy()
         made.extend(other)
         return made
@@ -371,6 +384,16 @@ class Listing(Unknown):
             effects().extend((self, piece) for piece in pieces)
         else:
             self.pieces += pieces
+
+
+class ListingTuple(Listing):
+    """Queues as a tuple, which nothing changes."""
+
+    def _refused(self, *_: object) -> Any:
+        raise NotUnderstoodError("what is done to a tuple here")
+
+    append = extend = add = _refused  # type: ignore[assignment]
+    copy = __add__ = __iadd__ = _refused
 
 
 def _part(piece: Piece, start: Term, stop: Term, step: Term) -> Piece:

@@ -10,25 +10,42 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from types import BuiltinFunctionType, CellType, FunctionType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import z3
 
-from mqprove.lists import ONE, ZERO, Choice, Ids, Listing, Piece, Queue, Unknown, chosen
+from mqprove.lists import (
+    ONE,
+    ZERO,
+    Choice,
+    Ids,
+    Listing,
+    Piece,
+    Queue,
+    Unknown,
+    chosen,
+    first_at,
+    id_at,
+)
 from mqprove.ring import Points, Ring
 from mqprove.symbolic import (
     OPERATIONS,
     NotUnderstoodError,
     Number,
     Term,
+    Truth,
+    again,
     certain,
+    decide,
     explore_one,
     fact,
     in_run,
     looked_at,
     refusals,
     refusing,
+    term,
     turn,
 )
 
@@ -53,7 +70,7 @@ class Range:
 class Numbered:
     """`enumerate` of a list."""
 
-    of: Listing
+    of: Listing | Ids
     start: Term
 
 
@@ -161,6 +178,107 @@ def loop(given: Any, body: Callable[[Any], object] | None, line: int, problem: s
         if len({id(choice) for choice, _ in added}) != len(paths) or len(added) != len(paths):
             raise NotUnderstoodError(f"line {line}: a turn that adds nothing, or more than once")
         target.over_turns(added, given, each)
+
+
+def after(name: str, line: int) -> Unknown:
+    """What a name of a loop holds after it, which is the last turn's and not known."""
+    unknown = type(f"value of {name} after the loop of line {line}", (Unknown,), {})
+    return cast(Unknown, unknown())
+
+
+def counted(start: Any, bounds: Sequence[tuple[Any, bool]], step: Any, line: int) -> Any:
+    """What a while goes over that counts up to bounds, each of which is included or is not. An
+    ordinary range where nothing is symbolic: the loop is run as it stands then."""
+    numbers = (start, step, *(bound for bound, _ in bounds))
+    if not any(isinstance(each, Number) for each in numbers):
+        return builtins.range(0)
+    if any(not isinstance(each, Number | int) or term(each).is_real() for each in numbers):
+        raise NotUnderstoodError(f"line {line}: a while that does not count in whole numbers")
+    if not certain(term(step) > 0):
+        raise NotUnderstoodError(f"line {line}: a while that may have no end")
+    stops = [term(bound) + 1 if included else term(bound) for bound, included in bounds]
+    stop = reduce(lambda one, other: z3.If(one < other, one, other), stops)
+    return Range(term(start), stop, term(step))
+
+
+def ending(given: Range) -> Number:
+    """Where such a while ends."""
+    return Number(given.start + given.step * given.count())
+
+
+def goes_on(value: Any, line: int) -> bool:
+    """Whether a while without a bound goes on."""
+    if in_run() and isinstance(value, Truth | Number | Unknown):
+        again(line)
+    return builtins.bool(value)
+
+
+def first(
+    given: Any,
+    element: Callable[[Any], object],
+    test: Callable[[Any], object],
+    line: int,
+    *default: object,
+) -> Any:
+    """`next` of a generator: of the first element that passes, else the default."""
+    if not is_symbolic(given):
+        return builtins.next((element(each) for each in given if test(each)), *default)
+    given = goes_over(given)
+    if turn() or isinstance(given, Turns):
+        raise NotUnderstoodError(f"line {line}: the first, in a loop or of rooms")
+    at = z3.FreshInt("turn")
+    inside, each = _any_turn(given, at)
+    before = ordinary_state(test)
+    paths = explore_one(lambda: builtins.bool(test(each)), inside, line)
+    if ordinary_state(test) != before or any(path.effects for path in paths):
+        raise NotUnderstoodError(f"line {line}: what is looked for changes on the way")
+    passes = z3.Or([path.condition for path in paths if path.value])
+    facts = [each for path in paths for each in path.facts]
+
+    is_there, place = _first_place(at, inside, passes, facts)
+    if decide(is_there):
+        return element(_any_place(given, place)[1])
+    if default:
+        return default[0]
+    raise StopIteration
+
+
+def _first_place(
+    at: Term, inside: z3.BoolRef, passes: z3.BoolRef, facts: Sequence[z3.BoolRef]
+) -> tuple[z3.BoolRef, Term]:
+    """Whether a turn passes, and the first that does. It is guessed, and that it is right proved;
+    where no guess is, it is whatever has that meaning."""
+    for each in facts:
+        fact(z3.Implies(inside, each))
+    if certain(z3.Implies(inside, z3.Not(passes))):
+        return z3.BoolVal(False), ZERO
+    for guess in (ZERO, *_first_guesses(passes, at)):
+        here = (at, guess)
+        for each in facts:
+            fact(z3.substitute(z3.Implies(inside, each), here))
+        is_one = z3.substitute(z3.And(inside, passes), here)
+        if certain(is_one) and certain(z3.Implies(z3.And(inside, at < guess), z3.Not(passes))):
+            return z3.BoolVal(True), guess
+
+    # By its meaning, so that it is the same in each run.
+    meaning = z3.substitute(z3.And(inside, passes), (at, z3.Int("turn"))).sexpr()
+    is_there, place = z3.Bool(f"there is: {meaning}"), z3.Int(f"first: {meaning}")
+    here = (at, place)
+    for each in facts:
+        fact(z3.substitute(z3.Implies(inside, each), here))
+    fact(z3.Implies(is_there, z3.substitute(z3.And(inside, passes), here)))
+    fact(z3.ForAll(at, z3.Implies(z3.And(inside, passes), z3.And(is_there, place <= at))))
+    return is_there, place
+
+
+def _first_guesses(passes: z3.BoolRef, at: Term) -> Iterator[Term]:
+    for bound in _compared(passes, at):
+        yield from (bound, bound + 1)
+    yield from _compared_rests(passes, at)
+    for left, right in _comparisons(passes):
+        for side, other in ((left, right), (right, left)):
+            if side.eq(id_at(at)) and not _mentions(other, at):
+                yield first_at(other)
 
 
 def ordinary_state(value: object, depth: int = 4) -> object:

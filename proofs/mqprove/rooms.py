@@ -178,6 +178,9 @@ class RoomIds(Ids):
     def place(self, cid: Id) -> Term:
         return self.grouping.rank(first_at(cid.term))
 
+    def copy(self) -> Ids:
+        return RoomIds(self.grouping, self.room)
+
 
 class Map(dict[Any, Any], Collected):
     """A dictionary. What a loop's turn does to it is known where every turn adds its own item to

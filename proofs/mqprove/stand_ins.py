@@ -13,7 +13,17 @@ from typing import Any, Final
 
 import z3
 
-from mqprove.lists import ONE, Ids, Listing, Piece, Queue, Text, Unknown
+from mqprove.lists import (
+    ONE,
+    Ids,
+    IdTuple,
+    Listing,
+    ListingTuple,
+    Piece,
+    Queue,
+    Text,
+    Unknown,
+)
 from mqprove.loops import Collected, Filled, Numbered, Range, Turns, goes_over, is_symbolic
 from mqprove.ring import Points, Ring, first_at_or_after
 from mqprove.symbolic import (
@@ -27,7 +37,7 @@ from mqprove.symbolic import (
     whole,
 )
 
-BUILTINS: Final = ("len", "range", "list", "sorted", "str", "enumerate")
+BUILTINS: Final = ("len", "range", "list", "tuple", "sorted", "str", "enumerate")
 SUMMARIES: Final = ("hash_ring", "bisect_left", "string_order")
 
 
@@ -41,6 +51,8 @@ def is_(one: object, other: object) -> Any:
     if one is None or other is None:
         absent = getattr(one if other is None else other, "is_none", None)
         return Truth(absent) if absent is not None else False
+    if turn():  # another answer in each turn
+        raise NotUnderstoodError("whether something is the same object, in a loop")
     same = z3.FreshBool("the same object")
     fact(z3.Implies(same, (one == other).term))  # type: ignore[attr-defined]
     return Truth(same)
@@ -171,11 +183,31 @@ def range_(*given: Any) -> Any:
 
 
 def list_(*given: Any) -> Any:
-    return given[0].copy() if given and isinstance(given[0], Listing) else builtins.list(*given)
+    match given:
+        case (Listing() as listing,):
+            listing.look()
+            return Listing(listing.pieces)
+        case (IdTuple() as ids,):
+            return Ids(ids.length)
+        case (Ids() as ids,):
+            return ids.copy()
+        case _:
+            return builtins.list(*given)
+
+
+def tuple_(*given: Any) -> Any:
+    match given:
+        case (Listing() as listing,):
+            listing.look()
+            return ListingTuple(listing.pieces)
+        case (Ids() as ids,) if type(ids) in (Ids, IdTuple):
+            return IdTuple(ids.length)
+        case _:
+            return builtins.tuple(*given)
 
 
 def enumerate_(given: Any, start: Any = 0) -> Any:
-    if isinstance(given, Listing):
+    if isinstance(given, Listing | Ids):
         return Numbered(given, whole(start))
     return [*builtins.enumerate(given, start)]  # no iterator, which would be used up
 

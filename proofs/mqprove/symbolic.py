@@ -13,6 +13,7 @@ of which a refutation learns the values that it needs.
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
@@ -21,6 +22,7 @@ import z3
 
 PATHS_MAX = 64  # of one call: more, or more decisions on one of them, mean that the
 DECISIONS_MAX = 64  # code loops on a symbolic number
+WHILE_TURNS_MAX = 16  # of one while without a bound that was found
 BRANCH_MS_MAX = 2_000  # for Z3 to say whether a branch is possible; no answer: it may be
 
 Term: TypeAlias = z3.ArithRef
@@ -125,6 +127,7 @@ class _Run:
         self.owed: list[tuple[str, z3.BoolRef]] = []
         self.refused: list[NotUnderstoodError] = []
         self.looked_at: list[Any] = []  # lists from outside of a loop's turn
+        self.turns: Counter[int] = Counter()  # of each while, by its line
         self.depth: int = 0 if _Run.active is None else _Run.active.depth + 1
 
     def follow(self, call: Callable[[], object]) -> Path:
@@ -180,6 +183,15 @@ def _run() -> _Run:
 def decide(condition: z3.BoolRef) -> bool:
     """Which way this run goes; the other way, where possible, is a run of its own."""
     return _run().decide(condition)
+
+
+def again(line: int) -> None:
+    """A while looks once more, at what is not known. Raises NotUnderstoodError where it does so
+    too often: it has no bound that was found."""
+    turns = _run().turns
+    turns[line] += 1
+    if turns[line] > WHILE_TURNS_MAX:
+        raise NotUnderstoodError(f"line {line}: a while whose bound is not found")
 
 
 def fact(term: z3.BoolRef) -> None:

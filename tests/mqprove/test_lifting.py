@@ -51,6 +51,20 @@ TESTS = st.tuples(
     st.sampled_from(["<", "<=", "==", "!=", ">"]),
     SIMPLE,
 ).map(" ".join)
+WHILES = st.one_of(
+    st.tuples(st.sampled_from(["<", "<="]), SIMPLE).map(lambda p: f"at {' '.join(p)}"),
+    st.tuples(SIMPLE, st.sampled_from([">", ">="])).map(lambda p: f"{' '.join(p)} at"),
+    st.tuples(SIMPLE, SIMPLE).map(lambda p: f"at < {p[0]} and at <= {p[1]}"),
+)
+STEPS = st.sampled_from(["+= 1", "+= 2", "+= c", "= at + 1", "+= index + 1"])
+FIRST = st.one_of(
+    st.tuples(SIMPLE, SIMPLE, TESTS).map(lambda p: f"at for at in range({p[0]}, {p[1]}) if {p[2]}"),
+    st.tuples(SIMPLE, TESTS).map(lambda p: f"at + {p[0]} for at, _ in enumerate(mq_all) if {p[1]}"),
+    st.sampled_from(["==", "!="]).map(
+        lambda how: f"at for at, cid in enumerate(cid_all) if cid {how} current_cid"
+    ),
+    st.just("at for at in range(c) if cid_all[at] == current_cid"),
+)
 LISTS = st.one_of(
     st.tuples(NUMBERS, NUMBERS).map(lambda p: [f"return mq_all[{p[0]}:{p[1]}]"]),
     st.tuples(NUMBERS, SIMPLE).map(lambda p: [f"return mq_all[{p[0]} :: max(1, {p[1]})]"]),
@@ -88,6 +102,43 @@ LISTS = st.one_of(
             f"return mq_all[{p[2]} : rest]",
         ]
     ),
+    # A while, what comes first, tuples, filters and maps
+    st.tuples(SIMPLE, WHILES, STEPS, TESTS, st.sampled_from(["taken", "taken + mq_all[at:]"])).map(
+        lambda p: [
+            "taken = mq_all[:0]",
+            f"at = {p[0]}",
+            f"while {p[1]}:",
+            f"    if {p[3]}:",
+            "        taken.append(mq_all[at])",
+            f"    at {p[2]}",
+            f"return {p[4]}",
+        ]
+    ),
+    st.tuples(FIRST, st.sampled_from(["", ", 0", ", n", ", index"])).map(
+        lambda p: [
+            f"at = next(({p[0]}){p[1]})" if p[1] else f"at = next({p[0]})",
+            "return mq_all[at::2]",
+        ]
+    ),
+    st.tuples(TESTS, st.sampled_from(["", ", mq_all[0]"])).map(
+        lambda p: [f"return [next((mq for at, mq in enumerate(mq_all) if {p[0]}){p[1]})]"]
+    ),
+    st.tuples(SIMPLE, SIMPLE).map(
+        lambda p: [
+            f"return list(tuple(mq_all)[{p[0]}:])[: tuple(cid_all).index(current_cid) + {p[1]}]"
+        ]
+    ),
+    st.tuples(SIMPLE, SIMPLE, TESTS, TESTS).map(
+        lambda p: [
+            f"picked = [mq_all[at] for at in filter(lambda at: {p[2]}, range({p[0]}, {p[1]}))]",
+            "for at in filter(lambda at: {3}, range(n)):".format(*p),
+            "    picked += [mq_all[at]]",
+            "return picked",
+        ]
+    ),
+    st.tuples(SIMPLE, SIMPLE, NUMBERS).map(
+        lambda p: [f"return tuple(map(lambda at: mq_all[at + {p[2]}], range({p[0]}, {p[1]})))"]
+    ),
 )
 SETUP = ("index = cid_all.index(current_cid)", "n, c = len(mq_all), len(cid_all)")
 
@@ -120,10 +171,27 @@ class Read:
         )
         sizes = {"n": queues, "c": members, "i": index, "k": queue}
         pairs = [(z3.Int(name), z3.IntVal(size)) for name, size in sizes.items()]
-        return bool(z3.is_true(z3.simplify(z3.substitute(term, *pairs))))
+        found = z3.simplify(z3.substitute(term, *pairs))
+        return bool(z3.is_true(found)) or (not z3.is_false(found) and self._follows(found, pairs))
+
+    def _follows(self, term: Any, pairs: list[tuple[Any, Any]]) -> bool:
+        """Of what is known by its meaning only, as the first that passes: whether it follows."""
+        solver = z3.Solver()
+        for known in (z3.substitute(each, *pairs) for each in self.group.hypotheses):
+            turns = range(12) if z3.is_quantifier(known) else ()  # no list is longer
+            solver.add(*(z3.substitute_vars(known.body(), z3.IntVal(turn)) for turn in turns))
+            solver.add(*(() if turns else (known,)))
+        solver.add(*(name == size for name, size in pairs))
+        for place in range(pairs[1][1].as_long()):  # the ids are as many, and in order
+            solver.add(id_at(place) == place, first_at(place) == place)
+        return bool(solver.check(z3.Not(term)) == z3.unsat)
 
     def taken(self, queues: int, members: int, index: int) -> set[int]:
-        return {k for k in range(queues) if self._at(self.takes, queues, members, index, k)}
+        found = {k for k in range(queues) if self._at(self.takes, queues, members, index, k)}
+        left = [z3.Not(self.takes)] if len(found) < queues else []
+        sizes = (queues, members, index)
+        assert all(self._at(n, *sizes, k) for n in left for k in range(queues) if k not in found)
+        return found
 
     def may_raise(self, queues: int, members: int, index: int) -> bool:
         """Whether something has to be shown that is not so here. A turn of a loop is any."""
@@ -158,7 +226,33 @@ def read_as_python_does(lines: list[str]) -> None:
 
 
 REFUSED = {
-    "a while loop": ["at = 0", "while at < n:", "    at += 1", "return mq_all[at:]"],
+    "a while that counts down": ["at = n", "while at > c:", "    at -= 1", "return mq_all[at:]"],
+    "a while up to what it changes": [
+        "at, taken = 0, mq_all[:1]",
+        "while at < len(taken):",
+        "    taken += [mq_all[at]]",
+        "    at += 1",
+        "return taken[:0]",
+    ],
+    "a while that is left": [
+        "at = 0",
+        "while at < n:",
+        "    if at == index:",
+        "        break",
+        "    at += 1",
+        "return mq_all[at::c]",
+    ],
+    "a filter that is kept": [
+        "kept = filter(lambda at: at < index, range(n))",
+        "return [mq_all[at] for at in kept]",
+    ],
+    "a filter by something else": ["return list(filter(mq_all.__contains__, mq_all))"],
+    "a map of two": ["return list(map(lambda a, b: a, mq_all, mq_all))"],
+    "next of something else": ["return [next(iter(mq_all))]"],
+    "a name given in a comprehension": ["return [mq for mq in mq_all if (x := index) == 0]"],
+    "what a loop's name holds after it": ["for at in range(n):", "    pass", "return mq_all[at:]"],
+    "a tuple changed": ["taken = tuple(mq_all)", "taken.append(mq_all[0])", "return taken"],
+    "a tuple added to a list": ["return mq_all[:1] + tuple(mq_all[1:])"],
     "a count in a loop": ["at = 0", "for mq in mq_all:", "    at += 1", "return mq_all[at:]"],
     "a break": [
         "taken = []",
@@ -187,6 +281,12 @@ def test_what_cannot_be_read_is_refused(name: str) -> None:
     proof = prove(disjoint, with_body(*SETUP, *REFUSED[name]))
     assert not proof.proved
     assert proof.not_understood or proof.counterexample
+
+
+def test_a_while_that_may_have_no_end_is_refused_with_its_line() -> None:
+    """Python would not come back from it: so it is read only."""
+    lines = ["at = 0", "while at < n:", "    taken = at", "    at += index", "return mq_all[at:]"]
+    assert "a while that may have no end" in Read(with_body(*SETUP, *lines)).group.not_understood
 
 
 def test_a_condition_that_knows_the_member_is_not_the_same_for_all() -> None:
