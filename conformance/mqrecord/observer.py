@@ -27,6 +27,7 @@ _REQUESTS: Final[Mapping[int, Callable[[Seen, Link, Asked, float], Rows]]] = {
     RequestCode.END_TRANSACTION: transactions.end,
     **dict.fromkeys(sends.CODES, sends.send),
 }
+_OF_OWNERS: Final = (RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.PULL_MESSAGE)
 _ANSWERS: Final[Mapping[int, Callable[[Seen, Link, Asked, RemotingCommand, float], Rows]]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: membership.told_route,
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: membership.told_members,
@@ -107,6 +108,8 @@ class Observer:
         asked = Asked(request, tuple(sends.messages(request)))
         if not request.is_oneway:
             link.asked[request.opaque] = asked
+        if request.code in _OF_OWNERS:
+            self._seen.recognize(link, asked)
         if shown := _REQUESTS.get(request.code):
             yield from shown(self._seen, link, asked, now_ms)
 

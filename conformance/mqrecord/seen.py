@@ -51,6 +51,7 @@ class Link:
     number: int
     server: Server
     client: Client
+    is_guessed: bool = False  # whose it is, until it says so
     asked: dict[int, Asked] = field(default_factory=dict)  # by opaque
 
     @property
@@ -87,7 +88,11 @@ class Seen:
         """The client at a link, which says its id. Another one of the id has a name of its own:
         it is another where the first has a link to the same server already."""
         if link.client.is_named:
-            return link.client
+            if not link.is_guessed or link.client.name.partition(SECOND)[0] == client_id:
+                link.is_guessed = False
+                return link.client
+            link.client.links.discard(link.number)
+            link.is_guessed = False
         name, rank = client_id, 1
         while (client := self.clients.get(name)) and self._leads_to(client, link.server):
             rank += 1
@@ -96,6 +101,25 @@ class Seen:
         client.links.add(link.number)
         link.client = client
         return client
+
+    def recognize(self, link: Link, asked: Asked) -> None:
+        """Whose a connection is that has not said so: it works at a queue of the only member of
+        the group that owns it, which has no connection to the server any more. A client whose
+        broker started again works first, and says who it is later."""
+        group = asked.request.ext_fields.get("consumerGroup")
+        if link.client.is_named or group is None:
+            return
+        queue = link.queue(asked)
+        lost = [
+            client
+            for client in self.clients.values()
+            if (member := client.groups.get(group)) and queue in member.holds
+            if not self._leads_to(client, link.server)
+        ]
+        if len(lost) == 1:
+            (link.client,) = lost
+            link.client.links.add(link.number)
+            link.is_guessed = True
 
     def delay_ms(self, level: int) -> int | None:
         """For how long a message of a level is delayed; None: it is not."""

@@ -157,6 +157,38 @@ def test_who_ends_without_a_goodbye_crashed_but_not_where_its_broker_did() -> No
     assert cluster.told("kind", "peer") == [("restart", "broker-a")]
 
 
+@pytest.mark.parametrize("says", ["one", "another"])
+def test_a_member_works_again_before_it_says_who_it_is(says: str) -> None:
+    """Its broker started again; it owned the queue, and has no other connection to the broker."""
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(0)
+    cluster.rows += cluster.observer.unlinked(member.link, by_client=False, now_ms=0)
+    link = cluster.link()
+    queue = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": 0, "commitOffset": 3}
+    cluster.told()
+    cluster.ask(link, RequestCode.UPDATE_CONSUMER_OFFSET, queue, one_way=True)
+    assert cluster.told("kind", "client_id", "value") == [("commit", "one", 3)]
+
+    cluster.ask(
+        link, RequestCode.HEART_BEAT, body=member.beat.replace(b'"one"', f'"{says}"'.encode())
+    )
+    assert (("join", "another") in cluster.told("kind", "client_id")) == (says == "another")
+    cluster.ask(link, RequestCode.UPDATE_CONSUMER_OFFSET, queue, one_way=True)
+    assert cluster.told("kind", "client_id", "value") == [("commit", says, 3)]
+
+
+def test_who_works_at_a_queue_of_a_member_that_is_there_is_another() -> None:
+    cluster = Cluster()
+    Member(cluster, "one").begins(0)
+    link = cluster.link()
+    queue = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": 0, "commitOffset": 3}
+    cluster.told()
+    cluster.ask(link, RequestCode.UPDATE_CONSUMER_OFFSET, queue, one_way=True)
+    ((kind, who),) = cluster.told("kind", "client_id")
+    assert (kind, who.partition(":")[0]) == ("commit", "10.0.0.1")
+
+
 def test_two_clients_of_one_id_are_told_apart() -> None:
     cluster = Cluster()
     Member(cluster, "same")
