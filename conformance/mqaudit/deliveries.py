@@ -193,7 +193,7 @@ def _how(t: Tenured, at: Whole, again: Flags) -> Cases:
     cases = Cases.of(
         (again, "again"),
         (offset < start, "below"),
-        (t.sought[at], "sought"),
+        (t.sought[at] & (is_kept | ~t.own_start[at]), "sought"),
         (is_kept & (others_least <= offset), "put back"),
         (is_kept, "stale"),
         (others_most > offset, "unordered"),

@@ -385,13 +385,14 @@ class Tenured:
     A tenure begins with an assignment; a member that asks where to begin just before it is
     assigned the queue asks for that assignment. A seek begins a tenure as well, which is
     `sought`; the member may repeat its `former` commit, of the tenure before, until it commits
-    anew.
+    anew. One by which a member begins for which its broker keeps no offset is its `own_start`.
     """
 
     part: Part
     rows: Whole  # rows of the part
     tenures: Groups
     sought: Flags
+    own_start: Flags
     former: Flags
     _by_column: dict[str, Whole] = field(default_factory=dict)
 
@@ -416,10 +417,14 @@ class Tenured:
         early = asks & (holds.after(did, 0) == Did.ASSIGN) & (holds.before(did, 0) != Did.ASSIGN)
         tenure = holds.count((did == Did.ASSIGN) | seek) + early
         committed = holds.before(holds.latest(np.where(did == Did.COMMIT, at, NIL)))
+        number = np.arange(len(rows))
+        asked = holds.latest(np.where(asks, number, NIL))
+        read = holds.before(holds.latest(np.where((did == Did.RECEIVE) | seek, number, NIL)))
+        starts = seek & (asked > read) & (at[asked.clip(0)] == NIL)
 
         kept = tenure > 0
-        rows, did, seek, at, committed = (
-            column[kept] for column in (rows, did, seek, at, committed)
+        rows, did, seek, at, committed, starts = (
+            column[kept] for column in (rows, did, seek, at, committed, starts)
         )
         tenures = Groups.of(hold[kept], tenure[kept])
         sought = tenures.count(seek) > 0
@@ -427,7 +432,7 @@ class Tenured:
         former = (
             sought & (did == Did.COMMIT) & (at == committed) & (at > reached) & (reached != NIL)
         )
-        return cls(part, rows, tenures, sought, former)
+        return cls(part, rows, tenures, sought, tenures.count(starts) > 0, former)
 
     def __getitem__(self, name: str) -> Whole:
         if name not in self._by_column:

@@ -1101,6 +1101,18 @@ def sought(r: Recorder) -> list[Expected]:
     ]
 
 
+def began_where_no_offset_was_kept(r: Recorder) -> list[Expected]:
+    """As a real member begins: told of none, it reads from where it is configured to begin."""
+    r.send(0)
+    for member in "ab":
+        r.at("query_offset", member, value=None)
+        r.at("assign", member)
+        seek(r, member, 0)
+        came = r.receive(member, 0)
+        r.member("crash", member)
+    return [(REPEATED, "window", came)]
+
+
 def sought_past_messages(r: Recorder) -> list[Expected]:
     sent = consumed(r, 0)
     seek(r, "a", 2)
@@ -1238,6 +1250,7 @@ CASES: dict[str, Case] = {
         nobody_there,
         nobody_there_for_the_topic,
         sought,
+        began_where_no_offset_was_kept,
         sought_past_messages,
         sought_and_not_committed,
         went_back_after_a_seek,
