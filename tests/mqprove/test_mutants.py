@@ -92,6 +92,12 @@ def test_an_equivalent_mutant_is_proved_so() -> None:
 
 
 def test_a_mutant_that_loops_is_no_kill() -> None:
+    loop = "    spare = share\n    while spare > 0:\n        spare = spare - 1\n    start = share"
+    harmless = mutate("by hand", allocation, "    start = share", loop)
+    assert judge(harmless, allocation, about(AVG)).survived
+
+
+def test_a_mutant_that_loops_to_something_wrong_is_killed_with_numbers() -> None:
     loop = "    while share > 0:\n        share = share - 1\n    start = share"
-    endless = mutate("by hand", allocation, "    start = share", loop)
-    assert judge(endless, allocation, about(AVG)).survived
+    wrong = mutate("by hand", allocation, "    start = share", loop)
+    assert " takes " in judge(wrong, allocation, about(AVG)).killed_by
