@@ -201,7 +201,8 @@ class GivenGroup:
         """Told from the ring as it is drawn: walk on from the queue's hash."""
         stands: dict[int, str] = {}
         for cid in self._cids():
-            for replica in range(RING_NODES):
+            had = list(stands.values()).count(cid)  # of an id that comes again: numbered on
+            for replica in range(had, had + RING_NODES):
                 stands[self._hash(f"{cid}-{replica}")] = cid
         start = self._hash(str(self._queue(queue)))
         return next(stands[p % 7] for p in range(start, start + 7) if p % 7 in stands)

@@ -326,9 +326,10 @@ THEOREMS = (
     Theorem(
         "consistent-hash-takes-what-is-next",
         ("ALLOC-012",),
-        "A queue goes to whoever stands at the first point at or after its hash, round the end.",
+        "A queue goes to whose id stands at the first point at or after its hash, round the end.",
         CONSISTENT_HASH,
         next_on_the_ring,
+        unique=False,
     ),
     Theorem(
         "stranger-takes-nothing",
