@@ -17,13 +17,15 @@ REWRITTEN = ("filter", "list", "map", "next", "tuple")
 
 def generator(node: ast.expr) -> ast.GeneratorExp | None:
     """The generator that an expression is, or that a filter or a map amounts to. The function of
-    these stands there, or has a name: so that it is the same at each turn."""
+    these stands there, without defaults: so that it is the same at each turn."""
     match node:
         case ast.GeneratorExp():
             return node
-        case ast.Call(ast.Name("filter" | "map" as name), [function, over], []) if isinstance(
-            function, ast.Lambda | ast.Name
-        ) and not isinstance(over, ast.Starred):
+        case ast.Call(
+            ast.Name("filter" | "map" as name), [ast.Lambda() as function, over], []
+        ) if not (
+            function.args.defaults or function.args.kw_defaults or isinstance(over, ast.Starred)
+        ):
             each = ast.Name("__each_item", ast.Load())
             called = ast.Call(deepcopy(function), [each], [])
             is_filter = name == "filter"
