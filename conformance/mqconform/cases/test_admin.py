@@ -572,6 +572,18 @@ def test_a_group_is_kept_from_reading_a_topic(scene: Scene) -> None:
 
 
 @case("ADMIN-039", party="broker", after="test_a_group_is_kept_from_reading_a_topic")
+def test_groups_are_kept_from_as_many_topics_as_are_said(scene: Scene) -> None:
+    topics, groups = [scene.topic() for _ in range(4)], [scene.group() for _ in range(2)]
+    kept = [(groups[0], topic) for topic in topics[:3]] + [(groups[1], topics[3])]
+    for group, topic in kept:
+        assert not readable(scene, group, topic, told=False)
+    for group in groups:
+        read = {topic for topic in topics if readable(scene, group, topic)}
+        wrong = read ^ {topic for topic in topics if (group, topic) not in kept}
+        assert not wrong, f"of {len(topics)} topics it is told wrongly of {len(wrong)}"
+
+
+@case("ADMIN-039", party="broker", after="test_a_group_is_kept_from_reading_a_topic")
 def test_to_let_a_group_read_one_topic_lets_it_read_no_other(scene: Scene) -> None:
     topic, other, group = scene.topic(), scene.topic(), scene.group()
     for each in (topic, other):

@@ -25,6 +25,7 @@ DELAYS_MS = (
     *(minutes * MINUTE_MS for minutes in (*range(1, 11), 20, 30)),
     *(hours * HOUR_MS for hours in (1, 2)),
 )
+SIZES = (1, 255, 4_095, 4_096, 65_536, 1_048_577, 4_194_304)  # bytes; the last is the limit
 KEY = "k" * 5_000  # what waits is rewritten, whatever its size
 _TAGS_CODE = struct.Struct(">12xq")  # of a ConsumeQueue unit
 
@@ -101,6 +102,18 @@ def test_how_long_each_level_waits(scene: Scene) -> None:
         offset = send_delayed(scene, topic, level)
         stored_ms = waiting(scene, level, offset, topic).store_timestamp
         assert due_ms(scene, level, offset) - stored_ms == delay_ms, level
+
+
+@case("DELAY-003", party="broker", after=DELIVERED)
+def test_delayed_messages_of_any_size_come_whole(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    sent = {size: (b"%08d" % size) * (size // 8 + 1) for size in SIZES}
+    for size, body in sent.items():
+        send_delayed(scene, topic, 1, body[:size])
+    assert eventually(lambda: scene.max_offset(topic) == len(sent))
+    for record, (size, body) in zip(scene.read_all(topic, group), sent.items(), strict=True):
+        assert len(record.body) == size, f"{len(record.body)} bytes come of {size}"
+        assert record.body == body[:size], f"others come of {size} bytes"
 
 
 @case("DELAY-004", party="broker", after=DELIVERED)

@@ -177,6 +177,19 @@ def test_an_offset_is_kept_for_each_group_topic_and_queue(scene: Scene) -> None:
     assert [scene.committed(*place) for place in places] == list(range(len(places)))
 
 
+@case("OFFSET-056", party="broker", after=COMMITTED)
+def test_names_that_run_together_are_told_apart(scene: Scene) -> None:
+    """Of two topics and groups whose names, one behind the other, are the same."""
+    topic, group = scene.name("T"), scene.name("G")
+    places = [(f"x{group}", topic), (group, f"{topic}x")]
+    for each, of in places:
+        done(scene.broker.call(requests.create_topic(of, 1, 1)))
+        done(scene.broker.call(requests.create_group(each)))
+    for offset, (each, of) in enumerate(places, 5):
+        done(scene.broker.call(requests.commit_offset(each, of, offset)))
+    assert [scene.committed(each, of) for each, of in places] == [5, 6]
+
+
 @case("OFFSET-023", party="broker", after=COMMITTED)
 def test_the_least_offset_of_all_groups_but_some(scene: Scene) -> None:
     topic, left_out = scene.topic(queues=2), scene.group()
@@ -222,12 +235,17 @@ def test_a_query_that_leaves_out_a_group_keeps_its_offset(scene: Scene) -> None:
 @case("OFFSET-058", party="broker", after=COMMITTED)
 def test_a_group_gets_the_offsets_of_another(scene: Scene) -> None:
     topic, source, target = scene.topic(queues=2), scene.group(), scene.group()
-    for group, offsets in ((source, {0: 3, 1: 1}), (target, {1: 9, 7: 9})):
+    far = 1 << 40
+    for group, offsets in (
+        (source, {0: 3, 1: 1, 2: 0, 3: 0, 255: far}),
+        (target, {1: 9, 2: 9, 7: 9}),
+    ):
         for queue_id, offset in offsets.items():
             done(scene.broker.call(requests.commit_offset(group, topic, offset, queue_id)))
     done(scene.broker.call(requests.clone_offset(source, target, topic)))
-    assert [scene.committed(target, topic, each) for each in (0, 1, 7)] == [3, 1, None]
-    assert [scene.committed(source, topic, each) for each in (0, 1)] == [3, 1]
+    queues = 0, 1, 2, 3, 255, 7
+    assert [scene.committed(target, topic, each) for each in queues] == [3, 1, 0, 0, far, None]
+    assert [scene.committed(source, topic, each) for each in queues] == [3, 1, 0, 0, far, None]
 
 
 @case("OFFSET-058", party="broker", after="test_a_group_gets_the_offsets_of_another")

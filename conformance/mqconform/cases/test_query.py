@@ -56,7 +56,9 @@ def found_by(scene: Scene, request: Request, *wanted: bytes) -> Frame:
         return bodies(answers[-1]) == list(wanted)
 
     eventually(is_found)
-    assert bodies(answers[-1]) == list(wanted)
+    given = bodies(answers[-1])
+    assert len(given) == len(wanted), f"{len(given)} messages are found of {len(wanted)}"
+    assert given == list(wanted)
     return answers[-1]
 
 
@@ -141,6 +143,16 @@ def test_as_many_are_found_as_there_are(scene: Scene) -> None:
         store(scene, topic, body, KEYS="k")
         if number in (1, 31, 32, 33, 63, 64):
             found(scene, topic, "k", *sent[:number], count=64)
+
+
+@case("LOG-021", party="store", after=FOUND)
+def test_messages_are_found_whatever_their_size(scene: Scene) -> None:
+    """Far more together than a pull is given."""
+    topic = scene.topic()
+    sent = [b"%d" % n + b"x" * size for n, size in enumerate((1, 262_144, 1 << 20, 1 << 21, 2))]
+    for body in sent:
+        store(scene, topic, body, KEYS="k")
+    found(scene, topic, "k", *sent)
 
 
 @case("LOG-022", party="broker", after=FOUND)
