@@ -49,13 +49,15 @@ class Traced(Apache):
 
 
 class Program:
-    """A process of java/Traced.java, and what it says."""
+    """A process of a class in java/, and what it says."""
 
-    def __init__(self, name: str, home: Path, java: list[str], *words: str) -> None:
+    def __init__(
+        self, name: str, home: Path, java: list[str], *words: str, main: str = "Traced"
+    ) -> None:
         self.name, self.logs, self.said = name, home / "logs" / name, list[str]()
         root = f"-Drocketmq.log.root={self.logs}"
         self._process = subprocess.Popen(
-            [java[0], root, *java[1:], "Traced", *words],
+            [java[0], root, *java[1:], main, *words],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         self._reading = threading.Thread(target=self._read)
@@ -76,6 +78,9 @@ class Program:
         self._process.kill()
         self._process.wait()
         self._reading.join()
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
 
     def _read(self) -> None:
         assert self._process.stdout

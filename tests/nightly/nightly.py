@@ -63,7 +63,7 @@ class Ended:
 STAGES = (
     Stage("apache", (*MQSPEC, "conform", "apache:5.3.3"), 7),
     Stage("paths", (*MQSPEC, "paths", "--rounds", "30", "--seed", SEED), 3),
-    Stage("crashes", (*PYTEST, "tests/store/crash", "--kills", "35"), 14),
+    Stage("crashes", (*PYTEST, "tests/store/crash", "--kills", "30"), 12),
     Stage("siege", ("tests/fuzz/siege.py", "--frames", "200000", "--seed", SEED), 10),
     Stage("decoder", ("tests/fuzz/siege.py", "--decode", "--frames", "500000", "--seed", SEED), 5),
     Stage("explore", (*MQSPEC, "conform", "reference", "--explore", "5m", "--seed", SEED), 7),
@@ -77,11 +77,12 @@ STAGES = (
         (*PYTEST, "tests/mqprove/test_walks.py", "-k", "keeps", "--walks", "150", "-n", "2"),
         5,
     ),
-    Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000"), 10),
+    Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "8000"), 8),
     Stage("bench", ("tests/bench/bench.py",), 45),
     Stage("follow", ("tests/mqaudit/follow_load.py", "--seed", SEED), 16),
+    Stage("real", ("tests/interop/real_run.py", "clean", "--messages", "20000"), 6),
     Stage("full", (*MQSPEC, "check", "--tier", "full"), 35),
-    Stage("mutants", ("tests/mutants/mutants.py", "--number", "20", "--seed", SEED), 20),
+    Stage("mutants", ("tests/mutants/mutants.py", "--number", "18", "--seed", SEED), 18),
 )
 
 

@@ -10,8 +10,9 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  * A member whose history is recorded on its way.
  *
  * <p>Arguments: nameserver, group, topic, expression, how it consumes ("concurrently", "orderly",
- * "broadcasting", or "failing": messages of an even key fail the first time), and an instance name or
- * "-". Prints "started" and "got KEY" for each message; leaves when its standard input ends.
+ * "broadcasting", "popping", or "failing": messages of an even key fail the first time), and an
+ * instance name or "-". With the property "trace" its message trace is on. Prints "started" and
+ * "got KEY" for each message; leaves when its standard input ends.
  */
 public final class Recorded {
     public static void main(String[] args) throws Exception {
@@ -20,6 +21,8 @@ public final class Recorded {
         consumer.setNamesrvAddr(args[0]);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPersistConsumerOffsetInterval(1000);
+        consumer.setEnableTrace(Boolean.getBoolean("trace"));
+        consumer.setClientRebalance(!how.equals("popping"));
         if (!args[5].equals("-")) {
             consumer.setInstanceName(args[5]);
         }

@@ -1,0 +1,56 @@
+"""A real run is told to have gone wrong where it has: by night it is judged by this."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from real_run import ALL_HELD, ONLY, UNTOLD, departures
+
+from mqaudit.report import CheckReport, Finding, Judgement
+
+MESSAGES = 10
+HELD = CheckReport("lost", "", "OFFSET-001", None, MESSAGES, MESSAGES, ())
+
+
+def report(name: str, judgement: Judgement, why: str = "why") -> CheckReport:
+    found = Finding(judgement, why, "OFFSET-001", 1, {}, {})
+    return replace(HELD, name=name, held=0, findings=(found,))
+
+
+@pytest.mark.parametrize("source", ONLY)
+def test_a_clean_run_is_one(source: str) -> None:
+    usual = [report(name, Judgement(judgement)) for judgement, name in ONLY[source]]
+    usual.append(report("out of order", Judgement.UNDECIDABLE, f"{UNTOLD} the order"))
+    assert not [*departures(source, [HELD, *usual], MESSAGES)]
+
+
+@pytest.mark.parametrize("source", ONLY)
+@pytest.mark.parametrize(
+    ("name", "judgement"),
+    [
+        ("lost", Judgement.VIOLATED),
+        ("lost", Judgement.UNDECIDABLE),
+        ("repeated", Judgement.VIOLATED),
+    ],
+)
+def test_what_did_not_happen_is_told(source: str, name: str, judgement: Judgement) -> None:
+    (said,) = departures(source, [HELD, report(name, judgement)], MESSAGES)
+    assert said == f"{source}: 1 {judgement} | {name}: why"
+
+
+@pytest.mark.parametrize("source", ALL_HELD)
+def test_that_not_all_was_judged_is_told(source: str) -> None:
+    (said,) = departures(source, [replace(HELD, held=MESSAGES - 1)], MESSAGES)
+    assert said == f"{source}: lost: 9 held of 10"
+
+
+def test_that_nothing_was_judged_is_told() -> None:
+    assert [*departures("logs", [replace(HELD, examined=0)], MESSAGES)] == [
+        "logs: nothing was judged"
+    ]
+
+
+def test_where_much_happens_only_what_is_violated_is_told() -> None:
+    assert not [*departures("recorder", [HELD, report("lost", Judgement.OPEN)], None)]
+    assert [*departures("recorder", [HELD, report("lost", Judgement.VIOLATED)], None)]
