@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,35 @@ def test_planted_anomalies_are_found_and_nothing_else(spark: SparkSession, tmp_p
     found = reports["committed, never delivered"].findings
     (passed,) = (one for one in found if one.judgement is Judgement.VIOLATED)
     assert passed.first["queue_id"] == missed.first["queue_id"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "found"), [(10, Judgement.PERMITTED), (50, Judgement.VIOLATED)]
+)
+def test_a_commit_goes_back_only_soon_after_a_reset(
+    spark: SparkSession, tmp_path: Path, seconds: int, found: Judgement
+) -> None:
+    """To where it is told, ten seconds after it is told so: a minute later it is another thing."""
+    folder = unpacked(tmp_path)
+    log = folder / "logs" / "second" / "rocketmq_client.log"
+    lines = log.read_text(encoding="utf-8").splitlines()
+    commit = next(line for line in reversed(lines) if " updateConsumeOffsetToBroker " in line)
+    head, _, committed = commit.partition(" - ")
+    at = datetime.fromisoformat(head[:23])
+    reset = (
+        "invoke reset offset operation from broker. brokerAddr=127.0.0.1:1, topic=Traced, "
+        "group=TracedGroup, timestamp=0"
+    )
+    offset = committed.rpartition(" ")[0] + " 1"
+    written = ((1, reset), (1 + seconds, offset), (2 + seconds, offset))
+    for later, message in written:
+        time = (at + timedelta(seconds=later)).isoformat(sep=" ", timespec="milliseconds")
+        lines.append(f"{time}{head[23:]} - {message}")
+    log.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+    _, reports = judged(spark, folder)
+    judgements = {one.judgement for one in reports["went back"].findings}
+    assert judgements == {found}
 
 
 def test_a_member_without_its_log_leaves_owners_open(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
 from mqaudit.kept.tells import Source
@@ -35,9 +35,14 @@ RANK: Final[Mapping[EventKind, int]] = {
     kind: rank
     for rank, kind in enumerate(
         (EventKind.JOIN, EventKind.SUBSCRIBE, EventKind.ASSIGN, EventKind.RECEIVE, EventKind.ACK,
-         EventKind.COMMIT, EventKind.REVOKE, EventKind.PUBLISH, EventKind.LEAVE, EventKind.CRASH)
+         EventKind.QUERY_OFFSET, EventKind.COMMIT, EventKind.REVOKE, EventKind.PUBLISH,
+         EventKind.LEAVE, EventKind.CRASH)
     )
 }  # fmt: skip
+
+# How long after it is told of a reset a member commits by it: it waits ten seconds for what is at
+# work (MQClientInstance.resetOffset, 5.3.3), and may be slow.
+_RESET_MS: Final = 30_000
 
 
 @dataclass(frozen=True)
@@ -134,9 +139,10 @@ def events(logs: DataFrame, ids: DataFrame) -> DataFrame:
         _mapped(line, {name: str(RANK[kind]) for name, (kind, _) in _EVENTS.items()})
         .cast("int").alias("rank"),
     )  # fmt: skip
-    return did.unionByName(_cut_off(logs, did)).unionByName(
-        _subscribed(logs, ids), allowMissingColumns=True
-    )
+    whole = did.unionByName(_cut_off(logs, did))
+    for others in (_sought(mine, did), _subscribed(logs, ids)):
+        whole = whole.unionByName(others, allowMissingColumns=True)
+    return whole
 
 
 def _cut_off(logs: DataFrame, did: DataFrame) -> DataFrame:
@@ -163,6 +169,32 @@ def _cut_off(logs: DataFrame, did: DataFrame) -> DataFrame:
         F.lit(EventKind.CRASH.value).alias("kind"),
         F.lit(Outcome.OK.value).alias("outcome"),
         F.lit(RANK[EventKind.CRASH]).alias("rank"),
+    )  # fmt: skip
+
+
+def _sought(mine: DataFrame, did: DataFrame) -> DataFrame:
+    """That members read on from an earlier place, as a tool bade them: just before the first commit
+    after a reset that is lower than the one before it. Where to it was no line tells."""
+    queue = ("process", "client_id", "client_group", "topic", "broker", "queue_id")
+    commits = did.where(F.col("kind") == EventKind.COMMIT.value)
+    before = F.lag("value").over(Window.partitionBy(*queue).orderBy("time_ms", F.desc("value")))
+    lower = commits.withColumn("before", before).where("value < before")
+    resets = mine.where("kind = 'reset'").select(
+        "process", "client_group", "topic", F.col("time_ms").alias("reset_ms")
+    )
+    since = F.col("time_ms") - F.col("reset_ms")
+    return (
+        lower.join(F.broadcast(resets), ["process", "client_group", "topic"])
+        .where(since.between(0, _RESET_MS))
+        .groupBy(*queue, "reset_ms")
+        .agg(F.min("time_ms").alias("time_ms"))
+        .select(
+            *queue, "time_ms",
+            F.col("client_id").alias("peer"),
+            F.lit(EventKind.QUERY_OFFSET.value).alias("kind"),
+            F.lit(Outcome.OK.value).alias("outcome"),
+            F.lit(RANK[EventKind.QUERY_OFFSET]).alias("rank"),
+        )
     )  # fmt: skip
 
 
