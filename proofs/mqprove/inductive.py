@@ -293,20 +293,16 @@ def _fallen(
 ) -> tuple[Goal | None, str | None]:
     """The first goal that is not proved, and a step that breaks the invariant. What is not proved
     soon mostly falls in a small world; where it does not, Z3 gets the work that it needs."""
-    left = [*dropwhile(lambda goal: valid(goal, tries=1, work_max=SOON_WORK_MAX), goals)]
-    if not left:
-        return None, None
-    if counterexample := refute_invariance(theorem, module, left[0], SMALL[:1]):
+    left = [*dropwhile(lambda goal: valid(goal, SOON_WORK_MAX), goals)]
+    if left and (counterexample := refute_invariance(theorem, module, left[0])):
         return left[0], counterexample
-    fallen = next((goal for goal in left if not valid(goal)), None)
-    return fallen, refute_invariance(theorem, module, fallen) if fallen else None
+    return next((goal for goal in left if not valid(goal)), None), None
 
 
 def refute_invariance(
     theorem: Invariance,
     module: Module | None = None,
     fallen: Goal | None = None,
-    sizes: Sequence[tuple[int, int]] = SMALL,
 ) -> str | None:
     """A small world, in numbers, and a step of it that breaks the invariant, or a state of the
     invariant that breaks the property; None: none found. What fell in general is tried first."""
@@ -314,7 +310,7 @@ def refute_invariance(
     def is_other(goal: Goal) -> bool:
         return fallen is None or goal.about != fallen.about
 
-    for steps in _small(theorem.protocol, module, sizes):
+    for steps in _small(theorem.protocol, module):
         for goal in sorted(obligations_of(theorem, steps), key=is_other):
             if model := _found(steps, (*goal.hypotheses, z3.Not(goal.goal))):
                 return steps.told(goal, model)
@@ -352,11 +348,9 @@ def _is_taken(theorem: Invariance, steps: Steps, action: str) -> bool:
     )
 
 
-def _small(
-    protocol: Protocol, module: Module | None, sizes: Sequence[tuple[int, int]] = SMALL
-) -> Iterator[Steps]:
+def _small(protocol: Protocol, module: Module | None) -> Iterator[Steps]:
     """The module over small worlds, from the smallest."""
-    for size, most in sizes:
+    for size, most in SMALL:
         elements = {
             of: [ModelValue(f"{of.lower().rstrip('s')}{number}") for number in range(1, size + 1)]
             for of in protocol.sets

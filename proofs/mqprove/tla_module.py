@@ -11,6 +11,7 @@ import xml.etree.ElementTree as Xml
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from mqcheck.manifest import library
 from mqprove.symbolic import NotUnderstoodError
@@ -97,17 +98,19 @@ def read(path: Path, first: Path | None = None) -> Module:
     """The module of a file. Modules that it extends are looked for in the folder `first`, then
     beside it and in the project."""
     folders = [*([first] if first else []), path.parent, *library()]
-    options = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
     libraries = [word for each in folders for word in ("-I", str(each.resolve()))]
-    told = subprocess.run(
-        [
-            *(str(toolchain.java()), *options, "-cp", str(toolchain.tlc_jar())),
-            *("tla2sany.xml.XMLExporter", "-o", *libraries, str(path)),
-        ],
-        capture_output=True,
-        timeout=SECONDS_MAX,
-        check=False,
-    )
+    # SANY unpacks the modules of TLA+ there and deletes them: two at once would take each other's.
+    with TemporaryDirectory() as unpacked:
+        options = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Djava.io.tmpdir={unpacked}")
+        told = subprocess.run(
+            [
+                *(str(toolchain.java()), *options, "-cp", str(toolchain.tlc_jar())),
+                *("tla2sany.xml.XMLExporter", "-o", *libraries, str(path)),
+            ],
+            capture_output=True,
+            timeout=SECONDS_MAX,
+            check=False,
+        )
     begin = told.stdout.find(b"<?xml")
     if told.returncode or begin < 0:
         said = (told.stdout + told.stderr).decode("utf-8", "replace")
