@@ -19,7 +19,7 @@ import z3
 from mqcheck.values import ModelValue, tla
 from mqprove import tla_arithmetic
 from mqprove.any_group import Obligation
-from mqprove.prover import PROOF_MS_MAX, Proof, alone, valid
+from mqprove.prover import PROOF_WORK_MAX, Proof, alone, valid
 from mqprove.symbolic import NotUnderstoodError
 from mqprove.tla_meaning import Meaning, Place, Way
 from mqprove.tla_module import STATE, Expression, Module, read
@@ -272,13 +272,13 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
     try:
         steps = Steps(theorem.protocol, module)
         goals = obligations_of(theorem, steps)
-        fallen, counterexample = _fallen(theorem, module, goals)
+        shown, counterexample = _judged(theorem, module, goals)
         empty = "" if counterexample else emptiness(theorem, module)
     except NotUnderstoodError as error:
         return Proof(theorem, False, None, str(error), 0, 0, perf_counter() - started)
     return Proof(
         theorem,
-        proved=not (fallen or empty),
+        proved=shown and not empty,
         counterexample=counterexample,
         not_understood="",
         says_nothing=empty,
@@ -288,21 +288,19 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
     )
 
 
-def _fallen(
+def _judged(
     theorem: Invariance, module: Module | None, goals: Sequence[Goal]
-) -> tuple[Goal | None, str | None]:
-    """The first goal that is not proved, and a step that breaks the invariant. What is not proved
-    soon mostly falls in a small world; where it does not, Z3 gets the work that it needs."""
+) -> tuple[bool, str | None]:
+    """Whether all goals are proved, else a step that breaks the invariant, if one is found. What is
+    not proved soon mostly falls in a small world; where it does not, Z3 gets the work it needs."""
     left = [*dropwhile(lambda goal: valid(goal, SOON_WORK_MAX), goals)]
     if left and (counterexample := refute_invariance(theorem, module, left[0])):
-        return left[0], counterexample
-    return next((goal for goal in left if not valid(goal)), None), None
+        return False, counterexample
+    return all(map(valid, left)), None
 
 
 def refute_invariance(
-    theorem: Invariance,
-    module: Module | None = None,
-    fallen: Goal | None = None,
+    theorem: Invariance, module: Module | None = None, fallen: Goal | None = None
 ) -> str | None:
     """A small world, in numbers, and a step of it that breaks the invariant, or a state of the
     invariant that breaks the property; None: none found. What fell in general is tried first."""
@@ -367,5 +365,5 @@ def _found(steps: Steps, formulas: Sequence[z3.BoolRef]) -> z3.ModelRef | None:
         if shape == Number()
     ]
     solver = alone((*bounds, *formulas))
-    solver.set("timeout", PROOF_MS_MAX)
+    solver.set("rlimit", PROOF_WORK_MAX)
     return solver.model().translate(z3.main_ctx()) if solver.check() == z3.sat else None

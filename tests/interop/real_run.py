@@ -18,7 +18,7 @@ went (`ONLY`), or less was judged than there is.
 from __future__ import annotations
 
 import argparse
-import os
+import re
 import shutil
 import signal
 import sys
@@ -34,32 +34,34 @@ from typing import Final
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
 
-from record_cluster import Program, is_servers
+from record_cluster import TRACED, Program, Traced, clients
 from record_requests import compiled
 from recording import recording
 
 from mqaudit import audit
 from mqaudit.report import CheckReport, Judgement
 from mqaudit.session import session
-from mqconform.apache import VERSION, Apache
+from mqconform.apache import VERSION
 from mqconform.cluster import Cluster
 from mqconform.connection import eventually
-from mqconform.target import Address
 
 WAIT_S: Final = 180
 EXAMPLES: Final = 1_000_000
 RATE: Final = 2000  # messages a second
 FEW: Final = 400
 FROZEN_S: Final = 150  # a broker takes 120 s to find a connection dead
-TRACED: Final = "traceTopicEnable=true\n"
 QUEUES: Final = 4  # of a topic, on each broker
 
 
-class Traced(Apache):
-    """Apache with its trace topic."""
+class Usual(Traced):
+    """With files of the usual size."""
 
-    def _config(self, name: str, port: int, ha_port: int, nameserver: Address) -> str:
-        return super()._config(name, port, ha_port, nameserver) + TRACED
+    options = TRACED
+
+    def stop_all(self) -> None:
+        """In good order, so that all is in the stores."""
+        for broker in self._brokers:
+            broker.stop()
 
 
 class Told(Program):
@@ -94,10 +96,10 @@ class Play:
         (classes / "conf" / "logback_tools.xml").write_text("<configuration/>", encoding="utf-8")
         sources = ("Recorded.java", "Sender.java", "Admin.java")
         java, _ = compiled(VERSION, classes, *sources)
-        jars = java[-1].split(os.pathsep)
-        clients = [*java[:-1], os.pathsep.join(jar for jar in jars if not is_servers(jar))]
-        self._java = [clients[0], "-Dtrace=true", *clients[1:]]
-        with Traced(self.home / "apache") as self.apache:
+        first, *rest = clients(java)
+        self._java = [first, "-Dtrace=true", *rest]
+        self.apache = Usual(self.home / "apache")
+        with self.apache:
             Cluster(self.apache.nameserver).wait(2)
             with recording(str(self.apache.nameserver), self.home / "recorded") as (
                 _,
@@ -111,8 +113,7 @@ class Play:
                 finally:
                     for program in (*self.programs, self.sender, self.admin):
                         program.kill()
-            for broker in self.apache._brokers:
-                broker.stop()
+            self.apache.stop_all()
 
     def topic(self, group: str) -> str:
         """A topic of a group, on both brokers."""
@@ -129,6 +130,11 @@ class Play:
     def sends(self, group: str, number: int = FEW, rate: int = RATE) -> None:
         with self._sending:
             assert "failed 0" in self.sender.do("send", f"Of{group}", number, rate)
+
+    def transacts(self, group: str, number: int, times: int) -> None:
+        """So many transactions, each committed so often."""
+        with self._sending:
+            assert "failed 0" in self.sender.do("transact", f"Of{group}", number, times)
 
     def joins(
         self, group: str, expression: str = "*", how: str = "concurrently", instance: str = "-"
@@ -150,6 +156,13 @@ class Play:
 
         if not eventually(is_got, WAIT_S):
             raise TimeoutError([len(one.said) for one in members])
+
+
+def committed(member: Program, topic: str) -> int:
+    """Of how many queues of a topic a member has committed an offset, as its log tells."""
+    line = re.compile(rf"updateConsumeOffsetToBroker (MessageQueue \[topic={topic},.*?\])")
+    logs = (log.read_text(encoding="utf-8") for log in member.logs.rglob("*.log"))
+    return len({queue for log in logs for queue in line.findall(log)})
 
 
 # What happens.
@@ -195,7 +208,7 @@ def reset(play: Play) -> None:
     play.sends("Reset")
     one = play.joins("Reset")
     play.until(FEW, one)
-    time.sleep(2)  # until it has committed
+    assert eventually(lambda: committed(one, "OfReset") == 2 * QUEUES, WAIT_S)
     play.administer("resetOffsetByTime", "-g", "Reset", "-t", "OfReset", "-s", 0)
     again = eventually(lambda: sum(s.startswith("got ") for s in one.said) >= 2 * FEW, WAIT_S)
     assert again, len(one.said)
@@ -242,8 +255,7 @@ def committed_twice(play: Play) -> None:
     """Each of some transactions."""
     play.topic("Doubled")
     one = play.joins("Doubled")
-    with play._sending:
-        play.sender.do("transact", "OfDoubled", FEW // 10, 2)
+    play.transacts("Doubled", FEW // 10, times=2)
     wanted = 2 * (FEW // 10)
     assert eventually(lambda: sum(s.startswith("got ") for s in one.said) >= wanted, WAIT_S)
     one.leave()
@@ -318,8 +330,9 @@ ONLY: Final = {
     "logs": _CAME_AND_WENT,
     "all": _CAME_AND_WENT | _IN_STORES,
 }
-# What must have been judged of each message, by the source.
-ALL_HELD: Final = {"recorder": "lost", "stores": "lost", "all": "lost"}
+# What must hold of each message, and the sources that tell all it takes to say so.
+WHOLE: Final = "lost"
+TELL_IT: Final = ("recorder", "stores", "all")
 
 
 def sources(home: Path) -> dict[str, list[str]]:
@@ -378,10 +391,10 @@ def departures(source: str, checks: Sequence[CheckReport], messages: int | None)
             is_listed = UNTOLD in finding.why or what in ONLY[source]
             if finding.judgement is Judgement.VIOLATED or (messages and not is_listed):
                 yield f"{source}: {finding.count} {' | '.join(what)}: {finding.why}"
-    if messages and (name := ALL_HELD.get(source)):
-        held = sum(check.held for check in checks if check.name == name)
+    if messages and source in TELL_IT:
+        held = sum(check.held for check in checks if check.name == WHOLE)
         if held < messages:
-            yield f"{source}: {name}: {held} held of {messages}"
+            yield f"{source}: {WHOLE}: {held} held of {messages}"
     if not any(check.examined for check in checks):
         yield f"{source}: nothing was judged"
 

@@ -29,9 +29,9 @@ TOPIC, GROUP, PRODUCERS = "Traced", "TracedGroup", "TracedProducers"
 BETWEEN_MS, TRANSACTIONS = 40, 4
 WAIT_S = 120
 
+TRACED = "traceTopicEnable=true\n"
 # Small files. What comes last of a property counts.
 SMALL = """\
-traceTopicEnable=true
 mappedFileSizeCommitLog=1048576
 mappedFileSizeConsumeQueue=6000
 maxHashSlotNum=500
@@ -42,10 +42,12 @@ STORED = ("commitlog/", "consumequeue/", "config/consumerOffset.json", "config/t
 
 
 class Traced(Apache):
-    """Apache with its trace topic."""
+    """Apache with its trace topic, and small files."""
+
+    options = TRACED + SMALL
 
     def _config(self, name: str, port: int, ha_port: int, nameserver: Address) -> str:
-        return super()._config(name, port, ha_port, nameserver) + SMALL
+        return super()._config(name, port, ha_port, nameserver) + self.options
 
 
 class Program:
@@ -88,9 +90,12 @@ class Program:
             self.said.append(line.rstrip("\n"))
 
 
-def is_servers(jar: str) -> bool:
-    """Whether a client has no such jar: with it, it would log as a broker does."""
-    return Path(jar).name.startswith(SERVERS)
+def clients(java: list[str]) -> list[str]:
+    """The words that start Java for a client, without the jars of servers: with them it would log
+    as a broker does."""
+    jars = java[-1].split(os.pathsep)
+    kept = [jar for jar in jars if not Path(jar).name.startswith(SERVERS)]
+    return [*java[:-1], os.pathsep.join(kept)]
 
 
 def record(home: Path, messages: int) -> list[Program]:
@@ -98,7 +103,7 @@ def record(home: Path, messages: int) -> list[Program]:
     classes = home / "classes"
     classes.mkdir()
     java, _ = compiled(VERSION, classes, "Traced.java")
-    java[-1] = os.pathsep.join(jar for jar in java[-1].split(os.pathsep) if not is_servers(jar))
+    java = clients(java)
     programs: list[Program] = []
 
     def start(name: str, *words: str) -> Program:

@@ -140,26 +140,44 @@ def test_planted_anomalies_are_found_and_nothing_else(spark: SparkSession, tmp_p
     assert passed.first["queue_id"] == missed.first["queue_id"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "found"), [(10, Judgement.PERMITTED), (50, Judgement.VIOLATED)]
+RESET = (
+    "invoke reset offset operation from broker. brokerAddr=127.0.0.1:1, topic=Traced, "
+    "group=TracedGroup, timestamp=0"
 )
-def test_a_commit_goes_back_only_soon_after_a_reset(
-    spark: SparkSession, tmp_path: Path, seconds: int, found: Judgement
+ILLEGAL = (
+    "the pull request offset illegal, PullRequest [consumerGroup=TracedGroup, messageQueue={queue},"
+    " nextOffset=9] PullResult [pullStatus=OFFSET_ILLEGAL, nextBeginOffset=1, minOffset=0, "
+    "maxOffset=9, msgFoundList=0]"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "of_queue", "seconds", "found"),
+    [
+        (RESET, 0, 10, Judgement.PERMITTED),  # a member waits so long
+        (RESET, 0, 50, Judgement.VIOLATED),
+        (ILLEGAL, 0, 0, Judgement.PERMITTED),
+        (ILLEGAL, 0, 50, Judgement.VIOLATED),
+        (ILLEGAL, 1, 0, Judgement.VIOLATED),  # it was told of another queue
+        ("", 0, 0, Judgement.VIOLATED),
+    ],
+)
+def test_a_commit_goes_back_only_soon_after_its_member_was_told_to(
+    spark: SparkSession, tmp_path: Path, line: str, of_queue: int, seconds: int, found: Judgement
 ) -> None:
-    """To where it is told, ten seconds after it is told so: a minute later it is another thing."""
+    """By a reset, or by its broker of that queue."""
     folder = unpacked(tmp_path)
     log = folder / "logs" / "second" / "rocketmq_client.log"
     lines = log.read_text(encoding="utf-8").splitlines()
     commit = next(line for line in reversed(lines) if " updateConsumeOffsetToBroker " in line)
     head, _, committed = commit.partition(" - ")
     at = datetime.fromisoformat(head[:23])
-    reset = (
-        "invoke reset offset operation from broker. brokerAddr=127.0.0.1:1, topic=Traced, "
-        "group=TracedGroup, timestamp=0"
-    )
+    queue = committed[committed.index("MessageQueue [") : committed.rindex("]") + 1]
+    mine = int(queue.rpartition("=")[2][:-1])
+    told_of = queue.replace(f"queueId={mine}]", f"queueId={mine + of_queue}]")
+    told = line.format(queue=told_of)
     offset = committed.rpartition(" ")[0] + " 1"
-    written = ((1, reset), (1 + seconds, offset), (2 + seconds, offset))
-    for later, message in written:
+    for later, message in ((1, told), (1 + seconds, offset), (2 + seconds, offset)):
         time = (at + timedelta(seconds=later)).isoformat(sep=" ", timespec="milliseconds")
         lines.append(f"{time}{head[23:]} - {message}")
     log.write_text("\n".join([*lines, ""]), encoding="utf-8")

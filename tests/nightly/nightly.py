@@ -77,12 +77,12 @@ STAGES = (
         (*PYTEST, "tests/mqprove/test_walks.py", "-k", "keeps", "--walks", "150", "-n", "2"),
         5,
     ),
-    Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "8000"), 8),
+    Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000"), 10),
     Stage("bench", ("tests/bench/bench.py",), 45),
     Stage("follow", ("tests/mqaudit/follow_load.py", "--seed", SEED), 16),
     Stage("real", ("tests/interop/real_run.py", "clean", "--messages", "20000"), 6),
     Stage("full", (*MQSPEC, "check", "--tier", "full"), 35),
-    Stage("mutants", ("tests/mutants/mutants.py", "--number", "18", "--seed", SEED), 18),
+    Stage("mutants", ("tests/mutants/mutants.py", "--number", "16", "--seed", SEED), 16),
 )
 
 

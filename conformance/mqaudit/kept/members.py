@@ -173,20 +173,24 @@ def _cut_off(logs: DataFrame, did: DataFrame) -> DataFrame:
 
 
 def _sought(mine: DataFrame, did: DataFrame) -> DataFrame:
-    """That members read on from an earlier place, as a tool bade them: just before the first commit
-    after a reset that is lower than the one before it. Where to it was no line tells."""
+    """That members read on from an earlier place, as they were told to: just before the first
+    commit lower than the one before it, after a tool's reset of the topic, or after the broker's
+    answer that the offset of that very queue is none (so it tells of a reset that it keeps to
+    itself). Where to it was is not told."""
     queue = ("process", "client_id", "client_group", "topic", "broker", "queue_id")
     commits = did.where(F.col("kind") == EventKind.COMMIT.value)
     before = F.lag("value").over(Window.partitionBy(*queue).orderBy("time_ms", F.desc("value")))
     lower = commits.withColumn("before", before).where("value < before")
-    resets = mine.where("kind = 'reset'").select(
-        "process", "client_group", "topic", F.col("time_ms").alias("reset_ms")
-    )
-    since = F.col("time_ms") - F.col("reset_ms")
+    told = mine.where("kind in ('reset', 'illegal offset')").select(
+        "process", "client_group", "topic", F.col("time_ms").alias("told_ms"),
+        F.struct("broker", "queue_id").alias("of"),
+    )  # fmt: skip
+    is_of_queue = F.col("of.queue_id").isNull() | (F.col("of") == F.struct("broker", "queue_id"))
+    since = F.col("time_ms") - F.col("told_ms")
     return (
-        lower.join(F.broadcast(resets), ["process", "client_group", "topic"])
-        .where(since.between(0, _RESET_MS))
-        .groupBy(*queue, "reset_ms")
+        lower.join(F.broadcast(told), ["process", "client_group", "topic"])
+        .where(is_of_queue & since.between(0, _RESET_MS))
+        .groupBy(*queue, "told_ms")
         .agg(F.min("time_ms").alias("time_ms"))
         .select(
             *queue, "time_ms",
