@@ -86,7 +86,7 @@ def test_nothing_is_left_after_an_interrupt(nameserver: Address, tmp_path: Path)
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=60)
     assert process.returncode != 0
-    assert "passed" in said
+    assert "not run" in said  # the report of what there was so far, be it of no case yet
     assert state(nameserver) == before
 
 
