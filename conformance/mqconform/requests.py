@@ -607,6 +607,12 @@ def _born_time(poll_ms: int) -> int:
     return time.time_ns() // 1_000_000 + (0 if poll_ms > 0 else 10_000)
 
 
+def set_request_mode(topic: str, group: str, mode: str = "POP", share: int = 0) -> Request:
+    """SET_MESSAGE_REQUEST_MODE: whether the group's members are told to POP or to PULL."""
+    data = {"topic": topic, "consumerGroup": group, "mode": mode, "popShareQueueNum": share}
+    return Request(SET_MESSAGE_REQUEST_MODE, body=json.dumps(data).encode())
+
+
 def peek(topic: str, group: str, queue_id: int = 0, count: int = 32) -> Request:
     """PEEK_MESSAGE; below 0, all queues."""
     fields = {"topic": topic, "consumerGroup": group, "queueId": queue_id, "maxMsgNums": count}

@@ -68,6 +68,7 @@ WRONG = {
     "commits-what-came": "a_message_stays_unfinished",
     "goes-on-behind": "a_message_fails_in_order",
     "takes-all-tags": "tags_of_one_hash",
+    "whatever-came-of-it": "a_popped_message_is_finished_or_not",
 }  # and the scenario that shows it
 
 

@@ -37,16 +37,6 @@ def changed(request: Request, **fields: object) -> Request:
     return Request(request.code, body=json.dumps(kept).encode())
 
 
-def set_mode(topic: str, group: str, mode: str = POP, share: int = 0) -> Request:
-    data = {
-        "topic": topic,
-        "consumerGroup": group,
-        "mode": mode,
-        "popShareQueueNum": share,
-    }
-    return Request(requests.SET_MESSAGE_REQUEST_MODE, body=json.dumps(data).encode())
-
-
 def assigned(scene: Scene, request: Request) -> tuple[set[str], list[int]] | None:
     """The modes and the queue ids that a member is told; None where it is told nothing."""
     told = done(scene.broker.call(request)).json().get("messageQueueAssignments")
@@ -133,10 +123,10 @@ def test_a_group_pops_when_it_is_told_to(scene: Scene) -> None:
     topic, other = scene.topic(2), scene.topic(2)
     group = group_of(scene, topic, "a", "b")
     assert eventually(lambda: scene.nameserver.call(requests.route(other)).code == 0)
-    done(scene.broker.call(set_mode(topic, group)))
+    done(scene.broker.call(requests.set_request_mode(topic, group)))
     assert assigned(scene, query(scene, topic, group, "b")) == ({POP}, [-1])
     assert assigned(scene, query(scene, other, group, "b")) == ({PULL}, [1])
-    done(scene.broker.call(set_mode(topic, group, PULL)))
+    done(scene.broker.call(requests.set_request_mode(topic, group, PULL)))
     assert assigned(scene, query(scene, topic, group, "b")) == ({PULL}, [1])
 
 
@@ -144,7 +134,7 @@ def shares(scene: Scene, queues: int, share: int) -> Iterator[list[int]]:
     """What each of four members that pop is assigned."""
     topic, members = scene.topic(queues), ("a", "b", "c", "d")
     group = group_of(scene, topic, *members)
-    done(scene.broker.call(set_mode(topic, group, POP, share)))
+    done(scene.broker.call(requests.set_request_mode(topic, group, POP, share)))
     for client_id in members:
         told = assigned(scene, query(scene, topic, group, client_id))
         assert told is not None
@@ -171,9 +161,9 @@ def test_members_that_pop_share_queues(
 @case("ASSIGN-006", party="broker")
 def test_how_a_group_asks_is_not_set_for_any_topic(scene: Scene) -> None:
     group, unknown = scene.group(), scene.new_group()
-    assert scene.broker.call(set_mode(f"%RETRY%{group}", group)).code == 16
-    assert scene.broker.call(set_mode(scene.name("T"), group)).code == 17
-    assert scene.broker.call(set_mode(scene.topic(), unknown)).code == 0
+    assert scene.broker.call(requests.set_request_mode(f"%RETRY%{group}", group)).code == 16
+    assert scene.broker.call(requests.set_request_mode(scene.name("T"), group)).code == 17
+    assert scene.broker.call(requests.set_request_mode(scene.topic(), unknown)).code == 0
     commit = requests.commit_offset(unknown, scene.topic(), 0)
     assert scene.broker.call(commit).code == 0  # it is no unknown group any more
 
@@ -181,7 +171,7 @@ def test_how_a_group_asks_is_not_set_for_any_topic(scene: Scene) -> None:
 @case("ASSIGN-008", party="broker")
 def test_how_all_groups_ask_is_shown(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
-    done(scene.broker.call(set_mode(topic, group, share=3)))
+    done(scene.broker.call(requests.set_request_mode(topic, group, share=3)))
     told = done(scene.broker.call(Request(requests.GET_ALL_MESSAGE_REQUEST_MODE))).json()
     mode = told["messageRequestModeMap"][topic][group]
     assert mode == {
@@ -197,7 +187,7 @@ def test_how_all_groups_ask_is_shown(scene: Scene) -> None:
 def test_how_a_group_asks_survives(scene: Scene, kind: Restart) -> None:
     topic = scene.topic(2)
     group = group_of(scene, topic, "a")
-    done(scene.broker.call(set_mode(topic, group)))
+    done(scene.broker.call(requests.set_request_mode(topic, group)))
     scene.restart(kind)
     member: Connection = scene.connect()
     done(member.call(requests.heartbeat(scene.client("a"), group, [Subscription(topic)])))

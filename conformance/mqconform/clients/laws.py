@@ -11,6 +11,7 @@ from mqconform import requests
 from mqconform.clients.door import Call
 from mqconform.clients.member import Member, groups_of, queue_of
 from mqconform.clients.play import Play, Problem
+from mqconform.clients.program import Mode
 from mqspec.core.types import MessageQueue
 
 HEARD_S: Final = 5.0  # from a notice to the list of members: at most a second, on a busy machine
@@ -83,6 +84,8 @@ def began_again(member: Member, queue: MessageQueue, since: float, until: float)
 
 @law("REBAL-006", shown_by="members_come_and_go")
 def notices_are_heard(play: Play, member: Member) -> Judged:
+    if member.mode is Mode.POP:
+        return  # it owns no queue
     asked = [call.at for call in member.calls(requests.GET_CONSUMER_LIST_BY_GROUP)]
     for call in member.told(requests.NOTIFY_CONSUMER_IDS_CHANGED):
         if call.request.fields.get("consumerGroup") != play.group:

@@ -112,6 +112,11 @@ class Play:
 
             assert eventually(is_known), f"no route of {self.topic}"
 
+    def tell_to_pop(self) -> None:
+        """Have brokers tell the members of the group to pop, which ask them for queues."""
+        for broker in self._brokers.values():
+            done(broker.call(requests.set_request_mode(self.topic, self.group)))
+
     def ask(self, broker: str, request: Request) -> Frame:
         """The answer of a broker to a request of ours."""
         return self._brokers[broker].call(request)

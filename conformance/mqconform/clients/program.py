@@ -40,6 +40,7 @@ class Mode(StrEnum):
     EXPIRE = "expire"  # consume, with a consume timeout of a minute
     BROADCAST = "broadcast"
     POLL = "poll"  # of a lite-pull consumer
+    POP = "pop"
     PRODUCE = "produce"
     ONEWAY = "oneway"
     SELECT = "select"  # the queue, by a selector

@@ -25,7 +25,7 @@ public final class Member {
         String folder = System.getProperty("java.io.tmpdir") + "/mqspec-offsets";
         System.setProperty("rocketmq.client.localOffsetStoreDir", folder);
         switch (args[3]) {
-            case "consume": case "orderly": case "expire": case "broadcast":
+            case "consume": case "orderly": case "expire": case "broadcast": case "pop":
                 consume(args[0], args[1], args[2], args[3], args[4]);
                 break;
             case "poll":
@@ -49,6 +49,7 @@ public final class Member {
         if (mode.equals("broadcast")) {
             consumer.setMessageModel(MessageModel.BROADCASTING);
         }
+        consumer.setClientRebalance(!mode.equals("pop")); // brokers say how it consumes
         consumer.setNamesrvAddr(nameserver);
         consumer.setInstanceName(id);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);

@@ -4,11 +4,12 @@ MODE [ID]`, as `mqspec conform --client` tests it."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -20,10 +21,14 @@ from mqspec.client import (
     LitePullConfig,
     LitePullConsumer,
     Message,
+    PopConfig,
+    PopConsumer,
+    PopMessage,
     Producer,
     PushConsumer,
 )
-from mqspec.client.instance import BrokerError
+from mqspec.client.clock import wall_ms
+from mqspec.client.instance import NOT_ANSWERED, BrokerError
 from mqspec.client.message import MessageExt
 from mqspec.client.producer import ProducerConfig
 from mqspec.client.publish import PublishConfig
@@ -32,6 +37,9 @@ from mqspec.core.group import ConsumeFromWhere, MessageModel
 FIRST: Final = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 WANTED: Final = "a || AaAa"
 SLOW_S: Final = 15
+POLL_MS: Final = 1_000  # a pop waits at one broker while the other may have messages
+THREADS, UNFINISHED_MAX, FAILED_MS = 20, 96, 10_000  # as the Java client has them where it pops
+AGAIN_S: Final = 1
 Send = Callable[[Producer, Message], Awaitable[object]]
 _failed: Final[set[str | None]] = set()  # keys
 
@@ -75,6 +83,57 @@ async def _poll(consumer: LitePullConsumer) -> None:
     while True:
         for message in await consumer.poll():
             await listen([message])
+
+
+async def pop(nameserver: str, topic: str, group: str, client_id: str | None = None) -> None:
+    """A consumer that pops, with a listener as a push consumer has it."""
+    config = PopConfig(poll_time_ms=POLL_MS)
+    async with PopConsumer(nameserver, group, topic, WANTED, config, client_id) as consumer:
+        popping = asyncio.create_task(_pop(consumer))
+        await _stopped()
+        popping.cancel()
+
+
+async def _pop(consumer: PopConsumer) -> None:
+    free, unfinished = asyncio.Semaphore(THREADS), set[asyncio.Task[None]]()
+    while True:
+        await room(unfinished)
+        try:
+            messages = await consumer.pop()
+        except NOT_ANSWERED:
+            await asyncio.sleep(AGAIN_S)
+            continue
+        for message in messages:
+            unfinished.add(task := asyncio.create_task(_consume_popped(consumer, message, free)))
+            task.add_done_callback(unfinished.discard)
+
+
+async def room(unfinished: Collection[asyncio.Task[None]]) -> None:
+    """Wait until so few messages are unfinished that more may be popped."""
+    while len(unfinished) > UNFINISHED_MAX:
+        await asyncio.wait(unfinished, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _consume_popped(
+    consumer: PopConsumer, message: PopMessage, free: asyncio.Semaphore
+) -> None:
+    """Give it to the listener, and tell the broker what came of it, while it is ours."""
+    async with free:
+        if is_over(message):
+            return
+        status = await listen([message])
+    if is_over(message):
+        return
+    with contextlib.suppress(*NOT_ANSWERED):  # then it comes again
+        if status is ConsumeStatus.CONSUME_SUCCESS:
+            await consumer.ack(message)
+        else:
+            await consumer.change_invisible_time(message, FAILED_MS)
+
+
+def is_over(message: PopMessage) -> bool:
+    """Whether its invisible time is over: whoever pops next has it."""
+    return wall_ms() >= message.handle.pop_time + message.handle.invisible_time
 
 
 async def produce(by: Send, config: PublishConfig, *words: str) -> None:
@@ -128,6 +187,7 @@ _MODES: Final[dict[str, Callable[..., Coroutine[Any, Any, None]]]] = {
         ),
     ),
     "poll": poll,
+    "pop": pop,
     "produce": partial(produce, send, PublishConfig()),
     "oneway": partial(produce, send_oneway, PublishConfig()),
     "select": partial(produce, send_to_first, PublishConfig()),

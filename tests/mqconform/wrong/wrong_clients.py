@@ -14,13 +14,15 @@ from typing import Any, Final
 from making import Wrong
 from msgspec import structs
 
-from mqspec.client import pull
+from mqspec.client import program, pull
 from mqspec.client.consume_concurrently import ConsumeMessageConcurrentlyService
 from mqspec.client.consume_orderly import ConsumeMessageOrderlyService
 from mqspec.client.instance import BrokerError
+from mqspec.client.listener import ConsumeStatus
 from mqspec.client.lite_pull_consumer import LitePullConsumer
 from mqspec.client.member import GroupMember
 from mqspec.client.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
+from mqspec.client.pop_consumer import PopConsumer
 from mqspec.client.producer import Producer
 from mqspec.client.send_back import SendBack
 from mqspec.core import (
@@ -322,3 +324,55 @@ async def one_ahead(right: Any, store: Any, updates: Any) -> None:
     """The file says one message more than was consumed."""
     ahead = (dataclasses.replace(each, commit_offset=each.commit_offset + 1) for each in updates)
     await right(store, list(ahead))
+
+
+@wrong("POP-050", PopConsumer.pop)
+async def acknowledges_what_comes(right: Any, consumer: Any) -> Any:
+    """What is popped is acknowledged before the listener is at work on it."""
+    messages = await right(consumer)
+    for message in messages:
+        await consumer.ack(message)
+    return messages
+
+
+@wrong("POP-050", program.listen)
+async def whatever_came_of_it(right: Any, messages: Any) -> Any:
+    """What the listener failed on is acknowledged, too."""
+    await right(messages)
+    return ConsumeStatus.CONSUME_SUCCESS
+
+
+@wrong("POP-050", PopConsumer.ack)
+async def acknowledges_nothing(right: Any, consumer: Any, message: Any) -> None:
+    """What the listener succeeded with is left to come again."""
+
+
+@wrong("POP-051", PopConsumer.change_invisible_time)
+async def again_in_a_minute(right: Any, consumer: Any, message: Any, *about: int) -> Any:
+    """What the listener failed on comes again after a minute."""
+    return await right(consumer, message, 60_000)
+
+
+@wrong("POP-051", PopConsumer.change_invisible_time)
+async def leaves_failures(right: Any, consumer: Any, message: Any, *about: int) -> Any:
+    """What the listener failed on comes again when its time is over."""
+
+
+@wrong("POP-052", program.is_over)
+def gives_what_is_over(right: Any, message: Any) -> bool:
+    """Messages go to the listener, and are acknowledged, however long ago they were popped."""
+    return False
+
+
+@wrong("POP-052", program.is_over)
+def tells_what_is_over(right: Any, message: Any) -> bool:
+    """What was given to the listener in time is acknowledged whenever that is done with it."""
+    seen = tells_what_is_over.__dict__.setdefault("seen", set())
+    is_first = message.handle not in seen
+    seen.add(message.handle)
+    return is_first and bool(right(message))
+
+
+@wrong("POP-053", program.room)
+async def pops_without_end(right: Any, unfinished: Any) -> None:
+    """It pops on, however much is unfinished."""
