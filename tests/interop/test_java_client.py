@@ -37,7 +37,7 @@ from mqspec.transport import connect
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
-DEADLINE_S = 60
+DEADLINE_S = 180
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 QUICK = ConsumerConfig(
     consume_from_where=FIRST,

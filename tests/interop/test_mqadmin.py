@@ -19,7 +19,7 @@ from mqspec.transport import Connection, connect
 from mqspec.wire.codec import RemotingCommand
 from mqspec.wire.codes import RequestCode
 
-DEADLINE_S = 60
+DEADLINE_S = 180
 CLUSTER, TOPIC, GROUP, PRODUCERS = "DefaultCluster", "Orders", "Billing", "Shop"
 UNIQUE_KEY = "7F000001000100000000000000000003"
 

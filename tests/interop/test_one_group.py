@@ -24,7 +24,7 @@ TOPIC = "Interop"
 GROUP = "InteropGroup"
 BROKERS = ("broker-a", "broker-b")
 QUEUES = [MessageQueue(TOPIC, broker, i) for broker in BROKERS for i in range(4)]
-DEADLINE_S = 60
+DEADLINE_S = 180
 
 
 class JavaMember:

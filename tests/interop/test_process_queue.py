@@ -13,7 +13,7 @@ def test_flow_control_does_not_bound_what_is_finished_behind_a_stuck_message(
 ) -> None:
     """OFFSET-024, and the same of our process queue."""
     done = subprocess.run(
-        [*java_command, "StuckMessage"], capture_output=True, text=True, check=True, timeout=60
+        [*java_command, "StuckMessage"], capture_output=True, text=True, check=True, timeout=180
     )
     words = done.stdout.splitlines()[-1].split()
     seen = {name: int(number) for name, number in zip(words[::2], words[1::2], strict=True)}

@@ -19,7 +19,7 @@ from mqspec.client.message import Message, MessageExt
 from mqspec.client.producer import Producer
 from mqspec.client.transaction_producer import LocalTransactionState, TransactionProducer
 
-DEADLINE_S = 60
+DEADLINE_S = 180
 MESSAGES = 100
 TAGS = "ab"
 ON_ALL = 8  # messages after which a topic is on both brokers: members look for others in 30 s only

@@ -202,6 +202,9 @@ class Asked:
         label = "".join(filter(str.isalnum, name))
         world = self._world(label)
         for number, (what, wrong) in enumerate(variants(making(world))):
+            # A broker closes a connection that says nothing for two minutes, which many answers
+            # that never come take on a busy machine.
+            self._member.call(requests.max_offset(world.topic))
             if name in CHANGE_THEIR_WORLD:
                 another = self._world(f"{label}-{number}")
                 wrong = dict(variants(making(another)))[what]
