@@ -70,7 +70,7 @@ JOBS = {
         ["-m", "ruff", "check", "--quiet", "."],
         ["-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-logo"],
         ["-m", "mypy"],
-        ["-m", "pytest", "-q", "-n", "3", "--dist", "loadfile"],  # on two cores: many wait
+        ["-m", "pytest", "-q", "-n", "4", "--dist", "loadfile"],  # on two cores: many wait
     ],
 }
 

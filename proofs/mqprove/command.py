@@ -26,7 +26,7 @@ from rich.padding import Padding
 
 from mqprove.any_group import Obligation
 from mqprove.contracts import CONTRACTS, Confirmation, Outcome, confirm
-from mqprove.inductive import Invariance, Steps, obligations_of, prove_invariance
+from mqprove.inductive import Invariance, Steps, all_to_show, prove_invariance
 from mqprove.mutants import FUNCTIONS, Fate, about, judge, of_strategy
 from mqprove.protocol_mutants import StepFate, judge_step, protocols, steps_mutants
 from mqprove.protocols import INVARIANCES
@@ -213,7 +213,7 @@ def _ask_again(console: Console, theorems: Iterable[Theorem | Invariance], folde
 
 def _goals(theorem: Theorem | Invariance) -> Sequence[Obligation]:
     if isinstance(theorem, Invariance):
-        return obligations_of(theorem, Steps(theorem.protocol))
+        return [each.goal() for each in all_to_show(theorem, Steps(theorem.protocol))]
     return Statement.of(theorem, allocation).goals
 
 

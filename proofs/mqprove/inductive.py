@@ -7,10 +7,9 @@ obligations. What falls is shown as a state and a step of a small group that was
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import dropwhile
 from pathlib import Path
 from time import perf_counter
 
@@ -28,11 +27,7 @@ from mqprove.tla_values import Number, Shape, Token, Value, World
 
 FOLDER = Path(__file__).parent / "invariants"
 SOON_WORK_MAX = 4_000_000  # for one goal at first, as Z3 counts
-SMALL = (
-    (1, 2),
-    (2, 3),
-    (3, 6),
-)  # elements of each set, greatest number: where a step is looked for
+SMALL = ((1, 2), (2, 3), (3, 6))  # elements of each set, greatest number: to look for a step in
 
 
 @dataclass(frozen=True)
@@ -107,6 +102,15 @@ class Goal(Obligation):
 
     way: Way | None = None
 
+
+@dataclass(frozen=True, slots=True)
+class ToShow:
+    """What there is to show, of a state or a step, and its goal, which takes a while to build."""
+
+    what: str
+    way: Way | None
+    goal: Callable[[], Goal]
+
     @property
     def about(self) -> tuple[str, str]:
         """The action and the part of the invariant, however many ways the action has."""
@@ -169,45 +173,72 @@ class Steps:
         known = [self.says(each, self.state) for each in (*theorem.rests_on, theorem.invariant)]
         return self.says(theorem.bounds, {}), z3.And(known)
 
-    def inductive(self, theorem: Invariance) -> Iterator[Goal]:
+    def inductive(self, theorem: Invariance) -> Iterator[ToShow]:
         """That the invariant holds at the beginning, and each way of each action keeps it."""
         bounds, invariant = self.assumed(theorem)
         for what, part in self.parts(theorem.lemma):
-            goal = self.meaning.says(part, Place(self.state))
-            yield self._obligation(what, (bounds, invariant), goal)
-        before = [bounds, invariant, self.says(theorem.lemma, self.state)]
+            yield self._to_show(what, (bounds, invariant), part, Place(self.state))
+        before = (bounds, invariant, self.says(theorem.lemma, self.state))
         for number, way in enumerate(self.ways, 1):
             if way.action in theorem.never:
-                given = (*before, *way.conditions)
-                what = f"{way.action} {number}: it is never taken"
-                yield self._obligation(what, given, z3.BoolVal(False), way)
+                yield self._never(f"{way.action} {number}: it is never taken", before, way)
         for what, part in self.parts(theorem.invariant):
             for way in self.initial:
-                goal = self.meaning.says(part, Place(way.after))
                 given = (bounds, *way.conditions)
-                yield self._obligation(f"Init: {what}", given, goal, way)
-            mentioned = self.module.variables_of(part)
-            kept = self.meaning.says(part, Place(self.state))
-            for number, way in enumerate(self.ways, 1):
-                goal = self.meaning.says(part, Place(way.after))
-                changes = any(way.after[name] is not self.state[name] for name in mentioned)
-                given = (*before, *way.conditions) if changes else (kept,)
-                yield self._obligation(f"{way.action} {number}: {what}", given, goal, way)
+                yield self._to_show(f"Init: {what}", given, part, Place(way.after), way)
+            yield from self._kept(what, part, before)
 
-    def follows(self, theorem: Invariance) -> Iterator[Goal]:
+    def _never(self, what: str, before: Sequence[z3.BoolRef], way: Way) -> ToShow:
+        given = (*before, *way.conditions)
+        return ToShow(what, way, lambda: self._obligation(what, given, z3.BoolVal(False), way))
+
+    def _kept(self, what: str, part: Expression, before: Sequence[z3.BoolRef]) -> Iterator[ToShow]:
+        """That each way keeps a part of the invariant, be it that it touches nothing of it."""
+        mentioned = self.module.variables_of(part)
+
+        @cache
+        def unchanged() -> z3.BoolRef:
+            return self.meaning.says(part, Place(self.state))
+
+        for number, way in enumerate(self.ways, 1):
+            name = f"{way.action} {number}: {what}"
+            if any(way.after[each] is not self.state[each] for each in mentioned):
+                given = (*before, *way.conditions)
+                yield self._to_show(name, given, part, Place(way.after), way)
+            else:
+                yield self._same(name, unchanged, way)
+
+    def _same(self, what: str, says: Callable[[], z3.BoolRef], way: Way) -> ToShow:
+        return ToShow(what, way, lambda: self._obligation(what, (says(),), says(), way))
+
+    def follows(self, theorem: Invariance) -> Iterator[ToShow]:
         """That the property follows from the invariant: of each state, or of each step."""
         body = self._body(theorem.claim)
         before = (*self.assumed(theorem), self.says(theorem.lemma, self.state))
         if body.level <= STATE:
             for what, part in self.parts(theorem.claim):
-                yield self._obligation(what, before, self.meaning.says(part, Place(self.state)))
+                yield self._to_show(what, before, part, Place(self.state))
             return
         step = _step(body)
         for number, way in enumerate(self.ways, 1):
-            goal = self.meaning.says(step, Place(self.state, after=way.after))
-            given = (*before, *way.conditions)
             what = f"{way.action} {number}: {theorem.claim}"
-            yield self._obligation(what, given, goal, way)
+            place = Place(self.state, after=way.after)
+            yield self._to_show(what, (*before, *way.conditions), step, place, way)
+
+    def _to_show(
+        self,
+        what: str,
+        given: Sequence[z3.BoolRef],
+        part: Expression,
+        place: Place,
+        way: Way | None = None,
+    ) -> ToShow:
+        """That a part holds at a place."""
+
+        def goal() -> Goal:
+            return self._obligation(what, given, self.meaning.says(part, place), way)
+
+        return ToShow(what, way, goal)
 
     def told(self, goal: Goal, model: z3.ModelRef) -> str:
         """What a model says: the constants, the state, the step, and what it changes."""
@@ -261,7 +292,7 @@ def _step(body: Expression) -> Expression:
     raise NotUnderstoodError(f"line {body.line}: neither of a state nor of each step")
 
 
-def obligations_of(theorem: Invariance, steps: Steps) -> list[Goal]:
+def all_to_show(theorem: Invariance, steps: Steps) -> list[ToShow]:
     """All that there is to show."""
     return [*steps.inductive(theorem), *steps.follows(theorem)]
 
@@ -271,8 +302,8 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
     started = perf_counter()
     try:
         steps = Steps(theorem.protocol, module)
-        goals = obligations_of(theorem, steps)
-        shown, counterexample = _judged(theorem, module, goals)
+        all_of_it = all_to_show(theorem, steps)
+        shown, counterexample = _judged(theorem, module, all_of_it)
         empty = "" if counterexample else emptiness(theorem, module)
     except NotUnderstoodError as error:
         return Proof(theorem, False, None, str(error), 0, 0, perf_counter() - started)
@@ -282,34 +313,48 @@ def prove_invariance(theorem: Invariance, module: Module | None = None) -> Proof
         counterexample=counterexample,
         not_understood="",
         says_nothing=empty,
-        goals=len(goals),
+        goals=len(all_of_it),
         paths=len(steps.ways),
         seconds=perf_counter() - started,
     )
 
 
 def _judged(
-    theorem: Invariance, module: Module | None, goals: Sequence[Goal]
+    theorem: Invariance, module: Module | None, all_of_it: Iterable[ToShow]
 ) -> tuple[bool, str | None]:
-    """Whether all goals are proved, else a step that breaks the invariant, if one is found. What is
-    not proved soon mostly falls in a small world; where it does not, Z3 gets the work it needs."""
-    left = [*dropwhile(lambda goal: valid(goal, SOON_WORK_MAX), goals)]
-    if left and (counterexample := refute_invariance(theorem, module, left[0])):
-        return False, counterexample
-    return all(map(valid, left)), None
+    """Whether all is proved, else a step that breaks the invariant, if one is found.
+
+    What is not proved soon mostly falls in the smallest world; where it does not, Z3 gets more
+    work, and where larger ones do not show it either, all that it needs.
+    """
+    for each in all_of_it:
+        if valid(each.goal(), SOON_WORK_MAX, seeds=1):
+            continue
+        for worlds, work_max in ((SMALL[:1], SOON_WORK_MAX), (SMALL[1:], PROOF_WORK_MAX)):
+            if counterexample := refute_invariance(theorem, module, each, worlds):
+                return False, counterexample
+            if valid(each.goal(), work_max):
+                break
+        else:
+            return False, None
+    return True, None
 
 
 def refute_invariance(
-    theorem: Invariance, module: Module | None = None, fallen: Goal | None = None
+    theorem: Invariance,
+    module: Module | None = None,
+    fallen: ToShow | None = None,
+    worlds: Sequence[tuple[int, int]] = SMALL,
 ) -> str | None:
     """A small world, in numbers, and a step of it that breaks the invariant, or a state of the
     invariant that breaks the property; None: none found. What fell in general is tried first."""
 
-    def is_other(goal: Goal) -> bool:
-        return fallen is None or goal.about != fallen.about
+    def is_other(each: ToShow) -> bool:
+        return fallen is None or each.about != fallen.about
 
-    for steps in _small(theorem.protocol, module):
-        for goal in sorted(obligations_of(theorem, steps), key=is_other):
+    for steps in _small(theorem.protocol, module, worlds):
+        for each in sorted(all_to_show(theorem, steps), key=is_other):
+            goal = each.goal()
             if model := _found(steps, (*goal.hypotheses, z3.Not(goal.goal))):
                 return steps.told(goal, model)
     return None
@@ -346,9 +391,11 @@ def _is_taken(theorem: Invariance, steps: Steps, action: str) -> bool:
     )
 
 
-def _small(protocol: Protocol, module: Module | None) -> Iterator[Steps]:
+def _small(
+    protocol: Protocol, module: Module | None, worlds: Sequence[tuple[int, int]] = SMALL
+) -> Iterator[Steps]:
     """The module over small worlds, from the smallest."""
-    for size, most in SMALL:
+    for size, most in worlds:
         elements = {
             of: [ModelValue(f"{of.lower().rstrip('s')}{number}") for number in range(1, size + 1)]
             for of in protocol.sets

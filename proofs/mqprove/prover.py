@@ -158,12 +158,12 @@ def _possible(group: AnyGroup) -> bool:
     return bool(solver.check() == z3.sat)
 
 
-def valid(goal: Obligation, work_max: int = PROOF_WORK_MAX) -> bool:
+def valid(goal: Obligation, work_max: int = PROOF_WORK_MAX, seeds: int = SEEDS) -> bool:
     """Whether Z3 proves the goal from its hypotheses, within some tries of so much work. Where
     it gives up it begins again otherwise: which quantifiers it looks at first is chance."""
     if goal.few and _answer(goal.few, goal.goal, FEW_WORK_MAX) == z3.unsat:
         return True
-    for seed in range(SEEDS):
+    for seed in range(seeds):
         answer = _answer(goal.hypotheses, goal.goal, work_max, seed)
         if answer != z3.unknown:
             return bool(answer == z3.unsat)

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import z3
 
+from mqprove import command
 from mqprove.contracts import CONTRACTS
 from mqprove.given_group import GivenGroup
 from mqprove.group import Group
 from mqprove.mutants import mutate
-from mqprove.prover import Theorem, prove
+from mqprove.prover import Claimed, Proof, Theorem, prove
 from mqprove.theorems import THEOREMS
 from mqrules import EvidenceKind, Kind, Verdict, read_evidence, rules
 from mqspec.cli import main
@@ -97,7 +98,15 @@ def test_the_checks_before_a_strategy_are_proved_too() -> None:
     assert not prove(stranger, unchecked.module).proved
 
 
-def test_evidence_names_rules_that_need_it(tmp_path: Path) -> None:
+def expected_of(theorem: Claimed, *_: object) -> Proof:
+    """What comes of a theorem, as other tests show of each."""
+    shown = None if theorem.holds else "n=1 c=2"
+    return Proof(theorem, theorem.holds, shown, "", goals=1, paths=1, seconds=0.0)
+
+
+def test_evidence_names_rules_that_need_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "prove", expected_of)
+    monkeypatch.setattr(command, "prove_invariance", expected_of)
     path = tmp_path / "evidence.jsonl"
     assert main(["prove", "--evidence", str(path)]) == 0
     records = read_evidence(path)
@@ -112,6 +121,19 @@ def test_evidence_names_rules_that_need_it(tmp_path: Path) -> None:
     ideals = {rule for rule in held if rules()[rule].kind is Kind.IDEAL} - refuted
     assert ideals == {"LOCK-009", "LOG-031", "REBAL-003", "REBAL-010", "RETRY-013"}
     assert held - ideals | refuted == needing
+
+
+def test_what_does_not_come_out_is_evidence_against_its_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fallen(theorem: Claimed, *_: object) -> Proof:
+        return replace(expected_of(theorem), proved=False, counterexample="n=1 c=2")
+
+    monkeypatch.setattr(command, "prove", fallen)
+    path = tmp_path / "evidence.jsonl"
+    assert main(["prove", "--theorem", DISJOINT.name, "--evidence", str(path)]) == 1
+    said = {(record.rule, record.verdict) for record in read_evidence(path)}
+    assert said == {(rule, Verdict.VIOLATED) for rule in DISJOINT.rules}
 
 
 def test_an_unknown_theorem_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
