@@ -62,6 +62,9 @@ def test_a_newcomer_and_the_others_are_told(scene: Scene) -> None:
 @pytest.mark.parametrize("count", [2, 8, 9, 64])
 def test_all_members_are_in_the_list(scene: Scene, count: int) -> None:
     group = scene.new_group()
+    # Nobody is told of so many: of 64 that come and go, each of the others is, 4,000 notices that
+    # Apache would send at once, and then it drops what other cases wait for (GROUP-003).
+    scene.broker.call(requests.create_group(group, notifyConsumerIdsChangedEnable=False))
     ids = [f"member-{number:02}" for number in range(count)]
     for client_id in ids:
         assert scene.connect().call(requests.heartbeat(scene.client(client_id), group)).code == 0
