@@ -9,7 +9,7 @@ from importlib import import_module
 from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from judge import AT_ONCE, judge
@@ -19,12 +19,15 @@ from wrong_brokers import BROKERS
 from mqconform import requests
 from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
-from mqconform.explore.areas import ALONE, NAMES, keys, messages
+from mqconform.explore import vigil
+from mqconform.explore.areas import ALONE, NAMES, delays, keys, messages, transactions
 from mqconform.explore.engine import Explored, Explorer
-from mqconform.explore.player import NAMESERVER, DepartureError, Program, _on
+from mqconform.explore.player import NAMESERVER, DepartureError, Program, World, _on
 from mqconform.explore.possible import Answered, State, explained, settled
+from mqconform.records import Record as Read
 from mqconform.reference import Reference
 from mqconform.requests import Request
+from mqconform.scene import Scene
 from mqconform.target import Target
 from mqrules import rules
 from mqspec.core.index import key_hash
@@ -207,3 +210,57 @@ def test_a_pull_that_a_broker_never_comes_to_ends_the_wait(monkeypatch: pytest.M
     assert wake._hold(world(2), connection, pull, 7) == 2
     with pytest.raises(DepartureError, match="is not committed"):
         wake._hold(world(100), connection, pull, 7)
+
+
+@pytest.mark.parametrize(("silent_s", "wrong"), [(60.0, []), (0.1, ["GROUP-006"])])
+def test_a_member_is_watched_that_speaks_and_one_that_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent_s: float, wrong: list[str]
+) -> None:
+    """Where it is looked at too soon, who is silent is still listed."""
+    monkeypatch.setattr(vigil, "HEARTBEAT_INTERVAL_MS", 200)
+    monkeypatch.setattr(vigil, "SILENT_S", silent_s)
+    with reference(tmp_path) as address:
+        cluster = Cluster(address)
+        cluster.wait(2)
+        explorer = Explorer(Target("reference", "0", address), cluster, 1, "mq")
+        watched = vigil.Vigil(explorer.scene, silent_s + 1)
+        with watched:
+            explorer.run([cases.area_of("kv")], 3)
+        assert [line.partition(":")[0] for line in watched.end()] == wrong
+
+
+def test_a_member_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vigil, "HEARTBEAT_INTERVAL_MS", 200)
+    monkeypatch.setattr(Scene, "members", lambda *_: [])
+    with reference(tmp_path) as address:
+        cluster = Cluster(address)
+        cluster.wait(2)
+        explorer = Explorer(Target("reference", "0", address), cluster, 1, "mq")
+        watched = vigil.Vigil(explorer.scene, vigil.SILENT_S + 1)
+        with watched:
+            explorer.run([cases.area_of("kv")], 3)
+        (told,) = watched.end()
+        assert told.startswith("GROUP-001: a member is gone after")
+
+
+def test_halves_that_are_drawn_alike_are_born_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter((1_000_000_000, 1_007_000_000))
+    monkeypatch.setattr(transactions, "time", SimpleNamespace(time_ns=lambda: next(ticks)))
+    half = transactions.Half(client=5, broker=0, producer=1, queue_id=0)
+    world = cast(World, SimpleNamespace(topics=["T"]))
+    asked = [half.meant(world).request(world) for _ in range(2)]
+    assert [request.fields["g"] for request in asked] == ["1000", "1007"]
+
+
+@pytest.mark.parametrize(
+    ("level", "after_ms", "told"),
+    [("1", 1_000, "came"), ("1", 500, "early"), ("3", 10_000, ""), ("3", 9_000, "early")],
+)
+def test_what_waits_for_longer_than_it_is_waited_for_may_have_come(
+    level: str, after_ms: int, told: str
+) -> None:
+    later = delays.Later(client=0, broker=0, queue_id=0, level=level, key="K")
+    world = cast(World, SimpleNamespace(notes={("kept", "K"): (50_000, later)}))
+    record = SimpleNamespace(properties={"KEYS": "K"}, store_timestamp=50_000 + after_ms)
+    found = delays.Come(0, 0, 0).told(world, cast(Read, record))
+    assert ("" if found is None else "early" if found[-1] else "came") == told

@@ -55,12 +55,12 @@ class Vigil:
             scene.close()
 
     def _watch_in(self, scene: Scene) -> None:
-        group, alive, silent = scene.name("G"), scene.name("C"), scene.name("C")
+        group, alive, silent = scene.name("G"), "alive", "silent"
         speaker, mute = scene.connect(), scene.connect()
-        done(mute.call(requests.heartbeat(silent, group)))
+        done(mute.call(requests.heartbeat(scene.client(silent), group)))
         began = time.monotonic()
         while not self._wrong:
-            done(speaker.call(requests.heartbeat(alive, group)))
+            done(speaker.call(requests.heartbeat(scene.client(alive), group)))
             if self._over.wait(HEARTBEAT_INTERVAL_MS / 1000):
                 return
             members, seconds = scene.members(group), time.monotonic() - began

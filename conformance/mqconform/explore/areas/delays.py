@@ -202,7 +202,7 @@ def _come(key: str, properties: Any, *, is_early: bool) -> Any:
 
 @dataclass(frozen=True)
 class Come:
-    """All messages of a queue."""
+    """The messages of a queue that must be there, and those that came too early."""
 
     client: int
     broker: int
@@ -224,13 +224,19 @@ class Come:
             if not records:
                 break
             found += records
-        return tuple(sorted((self._told(world, record) for record in found), key=repr))
+        told = (self.told(world, record) for record in found)
+        return tuple(sorted(filter(None, told), key=repr))
 
-    def _told(self, world: World, record: Read) -> Any:
+    def told(self, world: World, record: Read) -> Any:
+        """What is told of a message; nothing where it was not waited for, and came in the end: a
+        busy machine may take for a program as long as the message has to wait."""
         key = record.properties.get("KEYS", "")
         stored_ms, op = world.notes.get(("kept", key), (record.store_timestamp, None))
-        least_ms = waits_ms(op, stored_ms) - op.took_ms - CLOCKS_MS if op else 0
+        waits = waits_ms(op, stored_ms) if op else 0
+        least_ms = waits - op.took_ms - CLOCKS_MS if op else 0
         is_early = record.store_timestamp - stored_ms < least_ms
+        if waits > WAITED_MS and not is_early:
+            return None
         return _come(key, record.properties, is_early=is_early)
 
     def allowed(self, state: Brokers) -> Iterator[tuple[Any, Brokers]]:

@@ -97,25 +97,28 @@ class Half(OfBroker):
         given = {name: value for name, value in own.items() if value}
         return {"TRAN_MSG": "true", "PGROUP": f"producer-{self.producer}", **given}
 
+    def meant(self, world: World) -> Half:
+        """With when it is born: of two that are drawn alike each has its own time."""
+        now_ms = time.time_ns() // 1_000_000
+        return replace(self, born_ms=now_ms - (LONG_AGO_MS if self.is_old else 0))
+
     def request(self, world: World) -> Request:
-        born = time.time_ns() // 1_000_000 - (LONG_AGO_MS if self.is_old else 0)
-        world.notes[self, "born"] = born
         asked = requests.send_half(
             world.topics[0], f"producer-{self.producer}", b"h" * self.body, self.properties()
         )
-        return asked.having(e=self.queue_id, g=born)
+        return asked.having(e=self.queue_id, g=self.born_ms)
 
     def seen(self, world: World, answer: Frame) -> Any:
         if answer.code != 0:
-            return (0, 0), 0, (answer.code,)
+            return (0, 0), (answer.code,)
         where = answer.number("queueOffset"), int(answer.fields["msgId"][16:].split(",")[0], 16)
         known = world.notes.setdefault(("halves", self.broker), [])
         known.append((*where, self.producer))
-        return where, world.notes[self, "born"], (0, answer.number("queueId"))
+        return where, (0, answer.number("queueId"))
 
     def parts(self, seen: Any) -> Iterator[tuple[Any, Any]]:
-        where, born, told = seen
-        yield replace(self, where=where, born_ms=born), told
+        where, told = seen
+        yield replace(self, where=where), told
 
     def allowed(self, state: Brokers) -> Iterator[tuple[Any, Brokers]]:
         here = state.of[self.broker]
