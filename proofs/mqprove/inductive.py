@@ -193,11 +193,12 @@ class Steps:
         return ToShow(what, way, lambda: self._obligation(what, given, z3.BoolVal(False), way))
 
     def _kept(self, what: str, part: Expression, before: Sequence[z3.BoolRef]) -> Iterator[ToShow]:
-        """That each way keeps a part of the invariant, be it that it touches nothing of it."""
+        """That each way keeps a part of the invariant. Of one that changes none of the variables
+        that it mentions, the part itself has to be enough."""
         mentioned = self.module.variables_of(part)
 
         @cache
-        def unchanged() -> z3.BoolRef:
+        def itself() -> z3.BoolRef:
             return self.meaning.says(part, Place(self.state))
 
         for number, way in enumerate(self.ways, 1):
@@ -206,10 +207,16 @@ class Steps:
                 given = (*before, *way.conditions)
                 yield self._to_show(name, given, part, Place(way.after), way)
             else:
-                yield self._same(name, unchanged, way)
+                yield self._still(name, itself, part, way)
 
-    def _same(self, what: str, says: Callable[[], z3.BoolRef], way: Way) -> ToShow:
-        return ToShow(what, way, lambda: self._obligation(what, (says(),), says(), way))
+    def _still(
+        self, what: str, before: Callable[[], z3.BoolRef], part: Expression, way: Way
+    ) -> ToShow:
+        def goal() -> Goal:
+            after = self.meaning.says(part, Place(way.after))
+            return self._obligation(what, (before(),), after, way)
+
+        return ToShow(what, way, goal)
 
     def follows(self, theorem: Invariance) -> Iterator[ToShow]:
         """That the property follows from the invariant: of each state, or of each step."""
