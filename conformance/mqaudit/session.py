@@ -146,6 +146,8 @@ def _settings(master: str, little: bool) -> dict[str, str]:
         settings |= {
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            # More would be as many empty blocks to write and to fetch in each of many shuffles.
+            "spark.sql.shuffle.partitions": "4",
         }
     return settings
 
