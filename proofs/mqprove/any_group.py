@@ -18,6 +18,7 @@ from mqprove.group import CONFIG, GROUP_NAME, Configuration, Member, strategy_of
 from mqprove.lifting import lift
 from mqprove.lists import (
     Base,
+    FewerIds,
     Id,
     Ids,
     Listing,
@@ -37,7 +38,7 @@ from mqprove.lists import (
     is_listed as _listed,
 )
 from mqprove.loops import ordinary_state
-from mqprove.ring import RING_SIZE, hash_of, next_owner, ring_facts, round_the_end
+from mqprove.ring import ALL, STAYING, Circle, hash_of, next_stays, without
 from mqprove.symbolic import (
     NotUnderstoodError,
     Number,
@@ -58,6 +59,7 @@ class _AnyMember:
     position: Term
     cid: Id
     paths: Sequence[Path]
+    circle: Circle = ALL
 
     @property
     def first(self) -> Term:
@@ -79,8 +81,8 @@ class _AnyMember:
         return choice(self.paths, lambda taken: _listing(taken).length(), _ZERO)
 
     def stands_next(self, queue: Term) -> z3.BoolRef:
-        self.group.on_ring(queue)
-        return z3.And(RING_SIZE > 0, next_owner(queue) == self.cid.term)
+        self.group.on_ring(queue, self.circle)
+        return z3.And(self.circle.size > 0, self.circle.next_owner(queue) == self.cid.term)
 
     @property
     def room(self) -> Term:
@@ -132,6 +134,7 @@ class AnyGroup:
     bounds: list[z3.BoolRef] = field(default_factory=list)  # of the numbers
     hypotheses: list[z3.BoolRef] = field(default_factory=list)
     obligations: list[Obligation] = field(default_factory=list)
+    leaver: Term | None = None  # the id that has left, where one has
     not_understood: str = ""  # what could not be read, with its line
 
     def __post_init__(self) -> None:
@@ -163,6 +166,14 @@ class AnyGroup:
 
     def anonymous(self) -> Member:
         return self._run(z3.IntVal(-1), Id(z3.Int("anonymous"), empty=True))
+
+    def staying(self, member: Member, leaver: Member) -> Member:
+        assert self.unique
+        assert isinstance(member, _AnyMember)
+        fewer = FewerIds(self.members, leaver.position)
+        self.hypotheses.append(member.position != leaver.position)
+        self.leaver = _id_at(leaver.position)
+        return self._run(fewer.moved(member.position), member.cid, fewer)
 
     def small(self, queues_max: int, members_max: int) -> list[z3.BoolRef]:
         """Bounds, within which the id list is spelled out, so that a model is a real group."""
@@ -230,7 +241,8 @@ class AnyGroup:
             inside, z3.And(z3.Implies(before, one < other), z3.Implies(after, one > other))
         )
 
-    def _run(self, position: Term, cid: Id) -> Member:
+    def _run(self, position: Term, cid: Id, fewer: FewerIds | None = None) -> Member:
+        ids = Ids(self.members) if fewer is None else fewer
         lifted = lift(self.allocation)
         configured = _configured(cid) if self.strategy == CONFIG else None
         how = Configuration(
@@ -243,7 +255,7 @@ class AnyGroup:
                 self.name,
                 cid,
                 all_queues(self.queues),
-                Ids(self.members),
+                ids,
             )
 
         before = ordinary_state(vars(lifted))
@@ -264,13 +276,13 @@ class AnyGroup:
             for what, goal in path.owed:
                 self._oblige(f"never raises {what}", z3.Implies(path.condition, goal))
         self._oblige("the paths cover all cases", z3.Or([path.condition for path in paths]))
-        return _AnyMember(self, position, cid, paths)
+        return _AnyMember(self, position, cid, paths, ALL if fewer is None else STAYING)
 
     # Of one strategy each
 
-    def falls_to(self, queue: Term) -> Term:
+    def falls_to(self, queue: Term, fewer: int = 0) -> Term:
         falls_to = lift(self.allocation).FALLS_TO[self.strategy]
-        sizes = (Number(self.queues), Number(self.members))
+        sizes = (Number(self.queues), Number(self.members - fewer))
         paths = explore(lambda: falls_to(Number(queue), *sizes), self.hypotheses)
         for path in paths:
             if path.error:
@@ -302,19 +314,25 @@ class AnyGroup:
         found = [base for base in known_bases().values() if base.parent]
         return found[-1] if found else None
 
-    def on_ring(self, queue: Term) -> None:
-        """Take what is known of a queue's place on the ring; what has to be shown first is owed."""
-        lemma = round_the_end(queue)
+    def on_ring(self, queue: Term, circle: Circle = ALL) -> None:
+        """Take what is known of a queue's place on a ring; what has to be shown first is owed."""
+        lemma = circle.round_the_end(queue)
         self.obligations.append(Obligation("round the end of the ring", (), lemma))
-        self.hypotheses += [*ring_facts(queue), lemma]
+        self.hypotheses += [*circle.next_facts(queue), lemma]
+        if circle is STAYING and self.leaver is not None:
+            self.on_ring(queue)
+            known = (*ALL.next_facts(queue), *STAYING.next_facts(queue), *without(self.leaver))
+            lemma = next_stays(queue, self.leaver)
+            self.obligations.append(Obligation("who stays is next as before", known, lemma))
+            self.hypotheses.append(lemma)
 
     def next_owner_position(self, queue: Term) -> Term:
         """Who is first in the list of those who stand there: a ring has ids of the list only."""
-        owner = next_owner(queue)
+        owner = ALL.next_owner(queue)
         position = _first(owner)
         self.on_ring(queue)
         self.hypotheses += [
-            RING_SIZE > 0,
+            ALL.size > 0,
             _listed(owner),
             position >= 0,
             position < self.members,

@@ -9,8 +9,9 @@ Each theorem is proved by Z3 about the functions that the reference runs, or abo
 TLA+ module for any number of members, queues and messages; or fails with a counterexample in
 numbers. Some are expected to fail: they show what a precondition is for.
 CrossHair then confirms contracts of the core's pure functions over all paths; of those whose paths
-have no end it says that nothing was found, which is no evidence. With `--export` every obligation
-is written for other provers, and asked of cvc5: a disagreement with Z3 fails.
+have no end it says that nothing was found, which is no evidence. All this is done in as many
+processes as there are processors. With `--export` every obligation is written for other provers,
+and asked of cvc5: a disagreement with Z3 fails.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from rich.markup import escape
 from rich.padding import Padding
 
 from mqprove.any_group import Obligation
-from mqprove.contracts import CONTRACTS, Confirmation, Outcome, confirm
-from mqprove.inductive import Invariance, Steps, all_to_show, prove_invariance
+from mqprove.contracts import CONTRACTS, Confirmation, Outcome
+from mqprove.inductive import Invariance, Steps, all_to_show
 from mqprove.mutants import FUNCTIONS, Fate, about, judge, of_strategy
 from mqprove.protocol_mutants import StepFate, judge_step, protocols, steps_mutants
 from mqprove.protocols import INVARIANCES
-from mqprove.prover import Claimed, Proof, Statement, Theorem, prove
+from mqprove.prover import Claimed, Proof, Statement, Theorem
 from mqprove.second import Comparison, compare, exported, write
+from mqprove.side_by_side import come_of
 from mqprove.theorems import THEOREMS
 from mqrules import Evidence, EvidenceKind, UserError, Verdict, write_evidence
 from mqspec.core import allocation
@@ -60,16 +62,15 @@ def run(args: argparse.Namespace) -> int:
         known = [*(t.name for t in THEOREMS), *(t.name for t in INVARIANCES)]
         names = ", ".join([*known, *(c.name for c in CONTRACTS)])
         raise UserError("--theorem", f"no theorem {wanted!r}", f"there are {names}")
-    proofs, confirmations = [], []
-    for theorem in theorems:
-        proofs.append(prove(theorem, allocation))
-        _print(console, *_told(proofs[-1]))
-    for invariance in of_protocols:
-        proofs.append(prove_invariance(invariance))
-        _print(console, *_told(proofs[-1]))
-    for contract in chosen:
-        confirmations.append(confirm(contract))
-        _print(console, *_confirmed(confirmations[-1]))
+    proofs: list[Proof] = []
+    confirmations: list[Confirmation] = []
+    for found in come_of([*theorems, *of_protocols, *chosen]):
+        if isinstance(found, Proof):
+            proofs.append(found)
+            _print(console, *_told(found))
+        else:
+            confirmations.append(found)
+            _print(console, *_confirmed(found))
     if args.evidence:
         write_evidence(args.evidence, [*evidence(proofs), *confirmed(confirmations)])
     failed = sum(not proof.as_expected for proof in proofs)

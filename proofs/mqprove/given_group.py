@@ -7,7 +7,7 @@ of them is told from how they were drawn, and not from what `allocate` made of t
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 
 import z3
@@ -34,6 +34,10 @@ ROOMS = 3  # that queues and members are drawn from, for MACHINE_ROOM_NEARBY
 
 class NoMemberError(Exception):
     """A claim comes to a position at which nobody is."""
+
+
+class NothingSaidError(Exception):
+    """A claim says nothing of these numbers."""
 
 
 class AllocateRaisedError(Exception):
@@ -88,6 +92,7 @@ class GivenGroup:
     name: str = GROUP_NAME
     rooms: int = -1  # of MACHINE_ROOM: by bits, which queues are in its room
     seed: int = 0  # what else is drawn is drawn by
+    left: int | None = None  # the position of a member that has left the list since
     asked: list[str] = field(default_factory=list)  # the numbers that the claim came to
     story: list[str] = field(default_factory=list)
 
@@ -120,6 +125,12 @@ class GivenGroup:
     def anonymous(self) -> Member:
         return self._run(-1, "without an id", "")
 
+    def staying(self, member: Member, leaver: Member) -> Member:
+        place, gone = _int(member.position), _int(leaver.position)
+        if place == gone:
+            raise NothingSaidError
+        return replace(self, left=gone)._run(place - (gone < place), f"{place} then")
+
     def __str__(self) -> str:
         head = f"n={self.queue_count} c={len(self.ids)}"
         named = "".join(f" {name}={self.numbers[name]}" for name in self.asked)
@@ -136,9 +147,9 @@ class GivenGroup:
 
     # Of one strategy each
 
-    def falls_to(self, queue: Term) -> Term:
+    def falls_to(self, queue: Term, fewer: int = 0) -> Term:
         falls_to = self.allocation.FALLS_TO[self.strategy]
-        return z3.IntVal(falls_to(_int(queue), self.queue_count, len(self.ids)))
+        return z3.IntVal(falls_to(_int(queue), self.queue_count, len(self.ids) - fewer))
 
     def near(self, queue: Term) -> z3.BoolRef:
         return z3.BoolVal(_int(queue) in self._near_queues())
@@ -210,7 +221,8 @@ class GivenGroup:
     def _cids(self) -> list[str]:
         """Texts in the order of the numbers that Z3 has for ids."""
         ranks = {value: rank for rank, value in enumerate(sorted(set(self.ids)))}
-        return [f"id{ranks[value]}" for value in self.ids]
+        staying = [value for at, value in enumerate(self.ids) if at != self.left]
+        return [f"id{ranks[value]}" for value in staying]
 
     def _run(self, position: int, name: str, cid: str | None = None) -> Member:
         mq_all = self._topic()

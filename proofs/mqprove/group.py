@@ -89,8 +89,14 @@ class Group(Protocol):
         """A client whose id is empty."""
         ...
 
-    def falls_to(self, queue: Term) -> Term:
-        """Of AVG and AVG_BY_CIRCLE: the position that the core says the queue falls to."""
+    def staying(self, member: Member, leaver: Member) -> Member:
+        """A member once another has left the list, in its run of then; ids are unique, and nothing
+        is said where both are one."""
+        ...
+
+    def falls_to(self, queue: Term, fewer: int = 0) -> Term:
+        """Of AVG and AVG_BY_CIRCLE: the position that the core says the queue falls to, also of
+        `fewer` members."""
         ...
 
     def near(self, queue: Term) -> z3.BoolRef:

@@ -20,13 +20,14 @@ from mqprove import tla_arithmetic
 from mqprove.any_group import Obligation
 from mqprove.prover import PROOF_WORK_MAX, Proof, alone, valid
 from mqprove.symbolic import NotUnderstoodError
+from mqprove.terms import Functions
 from mqprove.tla_meaning import Meaning, Place, Way
 from mqprove.tla_module import STATE, Expression, Module, read
 from mqprove.tla_told import told
 from mqprove.tla_values import Number, Shape, Token, Value, World
 
 FOLDER = Path(__file__).parent / "invariants"
-SOON_WORK_MAX = 4_000_000  # for one goal at first, as Z3 counts
+SOON_WORK_MAX, MORE_WORK_MAX = 1_000_000, 4_000_000  # for one goal at first, as Z3 counts
 SMALL = ((1, 2), (2, 3), (3, 6))  # elements of each set, greatest number: to look for a step in
 
 
@@ -128,6 +129,7 @@ class Steps:
         self.world = world or World()
         self.meaning = protocol.meaning(self.module, self.world)
         self.state = protocol.state(self.meaning)
+        self._functions = Functions()
 
     @cached_property
     def ways(self) -> list[Way]:
@@ -283,8 +285,9 @@ class Steps:
         known = (*given, *self.meaning.facts, *self.world.facts)
         if self.world.is_small:  # sizes and products are computed there
             return Goal(what, known, goal, way=way)
-        sizes = tuple(self.meaning.sizes.facts((*known, goal)))
-        told = (*sizes, *tla_arithmetic.facts((*known, *sizes, goal)))
+        spoken = self._functions.of((*known, goal))
+        sizes = tuple(self.meaning.sizes.facts(spoken))
+        told = (*sizes, *tla_arithmetic.facts(spoken | self._functions.of(sizes)))
         return Goal(what, (*known, *told), goal, known if told else (), way)
 
 
@@ -335,9 +338,9 @@ def _judged(
     work, and where larger ones do not show it either, all that it needs.
     """
     for each in all_of_it:
-        if valid(each.goal(), SOON_WORK_MAX, seeds=1):
+        if valid(each.goal(), SOON_WORK_MAX):
             continue
-        for worlds, work_max in ((SMALL[:1], SOON_WORK_MAX), (SMALL[1:], PROOF_WORK_MAX)):
+        for worlds, work_max in ((SMALL[:1], MORE_WORK_MAX), (SMALL[1:], PROOF_WORK_MAX)):
             if counterexample := refute_invariance(theorem, module, each, worlds):
                 return False, counterexample
             if valid(each.goal(), work_max):
@@ -379,16 +382,19 @@ def emptiness(theorem: Invariance, module: Module | None = None) -> str:
         return f"there is no action {', '.join(sorted(unknown))}"
     wanted |= {action: f"{action} is never taken" for action in sorted(actions)}
     for steps in _small(theorem.protocol, module):
-        for action in [each for each in wanted if _is_taken(theorem, steps, each)]:
+        if not wanted:
+            break
+        assumed = steps.assumed(theorem)
+        for action in [each for each in wanted if _is_taken(steps, assumed, each)]:
             if action in theorem.never:
                 return f"{action} is taken"
             del wanted[action]
     return next((why for action, why in wanted.items() if action not in theorem.never), "")
 
 
-def _is_taken(theorem: Invariance, steps: Steps, action: str) -> bool:
+def _is_taken(steps: Steps, assumed: tuple[z3.BoolRef, z3.BoolRef], action: str) -> bool:
     """Whether a state that fulfils what is assumed has a step of an action; without one: is."""
-    bounds, before = steps.assumed(theorem)
+    bounds, before = assumed
     ways = {"": [Way()], "Init": steps.initial}.get(action, steps.ways)
     given = (bounds,) if action == "Init" else (bounds, before)
     return any(

@@ -141,6 +141,34 @@ class Ids(Unknown):
         return Ids(self.length)
 
 
+class FewerIds(Ids):
+    """The ids without that of the member that left, where ids are unique."""
+
+    def __init__(self, members: Term, gone: Term) -> None:
+        super().__init__(members - 1)
+        self.members, self.gone = members, gone  # how many there were; the position that left
+
+    def holds(self, cid: Id) -> z3.BoolRef:
+        return z3.And(is_listed(cid.term), cid.term != id_at(self.gone))
+
+    def at(self, place: Term) -> Id:
+        before = z3.If(place < self.gone, place, place + 1)
+        cid = id_at(before)
+        inside = z3.And(place >= 0, place < self.length)
+        fact(z3.Implies(inside, z3.And(is_listed(cid), first_at(cid) == before)))
+        return Id(cid)
+
+    def place(self, cid: Id) -> Term:
+        return self.moved(first_at(cid.term))
+
+    def moved(self, before: Term) -> Term:
+        """Where a position before comes to be."""
+        return z3.If(before > self.gone, before - 1, before)
+
+    def copy(self) -> Ids:
+        return FewerIds(self.members, self.gone)
+
+
 class IdTuple(Ids):
     """The ids as a tuple."""
 

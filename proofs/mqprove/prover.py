@@ -17,7 +17,12 @@ from typing import Protocol, TypeAlias
 import z3
 
 from mqprove.any_group import AnyGroup, Obligation
-from mqprove.given_group import AllocateRaisedError, GivenGroup, NoMemberError
+from mqprove.given_group import (
+    AllocateRaisedError,
+    GivenGroup,
+    NoMemberError,
+    NothingSaidError,
+)
 from mqprove.group import CONFIG, CONSISTENT_HASH, MACHINE_ROOM, NEARBY, Group
 from mqprove.symbolic import NotUnderstoodError, Opaque
 
@@ -25,6 +30,7 @@ PROOF_MS_MAX = 10_000  # to look for what fulfils formulas, and for cvc5
 # Z3's own count of what it does for one goal, some three million a second: what is proved does not
 # depend on who else is at work.
 PROOF_WORK_MAX = 30_000_000
+LITTLE_WORK_MAX = 100_000  # in which most is proved by one of the tries
 FEW_WORK_MAX = 1_000_000  # from few of its hypotheses
 SEEDS = 3  # that a goal is tried with
 SIZES_MAX = (
@@ -158,15 +164,19 @@ def _possible(group: AnyGroup) -> bool:
     return bool(solver.check() == z3.sat)
 
 
-def valid(goal: Obligation, work_max: int = PROOF_WORK_MAX, seeds: int = SEEDS) -> bool:
+def valid(goal: Obligation, work_max: int = PROOF_WORK_MAX) -> bool:
     """Whether Z3 proves the goal from its hypotheses, within some tries of so much work. Where
-    it gives up it begins again otherwise: which quantifiers it looks at first is chance."""
-    if goal.few and _answer(goal.few, goal.goal, FEW_WORK_MAX) == z3.unsat:
+    it gives up it begins again otherwise: which quantifiers it looks at first is chance. So each
+    try has little work at first."""
+    if any(goal.goal.eq(each) for each in goal.hypotheses):
         return True
-    for seed in range(seeds):
-        answer = _answer(goal.hypotheses, goal.goal, work_max, seed)
-        if answer != z3.unknown:
-            return bool(answer == z3.unsat)
+    for work in (LITTLE_WORK_MAX, work_max):
+        if goal.few and _answer(goal.few, goal.goal, min(work, FEW_WORK_MAX)) == z3.unsat:
+            return True
+        for seed in range(SEEDS):
+            answer = _answer(goal.hypotheses, goal.goal, work, seed)
+            if answer != z3.unknown:
+                return bool(answer == z3.unsat)
     return False
 
 
@@ -245,6 +255,8 @@ def _fails(theorem: Theorem, given: GivenGroup) -> bool:
         return bool(z3.is_false(z3.simplify(theorem.claim(given))))
     except NoMemberError:
         return True
+    except NothingSaidError:
+        return False
     except AllocateRaisedError:
         # A member that takes nothing at all, and `given` tells so. That is no failure that
         # anybody expects.

@@ -15,6 +15,7 @@ import z3
 
 from mqprove.lists import (
     ONE,
+    FewerIds,
     Ids,
     IdTuple,
     Listing,
@@ -25,7 +26,7 @@ from mqprove.lists import (
     Unknown,
 )
 from mqprove.loops import Collected, Filled, Numbered, Range, Turns, goes_over, is_symbolic
-from mqprove.ring import Points, Ring, first_at_or_after
+from mqprove.ring import Points, Ring
 from mqprove.symbolic import (
     NotUnderstoodError,
     Number,
@@ -236,12 +237,12 @@ def summary(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """What stands in for a function on symbolic input; on ordinary input it runs itself."""
 
     def hash_ring(cid_all: Any, *others: Any) -> Any:
-        return Ring() if type(cid_all) is Ids else original(cid_all, *others)
+        return Ring(cid_all) if type(cid_all) in (Ids, FewerIds) else original(cid_all, *others)
 
     def bisect_left(points: Any, value: Any) -> Any:
         if not isinstance(points, Points):
             return bisect.bisect_left(points, value)
-        at, facts = first_at_or_after(whole(value))
+        at, facts = points.circle.first_at_or_after(whole(value))
         for each in facts:
             fact(each)
         return Number(at)

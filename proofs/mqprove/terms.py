@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import z3
 
@@ -23,6 +24,19 @@ def applications(formulas: Iterable[z3.ExprRef]) -> Iterator[z3.ExprRef]:
             pending += term.children()
 
 
-def functions_in(formulas: Iterable[z3.ExprRef]) -> set[str]:
-    """The names of what is applied."""
-    return {term.decl().name() for term in applications(formulas)}
+@dataclass
+class Functions:
+    """The functions that formulas apply, by name: each formula is looked through once."""
+
+    _known: dict[int, tuple[z3.ExprRef, frozenset[str]]] = field(default_factory=dict)
+
+    def of(self, formulas: Iterable[z3.ExprRef]) -> frozenset[str]:
+        """The names of what is applied in some of them."""
+        return frozenset().union(*map(self._of_one, formulas))
+
+    def _of_one(self, formula: z3.ExprRef) -> frozenset[str]:
+        number = formula.get_id()
+        if number not in self._known:
+            names = frozenset(term.decl().name() for term in applications([formula]))
+            self._known[number] = (formula, names)  # kept, so that its number is no other's
+        return self._known[number][1]

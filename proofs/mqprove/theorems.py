@@ -146,6 +146,38 @@ def ring_covers(group: Group) -> z3.BoolRef:
     return group.member_at(group.next_owner_position(queue)).takes(queue)
 
 
+def only_the_leavers_move(group: Group) -> z3.BoolRef:
+    """Who stays keeps what it has, and gets of the leaver's what it stands next to then."""
+    staying, leaver = group.member("i"), group.member("j")
+    queue = group.number("k", below=group.queues)
+    then = group.staying(staying, leaver)
+    return z3.And(
+        z3.Implies(staying.takes(queue), then.takes(queue)),
+        z3.Implies(then.takes(queue), z3.Or(staying.takes(queue), leaver.takes(queue))),
+        z3.Implies(leaver.takes(queue), then.takes(queue) == then.stands_next(queue)),
+    )
+
+
+def stays_with_its_own(group: Group) -> z3.BoolRef:
+    """Who stays keeps what it has."""
+    staying, leaver = group.member("i"), group.member("j")
+    queue = group.number("k", below=group.queues)
+    return z3.Implies(staying.takes(queue), group.staying(staying, leaver).takes(queue))
+
+
+def moves_by_positions(group: Group) -> z3.BoolRef:
+    """Before and after a leave a queue is taken at the position that it falls to, and who stood
+    behind the leaver stands one position earlier then."""
+    staying, leaver = group.member("i"), group.member("j")
+    queue = group.number("k", below=group.queues)
+    then = group.staying(staying, leaver)
+    position = z3.If(leaver.position < staying.position, staying.position - 1, staying.position)
+    return z3.And(
+        staying.takes(queue) == (group.falls_to(queue) == staying.position),
+        then.takes(queue) == (group.falls_to(queue, fewer=1) == position),
+    )
+
+
 def inner_covers(group: Group) -> z3.BoolRef:
     """Any queue is taken: by whom the inner strategy gives it."""
     queue = group.number("k", below=group.queues)
@@ -330,6 +362,35 @@ THEOREMS = (
         CONSISTENT_HASH,
         next_on_the_ring,
         unique=False,
+    ),
+    Theorem(
+        "consistent-hash-moves-the-leavers-only",
+        ("ALLOC-011",),
+        "After a leave who stays keeps its queues, and gets the leaver's that it stands next to.",
+        CONSISTENT_HASH,
+        only_the_leavers_move,
+    ),
+    Theorem(
+        "averagely-moves-by-positions",
+        ("ALLOC-002",),
+        "After a leave, who stood behind the leaver takes what falls one position earlier.",
+        AVG,
+        moves_by_positions,
+    ),
+    Theorem(
+        "circle-moves-by-positions",
+        ("ALLOC-009",),
+        "After a leave, who stood behind the leaver takes what falls one position earlier.",
+        CIRCLE,
+        moves_by_positions,
+    ),
+    Theorem(
+        "averagely-moves-the-leavers-only",
+        ("ALLOC-010",),
+        "Who stays keeps its queues after a leave.",
+        AVG,
+        stays_with_its_own,
+        holds=False,
     ),
     Theorem(
         "stranger-takes-nothing",

@@ -7,11 +7,10 @@ whatever they are, and a solver that is told what they are multiplies for ever. 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 import z3
-
-from mqprove.terms import functions_in
 
 _TIMES, _QUOTIENT, _REMAINDER = (
     z3.Function(name, *[z3.IntSort()] * 3) for name in ("times", "quotient", "remainder")
@@ -47,9 +46,8 @@ PRODUCTS: Mapping[str, Callable[..., z3.ArithRef]] = {
 """By name. What they are is `known` in a small world, where they are computed."""
 
 
-def facts(formulas: Iterable[z3.BoolRef]) -> Iterator[z3.BoolRef]:
-    """What is true of those of them that the formulas speak of."""
-    spoken = functions_in(formulas)
+def facts(spoken: AbstractSet[str]) -> Iterator[z3.BoolRef]:
+    """What is true of those of them that are spoken of, by the names of functions."""
     x, y = z3.Ints("x y")
     product, quotient, remainder = (each(x, y) for each in (_TIMES, _QUOTIENT, _REMAINDER))
     if _TIMES.name() in spoken:

@@ -9,13 +9,14 @@ module counts are finite is assumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
 
 import z3
 
-from mqprove.terms import applications, functions_in
+from mqprove.terms import applications
 from mqprove.tla_values import Set, World, flat
 
 
@@ -61,9 +62,8 @@ class Sizes:
             self.known[key] = _Sized(size, tuple(given), tuple(element), has)
         return self.known[key].of(depends)
 
-    def facts(self, formulas: Iterable[z3.BoolRef]) -> Iterator[z3.BoolRef]:
-        """What is true of those sizes that the formulas speak of."""
-        spoken = functions_in(formulas)
+    def facts(self, spoken: AbstractSet[str]) -> Iterator[z3.BoolRef]:
+        """What is true of those sizes that are spoken of, by the names of functions."""
         asked = [each for each in self.known.values() if each.size.name() in spoken]
         for one in asked:
             yield from _alone(one)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import z3
 
@@ -61,18 +62,20 @@ class Fun:
 
 
 LONGER_MAX = 2  # by how much a step makes a sequence longer at most, in a small world
-_WORDS: dict[str, int] = {}
+_WORDS: dict[int, str] = {}
 
 
 def word(text: str) -> z3.ArithRef:
-    """The number of a string."""
-    return z3.IntVal(_WORDS.setdefault(text, len(_WORDS)))
+    """The number of a string, the same whatever was read before."""
+    number = crc32(text.encode())
+    if _WORDS.setdefault(number, text) != text:
+        raise NotUnderstoodError(f"{text} and {_WORDS[number]} have one number")
+    return z3.IntVal(number)
 
 
 def word_of(number: int) -> str:
     """The string of a number; one that no module speaks of is as good as any other."""
-    known = {each: text for text, each in _WORDS.items()}
-    return known.get(number, f"another {number}")
+    return _WORDS.get(number, f"another {number}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +282,7 @@ class World:
             fits, inside = narrowed(value, of)
             there = self.any(Truth(), name, [*given, *flat(inside)])
             assert isinstance(there, z3.BoolRef)
-            if candidates is None:
+            if candidates is None or any(value is each for each in candidates):
                 return z3.And(*fits, there)
             return z3.And(*fits, there, z3.Or([equal(value, each) for each in candidates]))
 
@@ -420,10 +423,9 @@ def either(condition: z3.BoolRef, one: Any, other: Any) -> Any:
             none = z3.If(condition, first.none, second.none)
             return Maybe(none, first.token, either(condition, first.value, second.value))
         case Rec(), Rec():
-            names = one.fields.keys() | other.fields.keys()
-            if names != one.fields.keys() or names != other.fields.keys():
+            if one.fields.keys() != other.fields.keys():
                 raise NotUnderstoodError("records of different fields in one place")
-            return Rec({n: either(condition, one.fields[n], other.fields[n]) for n in names})
+            return Rec({n: either(condition, one.fields[n], other.fields[n]) for n in one.fields})
         case Set(), Set():
             both = None
             if one.candidates is not None and other.candidates is not None:
@@ -500,7 +502,7 @@ def equal(one: Any, other: Any) -> z3.BoolRef:
 
 
 _BOUND: list[z3.ExprRef] = []  # what quantifiers around the present place bind
-_WORLD = World()  # for the names of what they bind
+_WORLD = World()  # of what they bind
 
 
 def bound_now() -> list[z3.ExprRef]:
@@ -518,7 +520,8 @@ def _quantified(over: Set, says: Callable[[Any], z3.BoolRef], *, is_all: bool) -
         return z3.And(of_each) if is_all else z3.Or(of_each)
     if over.of is None:
         raise NotUnderstoodError("a quantifier over sets or functions")
-    element = _WORLD.any(over.of, _WORLD.name("x"))
+    # Named by how deep it stands: what is said twice is one formula, whatever was said before.
+    element = _WORLD.any(over.of, f"x!{len(_BOUND)}")
     terms = flat(element)
     _BOUND.extend(terms)
     try:

@@ -16,8 +16,8 @@ from crosshair.options import AnalysisKind, AnalysisOptionSet
 from mqprove.contracts.contract import Contract
 
 CONFIRMED_S: Final = 10.0  # in which all paths are had; most contracts take a tenth of a second
-SEARCHED_S: Final = 2.0  # for which one is searched of which they cannot be
-PATH_S_OF_ALL: Final = 1 / 4  # of these, for one path
+SEARCHED_PATHS: Final = 150  # of one that has no end of them; wrong code falls in the first twelve
+PATH_S: Final = CONFIRMED_S / 4  # for one path
 
 
 class Outcome(StrEnum):
@@ -69,11 +69,11 @@ enforce.manual_constructor = _constructor
 def confirm(contract: Contract) -> Confirmation:
     """Have CrossHair check one contract."""
     started = perf_counter()
-    seconds = SEARCHED_S if contract.is_searched else CONFIRMED_S
     options = AnalysisOptionSet(
         analysis_kind=[AnalysisKind.PEP316],
-        per_condition_timeout=seconds,
-        per_path_timeout=seconds * PATH_S_OF_ALL,
+        per_condition_timeout=CONFIRMED_S,
+        per_path_timeout=PATH_S,
+        max_iterations=SEARCHED_PATHS if contract.is_searched else None,
         report_all=True,
     )
     messages = run_checkables(analyze_function(contract.said, options))
