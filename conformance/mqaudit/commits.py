@@ -11,6 +11,7 @@ import pyarrow as pa
 from mqaudit.columns import (
     NEVER,
     NIL,
+    Flags,
     Groups,
     Whole,
     anywhere,
@@ -24,6 +25,7 @@ from mqaudit.columns import (
 )
 from mqaudit.history_checks import NEVER_DELIVERED, TAKEN_AWAY, WENT_BACK
 from mqaudit.judged import Cases, told
+from mqaudit.locks import is_held_by_another
 from mqaudit.part import Did, Part, Tenured
 
 _AT_ONCE: Final = 1 << 23  # how many messages that were to come are looked at together
@@ -80,6 +82,7 @@ def went_back(part: Part) -> Iterator[pa.RecordBatch]:
 
     value = value[at]
     cases = Cases.of(
+        ((value < own) & _is_overtaken(t, at, own), "overtaken"),
         (value < own, "back"),
         (value < others, "handed over"),
         (value < elsewhere, "unordered"),
@@ -94,7 +97,11 @@ def after_it_was_taken_away(part: Part) -> Iterator[pa.RecordBatch]:
     changed = (t.did == Did.ASSIGN) | (t.did == Did.REVOKE)
     owns = Groups.of(t.hold).latest(np.where(changed, t.did == Did.ASSIGN, NIL))
     at = np.flatnonzero((t.did == Did.COMMIT) & (owns != NIL))
-    cases = Cases.of((owns[at] == 0, "late"), otherwise="owned")
+    cases = Cases.of(
+        (owns[at] == 0, "late"),
+        (is_held_by_another(part, t.rows[at]), "overlocked"),
+        otherwise="owned",
+    )
     yield from told(TAKEN_AWAY, cases, lambda found: part.place(t.rows[at[found]]))
 
 
@@ -103,6 +110,22 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[pa.RecordBatch]], ...]] = (
     went_back,
     after_it_was_taken_away,
 )
+
+
+def _is_overtaken(t: Tenured, at: Whole, own: Whole) -> Flags:
+    """Whether only the commit just before was higher, and one of the two was carried by a pull.
+
+    A timer and the pulls of a queue are of two threads: each reads how far the queue has come, and
+    then sends it. All before those two are not higher, nor is where the tenure began.
+    """
+    commits = Groups.of(t.tenure[at])
+    value, carried = t["at"][at], t.part.is_carried[t.rows[at]].astype(np.int64)
+    last = commits.before(value)
+    floor = commits.before(commits.before(commits.highest(value)))
+    began = t.first_value(t.did == Did.QUERY_OFFSET)[t.tenure[at]]
+    floor = np.where(floor == NIL, began, floor)
+    by_another = commits.before(carried) + carried == 1
+    return np.asarray((last == own) & by_another & (floor != NIL) & (value >= floor), bool)
 
 
 def _so_far(t: Tenured, values: Whole) -> Whole:

@@ -158,6 +158,11 @@ WENT_BACK: Final = Check(
     outcomes={
         "forward": Outcome(HELD, "at least what was committed before"),
         "back": Outcome(VIOLATED, "lower than its owner had committed before"),
+        "overtaken": Outcome(
+            PERMITTED,
+            "lower than the one just before it, which another thread of its owner sent",
+            known_as=("progress-lost",),
+        ),
         "handed over": Outcome(
             PERMITTED,
             "lower than before it was handed over, or before a seek",
@@ -246,6 +251,12 @@ TAKEN_AWAY: Final = Check(
     outcomes={
         "owned": Outcome(HELD, "its member owned the queue"),
         "late": Outcome(VIOLATED, "the queue had been taken away from its member"),
+        "overlocked": Outcome(
+            PERMITTED,
+            "another member had been granted its lock meanwhile: nothing fences the first one off",
+            rule="LOCK-007",
+            known_as=("orderly-locks",),
+        ),
     },
 )
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from mqaudit.columns import NIL, Flags, Groups, Whole, least, most, ordered
+from mqaudit.columns import NIL, Flags, Groups, Whole, below, least, most, ordered
 from mqaudit.deliveries import crashes
 from mqaudit.history_checks import LOCK_KEPT, LOCKED_TWICE
 from mqaudit.judged import Cases, told
@@ -93,6 +93,24 @@ def kept(part: Part) -> Iterator[pa.RecordBatch]:
         otherwise="stuck",
     )
     yield from told(LOCK_KEPT, cases, lambda found: part.place(row[found]))
+
+
+def is_held_by_another(part: Part, rows: Whole) -> Flags:
+    """Whether the lock of a row's queue was granted to another member since the row's own had got
+    it, which had not unlocked it."""
+    is_grant = (part.did == Did.LOCK) & (part.went == Went.OK)
+    seq = part["seq"]
+
+    def last(of: Flags, place: Whole) -> Whole:
+        """The row of a kind before each of the rows at its place; -1 where there is none."""
+        some = np.flatnonzero(of & part.has_group)
+        some = some[ordered(place[some], seq[some])]
+        found = below(place[some], seq[some], place[rows], seq[rows])
+        return np.append(some, -1)[found]
+
+    grant = last(is_grant, part.recorder_queue)
+    own = last(is_grant | (part.did == Did.UNLOCK), part.hold)
+    return np.asarray((own >= 0) & is_grant[own] & (part.hold[grant] != part.hold[rows]), bool)
 
 
 def _scattered(part: Part) -> Flags:

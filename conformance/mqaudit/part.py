@@ -60,9 +60,10 @@ class Went(IntEnum):
 # What a part is made from, in Spark's words. `at` is an offset: of the message, or that of the
 # commit or the answer; of a lock it is the time in ns. What a row belongs to is told by `seat`, a
 # hash of which the rows that are seats have the names, as JSON in `about`; no two seats share one,
-# which is checked. `message_hash` tells apart what was given one offset, and nothing else.
+# which is checked. `message_hash` tells apart what was given one offset, and nothing else. What is
+# `marked` of the answers where to begin is a seek, and of the commits what a pull carried.
 INPUT: Final = """
-    queue long, seat long, seq long, did int, went int, is_seek boolean, at long,
+    queue long, seat long, seq long, did int, went int, marked boolean, at long,
     store_epoch long, attempt long, tag string, message string, message_hash long, about string
 """
 _NUMBERS: Final = (
@@ -140,7 +141,9 @@ class Part:
         is_seat = np.flatnonzero(self.did == Did.SEAT)
         self.seats = Seats(self._number["seat"][is_seat], columns["about"].take(pa.array(is_seat)))
         self.seat = np.searchsorted(self.seats.hashes, self._number.pop("seat"))
-        self.is_seek: Flags = columns["is_seek"].fill_null(False).to_numpy()
+        marked: Flags = columns["marked"].fill_null(False).to_numpy()
+        self.is_seek: Flags = marked & (self.did == Did.QUERY_OFFSET)
+        self.is_carried: Flags = marked & (self.did == Did.COMMIT)
         self.tag = texts(columns["tag"])
         self.message = columns["message"].combine_chunks()
 

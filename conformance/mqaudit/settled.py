@@ -5,7 +5,8 @@ older ones these stay:
 
 - those of messages of which nothing is decided yet: not due, or received and not committed past;
 - of each member, queue and kind the first and the last, the lowest and the highest, in each of the
-  last turns of the queue: what the checks make of all that was before, they make of these.
+  last turns of the queue, and the commit before its last: what the checks make of all that was
+  before, they make of these.
 
 What is said of an older event is settled, but of a message that stays, and of the stretch of time
 that lasts. Equal judgement with less is not taken on trust: the follower judges what it keeps once
@@ -157,7 +158,7 @@ def _of_queues(rows: DataFrame) -> DataFrame:
     begins = (F.col("kind") == EventKind.ASSIGN.value) | F.col("is_seek")
     turn = F.count_if(begins).over(Window.partitionBy(*queue).orderBy("seq"))
     work = rows.where(F.col("kind").isin(*_AT_QUEUES)).withColumn("turn", turn)
-    marks = _extremes(work, (*SEAT_KEYS, "turn", *_HOW))
+    marks = _extremes(work, (*SEAT_KEYS, "turn", *_HOW)).unionByName(_last_commits(work))
     found = work.join(marks, [*KEY, "seq"], "left_semi")
 
     last = F.max("turn").over(Window.partitionBy(*queue))
@@ -168,6 +169,15 @@ def _of_queues(rows: DataFrame) -> DataFrame:
     same = [F.col(f"one.{name}").eqNullSafe(F.col(f"other.{name}")) for name in (*queue, "turn")]
     of_turns = found.alias("one").join(turns.alias("other"), reduce(and_, same), "left_semi")
     return of_turns.select(*KEY, "seq")
+
+
+def _last_commits(work: DataFrame) -> DataFrame:
+    """The positions of the last two commits of each member in each turn of a queue."""
+    latest = Window.partitionBy(*SEAT_KEYS, "turn").orderBy(F.desc("seq"))
+    commits = work.where(F.col("kind") == EventKind.COMMIT.value)
+    return (
+        commits.withColumn("nth", F.row_number().over(latest)).where("nth <= 2").select(*KEY, "seq")
+    )
 
 
 def _of_members(rows: DataFrame) -> DataFrame:

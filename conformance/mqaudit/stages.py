@@ -108,7 +108,9 @@ def _at_queues(events: DataFrame) -> DataFrame:
             "seq",
             _coded("kind", Did).alias("did"),
             _coded("outcome", Went).alias("went"),
-            is_seek().alias("is_seek"),
+            (
+                is_seek() | (kind == EventKind.COMMIT.value) & F.col("queue_offset").isNotNull()
+            ).alias("marked"),
             F.when(is_progress, F.col("value"))
             .when(is_lock, F.col("time_ns"))
             .otherwise(F.col("queue_offset"))

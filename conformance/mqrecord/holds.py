@@ -8,7 +8,9 @@ What a client decides is not on the wire. These rules derive it, and are named i
   leaves the queue to another (its timer may commit just before its rebalance does); if it commits
   it no more, until another begins what it gave up, or for `LEAVING_MS`;
 - *silence*: or until it has no connection any more, or has neither pulled nor committed the queue
-  for `SILENT_MS`;
+  for `SILENT_MS`; a member whose last connection its broker ends then is cut off;
+- *back*: who was silent, or cut off, and then pulls or commits without having asked where to begin
+  had kept the queue, and owns it from then on again, where it was;
 - *share*: what a list of members leaves to whom says `allocate()`, averagely, which is the default,
   until a member goes on pulling what that does not give it: then silence alone counts.
 """
@@ -105,8 +107,13 @@ class Membership:
     group: str  # as it is written: a group that broadcasts is one for each member
     subscriptions: dict[Topic, SubscriptionData] = field(default_factory=dict)
     holds: dict[MessageQueue, Hold] = field(default_factory=dict)
+    silent: dict[MessageQueue, Hold] = field(default_factory=dict)  # which it may have kept
     left: dict[MessageQueue, float] = field(default_factory=dict)  # when it left which queue
     unregistered_ms: float | None = None  # when it said that it leaves the group
     view: str = ""  # the list of members that it was told last
     is_averaging: bool = True  # it took its average share so far
     is_locking: bool = False  # it consumes in order: it keeps a queue until it unlocks it
+    is_cut_off: bool = False  # its brokers have forgotten it, and it may not know
+
+    def may_own(self, queue: MessageQueue) -> bool:
+        return queue in self.holds or queue in self.silent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import chain
 from typing import Final
 
 from mqrecord.holds import LEAVING_MS, Hold, Membership
@@ -39,7 +40,9 @@ def heartbeat(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
             broadcasts = group.message_model is MessageModel.BROADCASTING
             written = f"{group.group_name} of {client.name}" if broadcasts else group.group_name
             member = client.groups[group.group_name] = Membership(written)
-            yield row(EventKind.JOIN, group=written, client_id=client.name)
+            yield _joins(client, member)
+        elif member.is_cut_off:
+            yield _joins(client, member)
 
         for wanted in group.subscription_data_set:
             before = member.subscriptions.get(wanted.topic)
@@ -66,11 +69,37 @@ def gone(client: Client, name: str, now_ms: float) -> Rows:
     """A member is no more: it left its group, or is dead."""
     member = client.groups.pop(name)
     if member.unregistered_ms is None:
-        yield row(EventKind.CRASH, group=member.group, client_id=client.name)
+        if not member.is_cut_off:
+            yield row(EventKind.CRASH, group=member.group, client_id=client.name)
         return
     for queue in list(member.holds):
         yield revoked(client, member, queue, now_ms)
     yield row(EventKind.LEAVE, group=member.group, client_id=client.name)
+
+
+def cut_off(client: Client) -> Rows:
+    """Its brokers end the last connection of a client that was silent: to them it is no more."""
+    for member in client.groups.values():
+        member.silent |= member.holds
+        member.holds.clear()
+        member.is_cut_off = True
+        yield row(EventKind.CRASH, group=member.group, client_id=client.name)
+
+
+def comes_back(link: Link, member: Membership, queue: MessageQueue, now_ms: float) -> Rows:
+    """A member works at a queue: one of which nothing was heard for long it had kept."""
+    hold = member.silent.pop(queue, None)
+    if hold is None:
+        return
+    if member.is_cut_off:
+        yield _joins(link.client, member)
+    hold.seen_ms = now_ms
+    member.holds[queue] = hold
+    member.left.pop(queue, None)
+    at = at_queue(link.client, member.group, queue)
+    yield row(EventKind.ASSIGN, **at)
+    if hold.next_offset is not None:
+        yield elsewhere(link.client, hold.next_offset, at)
 
 
 def told_route(
@@ -100,7 +129,7 @@ def told_members(
 
     if member.is_averaging:
         share = _share(seen, link.client, member, ids)
-        for queue, hold in member.holds.items():
+        for queue, hold in chain(member.holds.items(), member.silent.items()):
             if queue in share or member.is_locking:
                 hold.stays()
             else:
@@ -152,15 +181,29 @@ def begins(seen: Seen, link: Link, member: Membership, queue: MessageQueue, now_
             if hold and hold.is_given_up:
                 yield revoked(client, other, queue, now_ms)
     member.holds[queue] = Hold(seen_ms=now_ms)
+    member.silent.pop(queue, None)
     member.left.pop(queue, None)
     yield row(EventKind.ASSIGN, **at_queue(link.client, member.group, queue))
 
 
 def revoked(client: Client, member: Membership, queue: MessageQueue, now_ms: float) -> Row:
-    """It does no longer."""
-    del member.holds[queue]
+    """It does no longer, or was silent."""
+    hold = member.holds.pop(queue)
+    if hold.leaving_since_ms is None:
+        member.silent[queue] = hold
     member.left[queue] = now_ms
     return row(EventKind.REVOKE, **at_queue(client, member.group, queue))
+
+
+def elsewhere(client: Client, offset: int | None, at: Row) -> Row:
+    """A member tells itself from where it goes on."""
+    return row(EventKind.QUERY_OFFSET, value=offset, peer=client.name, **at)
+
+
+def _joins(client: Client, member: Membership) -> Row:
+    """It is one of its group, or is so again."""
+    member.is_cut_off = False
+    return row(EventKind.JOIN, group=member.group, client_id=client.name)
 
 
 def _named(ids: list[str]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from mqrecord import membership, progress, sends, transactions
+from mqrecord.holds import SILENT_MS
 from mqrecord.seen import Asked, Client, Link, Rows, Seen, Server, row
 from mqrules import EventKind, Outcome
 from mqspec.core.log import DELAY_LEVELS_MS
@@ -63,7 +64,9 @@ class Observer:
 
     def request(self, number: int, request: RemotingCommand, now_ms: float) -> Rows:
         """What a client asks."""
-        return self._read(self._requested(self._seen.links[number], request, now_ms))
+        link = self._seen.links[number]
+        link.asked_ms = now_ms
+        return self._read(self._requested(link, request, now_ms))
 
     def answer(self, number: int, answer: RemotingCommand, now_ms: float) -> Rows:
         """What it is answered."""
@@ -78,7 +81,8 @@ class Observer:
             yield from self._read(shown(self._seen, self._seen.links[number], notice, now_ms))
 
     def unlinked(self, number: int, by_client: bool, now_ms: float) -> Rows:
-        """A connection has ended. A client that ended its last one is gone."""
+        """A connection has ended. A client that ended its last one is gone; one that had been
+        silent when a broker did is cut off."""
         link = self._seen.links.pop(number)
         for asked in link.asked.values():
             yield from sends.sends(self._seen, link, asked, Outcome.UNKNOWN)
@@ -88,6 +92,8 @@ class Observer:
             self._seen.clients.pop(client.name, None)
             for name in list(client.groups):
                 yield from membership.gone(client, name, now_ms)
+        elif not client.links and now_ms > link.asked_ms + SILENT_MS:
+            yield from membership.cut_off(client)
 
     def broker_lost(self, server: Server) -> Rows:
         """A broker takes no connection any more. That a replica does not is told of nobody."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mqrecord.holds import Received
-from mqrecord.membership import begins
+from mqrecord.membership import begins, comes_back, elsewhere
 from mqrecord.messages import known
 from mqrecord.seen import Asked, Link, Row, Rows, Seen, at_queue, row
 from mqrules import EventKind, Outcome
@@ -14,7 +14,7 @@ from mqspec.core.record import Record
 from mqspec.core.types import MessageQueue
 from mqspec.wire.bodies import decode_messages, loads
 from mqspec.wire.codec import RemotingCommand
-from mqspec.wire.codes import RequestCode, ResponseCode
+from mqspec.wire.codes import ResponseCode
 
 LEFT_MS: Final = 1_000  # so long may a pull come that was asked before its queue was left
 _COMMITS: Final = 1  # a bit of a pull's sysFlag: it says how far its group has come
@@ -57,6 +57,7 @@ def pull(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
     if member is None:
         return
 
+    yield from comes_back(link, member, queue, now_ms)
     if queue not in member.holds:
         if now_ms < member.left.get(queue, -LEFT_MS) + LEFT_MS:
             return  # it has not been through its rebalance yet
@@ -70,7 +71,7 @@ def pull(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
     offset = int(fields["queueOffset"])
     if offset != hold.next_offset:
         hold.goes_on(offset)
-        yield _elsewhere(link, offset, link.at(asked))
+        yield elsewhere(link.client, offset, link.at(asked))
 
 
 def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
@@ -83,7 +84,7 @@ def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
         hold.next_offset = int(answer.ext_fields["nextBeginOffset"])
     if answer.code == ResponseCode.PULL_OFFSET_MOVED:  # as after a reset by the broker itself
         hold.goes_on(int(answer.ext_fields["nextBeginOffset"]))
-        yield _elsewhere(link, hold.next_offset, link.at(asked))
+        yield elsewhere(link.client, hold.next_offset, link.at(asked))
     if answer.code != ResponseCode.SUCCESS:
         return
 
@@ -105,7 +106,7 @@ def told_reset(seen: Seen, link: Link, notice: RemotingCommand, now_ms: float) -
     for queue, offset in offsets.items():
         if hold := member.holds.get(queue):
             hold.goes_on(int(offset))
-            yield _elsewhere(link, int(offset), at_queue(link.client, member.group, queue))
+            yield elsewhere(link.client, int(offset), at_queue(link.client, member.group, queue))
 
 
 def given_back(
@@ -155,20 +156,19 @@ def _committed(link: Link, asked: Asked, went: Outcome, now_ms: float) -> Rows:
     member, queue = link.member(asked), link.queue(asked)
     value = int(asked.request.ext_fields["commitOffset"])
     at = link.at(asked)
+    if member:
+        yield from comes_back(link, member, queue, now_ms)
     hold = member.holds.get(queue) if member else None
     if hold:
         hold.seen_ms = now_ms
         for offset, message in hold.finished(value):
             yield _with(EventKind.ACK, Outcome.OK, at, offset, message)
 
-    yield row(EventKind.COMMIT, went, value=value, **at)
-    if hold and asked.request.code != RequestCode.PULL_MESSAGE:
+    # One that a pull carries is told with the offset from which that reads.
+    read_at = asked.request.ext_fields.get("queueOffset")
+    yield row(EventKind.COMMIT, went, value=value, queue_offset=read_at and int(read_at), **at)
+    if hold and read_at is None:
         hold.commits(now_ms)
-
-
-def _elsewhere(link: Link, offset: int | None, at: Row) -> Row:
-    """A member tells itself from where it goes on."""
-    return row(EventKind.QUERY_OFFSET, value=offset, peer=link.client.name, **at)
 
 
 def _received(record: Record) -> Received:

@@ -52,6 +52,7 @@ class Link:
     server: Server
     client: Client
     is_guessed: bool = False  # whose it is, until it says so
+    asked_ms: float = 0  # when the client last said something
     asked: dict[int, Asked] = field(default_factory=dict)  # by opaque
 
     @property
@@ -113,7 +114,7 @@ class Seen:
         lost = [
             client
             for client in self.clients.values()
-            if (member := client.groups.get(group)) and queue in member.holds
+            if (member := client.groups.get(group)) and member.may_own(queue)
             if not self._leads_to(client, link.server)
         ]
         if len(lost) == 1:

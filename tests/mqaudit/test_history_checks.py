@@ -293,6 +293,33 @@ def locked_by_two(r: Recorder) -> list[Expected]:
     return [(LOCKED_TWICE, "held", second), (LOCKED_TWICE, "old", r.at("lock", "a"))]
 
 
+def a_lock_that_outlived_its_holders_silence(r: Recorder) -> list[Expected]:
+    """It awakes, commits for a queue that was granted to another, and is granted it again."""
+    r.own("a", 0)
+    r.at("lock", "a")
+    r.commit("a", 0)
+    r.now_s += 60
+    r.at("lock", "b")
+    late = r.commit("a", 0)
+    r.at("unlock", "b", outcome="unknown")
+    r.at("lock", "a")
+    r.commit("a", 0)
+    return [(TAKEN_AWAY, "overlocked", late)]
+
+
+def a_lock_that_was_given_up(r: Recorder) -> list[Expected]:
+    """A last commit may come behind the unlock; locks of other queues and refusals are nothing."""
+    r.own("a", 0)
+    r.at("lock", "a")
+    r.at("lock", "b", outcome="failed")
+    r.at("lock", "b", 1)
+    r.commit("a", 0)
+    r.at("unlock", "a", outcome="unknown")
+    r.at("lock", "b")
+    r.commit("a", 0)
+    return []
+
+
 def a_lock_that_is_stuck(r: Recorder) -> list[Expected]:
     """Its holder is gone; for 60 s another one does not get it, and then it should."""
     r.at("lock", "a")
@@ -692,6 +719,43 @@ def commit_went_back(r: Recorder) -> list[Expected]:
     consumed(r, 0, 1, 2)
     r.commit("a", 3)
     return [(WENT_BACK, "back", r.commit("a", 2))]
+
+
+def a_commit_of_another_thread(r: Recorder) -> list[Expected]:
+    """A pull carries what it had read before the timer sent more; the next ones are further."""
+    consumed(r, 0, 1, 2)
+    r.commit("a", 2)
+    first = r.at("commit", "a", value=1, queue_offset=3)
+    r.commit("a", 2)
+    r.commit("a", 3)
+    return [
+        (WENT_BACK, "overtaken", first),
+        (WENT_BACK, "overtaken", r.at("commit", "a", value=2, queue_offset=3)),
+    ]
+
+
+def a_pull_that_lags_behind(r: Recorder) -> list[Expected]:
+    """What it carries was overtaken once; nobody holds it back for longer."""
+    consumed(r, 0, 1, 2)
+    r.commit("a", 1)
+    r.commit("a", 3)
+    once = r.at("commit", "a", value=1, queue_offset=3)
+    r.commit("a", 3)
+    again = r.at("commit", "a", value=1, queue_offset=3)
+    return [(WENT_BACK, "overtaken", once), (WENT_BACK, "back", again)]
+
+
+def a_pull_two_commits_behind(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    for offset in (1, 2, 3):
+        r.commit("a", offset)
+    return [(WENT_BACK, "back", r.at("commit", "a", value=1, queue_offset=3))]
+
+
+def pulls_of_one_thread_go_back(r: Recorder) -> list[Expected]:
+    consumed(r, 0, 1, 2)
+    r.at("commit", "a", value=3, queue_offset=3)
+    return [(WENT_BACK, "back", r.at("commit", "a", value=2, queue_offset=3))]
 
 
 def raw_client(r: Recorder) -> list[Expected]:
@@ -1175,6 +1239,8 @@ CASES: dict[str, Case] = {
         delivered_by_an_expression,
         locks,
         locked_by_two,
+        a_lock_that_outlived_its_holders_silence,
+        a_lock_that_was_given_up,
         a_lock_that_is_stuck,
         a_lock_that_nobody_is_seen_to_hold,
         delivered_though_refused,
@@ -1215,6 +1281,10 @@ CASES: dict[str, Case] = {
         began_at_an_end_that_is_not_told,
         commit_beyond,
         commit_went_back,
+        a_commit_of_another_thread,
+        a_pull_that_lags_behind,
+        a_pull_two_commits_behind,
+        pulls_of_one_thread_go_back,
         raw_client,
         repeated_after_a_crash,
         repeated_though_committed,

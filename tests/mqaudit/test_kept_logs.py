@@ -20,6 +20,7 @@ from mqaudit.kept.members import Process, matched
 HEAD = "2026-11-28 08:15:25.459 INFO  [15561] [RebalanceService] [o.a.r.c.i.c.RebalanceImpl#?:?] - "
 BROKER_HEAD = "2026-11-28 08:15:25 INFO HeartbeatThread_1 - "
 MQ = "MessageQueue [topic=T, brokerName=b, queueId=2]"
+ALL = "MessageQueue [topic=T, brokerName=b, queueId=-1]"
 ASSIGN = f"doRebalance, G, add a new mq, {MQ}"
 AT_MS = 1_795_824_925_459
 CHANNEL = (
@@ -35,7 +36,8 @@ REQUEST = f"PullRequest [consumerGroup=G, messageQueue={MQ}, nextOffset=5]"
 # A message of each kind, as 5.3.3 writes it, and what it tells.
 MESSAGES: list[tuple[str, dict[str, Any]]] = [
     (ASSIGN, {"kind": "assign", "client_group": "G", "topic": "T", "broker": "b", "queue_id": 2}),
-    (f"doRebalance, G, add a new pop mq, {MQ}", {"kind": "assign", "queue_id": 2}),
+    (f"doRebalance, G, add a new pop mq, {ALL}", {"kind": "pops", "queue_id": -1}),
+    (f"doRebalance, G, remove unnecessary pop mq, {ALL}", {"kind": "pops no more"}),
     (f"doRebalance, G, remove unnecessary mq, {MQ}", {"kind": "revoke", "queue_id": 2}),
     (
         f"doRebalance, G, truncateMessageQueueNotMyTopic remove unnecessary mq, {MQ}",
@@ -97,6 +99,7 @@ MESSAGES: list[tuple[str, dict[str, Any]]] = [
         "send heart beat to broker[broker-a 0 127.0.0.1:1] success",
         {"kind": "broker", "broker": "broker-a", "address": "127.0.0.1:1"},
     ),
+    ("send heart beat to broker[broker-a 0 127.0.0.1:1] failed", {"kind": "broker"}),
     (
         "Created a new client Instance, InstanceIndex:0, ClientID:c@1#2, ClientConfig:{}",
         {"kind": "client", "client_id": "c@1#2"},
@@ -112,7 +115,7 @@ BROKER_MESSAGES: list[tuple[str, dict[str, Any]]] = [
     ),
     (
         f"new consumer connected, group: G CONSUME_PASSIVELY CLUSTERING channel: {CHANNEL}",
-        {"kind": "member", "client_group": "G", "client_id": "10.0.0.1@7#8"},
+        {"kind": "member", "client_id": "10.0.0.1@7#8", "address": "127.0.0.1:2"},
     ),
     (
         f"unregister a consumer[G] from consumerGroupInfo {CHANNEL}",
@@ -122,6 +125,11 @@ BROKER_MESSAGES: list[tuple[str, dict[str, Any]]] = [
         f"NETTY EVENT: remove not active channel[{CHANNEL}] from ConsumerGroupInfo "
         "groupChannelTable, consumer group: G",
         {"kind": "cut off", "client_group": "G", "client_id": "10.0.0.1@7#8"},
+    ),
+    (
+        "SCAN: remove expired channel from ConsumerManager consumerTable. channel=127.0.0.1:2, "
+        "consumerGroup=G",
+        {"kind": "cut off", "client_group": "G", "address": "127.0.0.1:2"},
     ),
     (
         f"subscription changed, add new topic, group: G {SUBSCRIPTION}",

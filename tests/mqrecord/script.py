@@ -104,14 +104,19 @@ class Member:
         opaque = self.ask(RequestCode.QUERY_CONSUMER_OFFSET, self._at(queue_id))
         self.cluster.answer(self.link, opaque, {"offset": offset})
 
-    def pulls(self, queue_id: int, offset: int, *tags: str, moved: int | None = None) -> None:
-        more = {"queueOffset": offset, "sysFlag": 2, "commitOffset": 0}
+    def pulls(
+        self, queue_id: int, offset: int, *tags: str, moved: int | None = None, commits: int = 0
+    ) -> None:
+        """A pull, which may carry a commit, and its answer: messages with tags; none is none."""
+        sys_flag = 3 if commits else 2
+        more = {"queueOffset": offset, "sysFlag": sys_flag, "commitOffset": commits}
         opaque = self.ask(RequestCode.PULL_MESSAGE, self._at(queue_id) | more)
         if moved is not None:
             moved_to = {"nextBeginOffset": moved}
             self.cluster.answer(self.link, opaque, moved_to, code=ResponseCode.PULL_OFFSET_MOVED)
             return
-        self.gets(opaque, queue_id, {offset + at: tag for at, tag in enumerate(tags)})
+        if tags:
+            self.gets(opaque, queue_id, {offset + at: tag for at, tag in enumerate(tags)})
 
     def gets(
         self, opaque: int, queue_id: int, tags: Mapping[int, str], times: int = 0, **more: str
@@ -143,8 +148,15 @@ class Member:
 
     def ends(self, by_client: bool = True) -> None:
         for link in (self.nameserver, self.link):
-            told = self.cluster.observer.unlinked(link, by_client, self.cluster.now_ms)
-            self.cluster.rows += told
+            self._unlinked(link, by_client)
+
+    def is_ended(self) -> None:
+        """Its broker ends its connection."""
+        self._unlinked(self.link, by_client=False)
+
+    def _unlinked(self, link: int, by_client: bool) -> None:
+        told = self.cluster.observer.unlinked(link, by_client, self.cluster.now_ms)
+        self.cluster.rows += told
 
     def _at(self, queue_id: int) -> dict[str, object]:
         return {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue_id}

@@ -119,6 +119,115 @@ def test_a_silent_owner_has_left_its_queue() -> None:
     assert cluster.told("kind", "queue_id") == [("revoke", 0)]
 
 
+def test_who_was_silent_and_works_on_had_kept_its_queue() -> None:
+    """It goes on from where it was, and what it had received is finished by what it commits."""
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(0)
+    member.pulls(0, 0, "a", "b")
+    cluster.after(SILENT_MS + 1)
+    other = Member(cluster, "two")
+    other.begins(0)
+    cluster.told()
+    member.commits(0, 1)
+    assert cluster.told("kind", "client_id", "queue_offset", "value") == [
+        ("assign", "one", None, None),
+        ("query_offset", "one", None, 2),
+        ("ack", "one", 0, None),
+        ("commit", "one", None, 1),
+    ]
+    member.pulls(0, 2, "a")
+    assert cluster.told("kind") == [("receive",)]
+
+
+def test_who_was_silent_and_asks_where_to_begin_has_begun_anew() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(0)
+    member.pulls(0, 0, "a")
+    cluster.after(SILENT_MS + 1)
+    cluster.told()
+    member.begins(0, 5)
+    member.commits(0, 5)
+    assert cluster.told("kind", "peer") == [
+        ("query_offset", None),
+        ("assign", None),
+        ("commit", None),
+    ]
+
+
+@pytest.mark.parametrize("first", ["heartbeat", "commit"])
+def test_a_member_that_its_broker_cut_off_is_back_when_it_works_again(first: str) -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(0)
+    cluster.told()
+    cluster.after(2 * SILENT_MS)
+    member.is_ended()
+    assert cluster.told("kind", "client_id") == [("revoke", "one"), ("crash", "one")]
+
+    member.link = cluster.link()
+    if first == "heartbeat":
+        member.ask(RequestCode.HEART_BEAT, body=member.beat)
+        assert cluster.told("kind", "client_id") == [("join", "one")]
+    member.commits(0, 0)
+    back = ["assign", "query_offset", "commit"]
+    assert [kind for (kind,) in cluster.told("kind")] == ["join"] * (first == "commit") + back
+    member.ends()
+    assert cluster.told("kind", "client_id") == [("crash", "one")]
+
+
+def test_who_ends_what_its_broker_has_ended_is_told_to_have_crashed_once() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    cluster.told()
+    cluster.after(2 * SILENT_MS)
+    member.is_ended()
+    member.link = cluster.link()
+    member.ends()
+    assert cluster.told("kind") == [("crash",)]
+
+
+def test_a_broker_that_ends_a_connection_cuts_nobody_off_who_spoke_just_before() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(0)
+    cluster.after(SILENT_MS)
+    cluster.told()
+    member.commits(0, 0)
+    member.is_ended()
+    assert cluster.told("kind") == [("commit",)]
+
+
+def test_a_list_that_takes_a_queue_from_a_silent_member_is_kept_to_when_it_is_back() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(3)
+    cluster.after(SILENT_MS + 1)
+    member.told_members("one", "two")
+    cluster.told()
+    member.commits(3, 5)
+    assert cluster.told("kind") == [("assign",), ("query_offset",), ("commit",)]
+    cluster.after(LAST_MS + 1)
+    assert cluster.told("kind", "queue_id") == [("revoke", 3)]
+
+
+def test_a_commit_that_a_pull_carries_says_from_where_that_reads() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(0)
+    member.pulls(0, 0, "a", "b")
+    cluster.told()
+    member.pulls(0, 2, commits=1)
+    member.commits(0, 2)
+    assert cluster.told("kind", "queue_offset", "value") == [
+        ("ack", 0, None),
+        ("commit", 2, 1),
+        ("ack", 1, None),
+        ("commit", None, 2),
+    ]
+
+
 def test_last_commits_may_come_behind_a_goodbye() -> None:
     cluster = Cluster()
     member = Member(cluster, "one")

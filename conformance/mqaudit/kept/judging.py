@@ -104,7 +104,7 @@ def kept(
     senders = [row.sender for row in traces.select("sender").distinct().collect() if row.sender]
     found = members.matched(senders, members.processes(lines))
     of_sender = spark.createDataFrame([*found.items()], "sender string, log_process string")
-    ids = members.client_ids(lines).persist()
+    ids = members.client_ids(spark, lines, one_clock).persist()
     traces = traces.join(F.broadcast(of_sender), "sender", "left")
     given = E.given(traces, stored).join(F.broadcast(of_sender), "sender", "left")
     given = given.withColumn("process", F.coalesce("log_process", "sender"))

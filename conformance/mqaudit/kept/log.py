@@ -63,11 +63,14 @@ class Line:
 
 _MQ: Final = (
     r"MessageQueue \[topic=(?P<topic>[^,\]]+), brokerName=(?P<broker>[^,\]]+), "
-    r"queueId=(?P<queue_id>\d+)\]"
+    r"queueId=(?P<queue_id>-?\d+)\]"
 )
 _G: Final = r"(?P<client_group>[^\s,\]]+)"
 _ID: Final = r"(?P<client_id>[^\s,\]]+)"
-_CHANNEL: Final = rf"ClientChannelInfo \[channel=.*, clientId={_ID}, language=.*\]"
+_CHANNEL: Final = (
+    rf"ClientChannelInfo \[channel=(?:.*R:/(?P<address>[^\],]+)\]|.*), clientId={_ID}, "
+    r"language=.*\]"
+)
 _FLOW: Final = rf".*consumerGroup={_G}, messageQueue={_MQ}.*flowControlTimes=\d+"
 
 LINES: Final = (
@@ -77,14 +80,20 @@ LINES: Final = (
             ("client", "Created a new client Instance,",
              rf"Created a new client Instance, InstanceIndex:\d+, ClientID:{_ID}, .*"),
             ("broker", "send heart beat to broker[",
-             r"send heart beat to broker\[(?P<broker>\S+) \d+ (?P<address>[^\]]+)\] success"),
+             r"send heart beat to broker\[(?P<broker>\S+) \d+ (?P<address>[^\]]+)\] "
+             r"(?:success|failed)"),
             ("join", "the consumer [", rf"the consumer \[{_G}\] start OK\."),
             ("leave", "the consumer [", rf"the consumer \[{_G}\] shutdown OK"),
             ("start", "the consumer [", rf"the consumer \[{_G}\] start beginning\. .*"),
-            ("assign", "doRebalance,", rf"doRebalance, {_G}, add a new (?:pop )?mq, {_MQ}"),
+            ("assign", "doRebalance,", rf"doRebalance, {_G}, add a new mq, {_MQ}"),
             ("revoke", "doRebalance,",
              rf"doRebalance, {_G}, (?:truncateMessageQueueNotMyTopic )?"
-             rf"remove unnecessary (?:pop )?mq, {_MQ}"),
+             rf"remove unnecessary mq, {_MQ}"),
+            # Whoever pops owns nothing: -1 stands for all queues, and others pop them as well.
+            ("pops", "doRebalance,", rf"doRebalance, {_G}, add a new pop mq, {_MQ}"),
+            ("pops no more", "doRebalance,",
+             rf"doRebalance, {_G}, (?:truncateMessageQueueNotMyTopic )?"
+             rf"remove unnecessary pop mq, {_MQ}"),
             ("failed to own", "doRebalance,", rf"doRebalance, {_G}, (?:mq|add|compute) .*{_MQ}.*"),
             ("no members", "doRebalance,",
              rf"doRebalance, {_G} (?P<topic>\S+), get consumer id list failed"),
@@ -131,6 +140,9 @@ LINES: Final = (
             ("cut off", "NETTY EVENT: remove not active channel[ClientChannelInfo",
              rf"NETTY EVENT: remove not active channel\[{_CHANNEL}\] from ConsumerGroupInfo "
              rf"groupChannelTable, consumer group: {_G}"),
+            ("cut off", "SCAN: remove expired channel from ConsumerManager consumerTable.",
+             r"SCAN: remove expired channel from ConsumerManager consumerTable\. "
+             rf"channel=(?P<address>\S+), consumerGroup={_G}"),
             ("subscribed", "subscription changed, add new topic,",
              rf"subscription changed, add new topic, group: {_G} SubscriptionData \[.*"
              r"topic=(?P<topic>[^,]+), subString=(?P<tag>.*), tagsSet=.*\]"),

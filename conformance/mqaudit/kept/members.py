@@ -11,13 +11,16 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import reduce
+from itertools import count
+from operator import and_
+from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
 
 from mqaudit.kept.tells import Source
-from mqrules import EventKind, Outcome
+from mqrules import SECOND, EventKind, Outcome
 
 _TRACER: Final = "@PID_CLIENT_INNER_TRACE_PRODUCER"  # in the client id of what sends traces
 _SENDER: Final = re.compile(r"(?P<address>.+)@(?P<pid>\d+)#.*")
@@ -43,6 +46,9 @@ RANK: Final[Mapping[EventKind, int]] = {
 # How long after it is told of a reset a member commits by it: it waits ten seconds for what is at
 # work (MQClientInstance.resetOffset, 5.3.3), and may be slow.
 _RESET_MS: Final = 30_000
+
+# A client that runs writes each five seconds what it commits: this is long for it to say nothing.
+_SILENT_MS: Final = 60_000
 
 
 @dataclass(frozen=True)
@@ -92,11 +98,38 @@ def broker_names(logs: DataFrame) -> DataFrame:
     )
 
 
-def client_ids(logs: DataFrame) -> DataFrame:
-    """The client id of each process and group, and of the process in any other (a null group)."""
+class Life(NamedTuple):
+    """From when to when a process with a client id wrote its log."""
+
+    first_ms: int
+    last_ms: int
+    process: str
+    client_id: str
+
+
+def seconds(lives: Iterable[Life]) -> dict[tuple[str, str], str]:
+    """The name of each further client of one id by its process and id: one that began while others
+    of the id were there has the least rank behind it that these do not have."""
+    there: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    found = {}
+    for life in sorted(lives):
+        at_once = [one for one in there[life.client_id] if one[0] >= life.first_ms]
+        ranks = {rank for _, rank in at_once}
+        rank = next(n for n in count(1) if n not in ranks)
+        there[life.client_id] = [*at_once, (life.last_ms, rank)]
+        if rank > 1:
+            found[life.process, life.client_id] = f"{life.client_id}{SECOND}{rank}"
+    return found
+
+
+def client_ids(spark: SparkSession, logs: DataFrame, one_clock: bool) -> DataFrame:
+    """The client id of each process and group, and of the process in any other (a null group).
+
+    With `one_clock` several processes of one id at once are told apart by their ranks.
+    """
     told = logs.where(F.col("client_id").isNotNull() & ~F.col("client_id").contains(_TRACER))
     told = told.where(F.col("source") == Source.CLIENT_LOG.value)
-    return (
+    ids = (
         told.where("client_group is not null")
         .groupBy("process", "client_group")
         .agg(F.min("client_id").alias("known_id"))
@@ -106,6 +139,20 @@ def client_ids(logs: DataFrame) -> DataFrame:
             .agg(F.min("client_id").alias("known_id")),
             allowMissingColumns=True,
         )
+    )
+    if not one_clock:
+        return ids
+    spans = logs.groupBy("process").agg(F.min("time_ms"), F.max("time_ms"))
+    rows = ids.select("process", "known_id").distinct().join(spans, "process").collect()
+    named = seconds(Life(first, last, process, client) for process, client, first, last in rows)
+    names = spark.createDataFrame(
+        [(*of, name) for of, name in named.items()],
+        "process string, known_id string, second_id string",
+    )
+    return (
+        ids.join(F.broadcast(names), ["process", "known_id"], "left")
+        .withColumn("known_id", F.coalesce("second_id", "known_id"))
+        .drop("second_id")
     )
 
 
@@ -139,27 +186,49 @@ def events(logs: DataFrame, ids: DataFrame) -> DataFrame:
         _mapped(line, {name: str(RANK[kind]) for name, (kind, _) in _EVENTS.items()})
         .cast("int").alias("rank"),
     )  # fmt: skip
-    whole = did.unionByName(_cut_off(logs, did))
-    for others in (_sought(mine, did), _subscribed(logs, ids)):
+    cuts = _cuts(logs)
+    whole = did.unionByName(_cut_off(cuts, did))
+    for others in (_silent(cuts, mine, did), _sought(mine, did), _subscribed(logs, ids)):
         whole = whole.unionByName(others, allowMissingColumns=True)
     return whole
 
 
-def _cut_off(logs: DataFrame, did: DataFrame) -> DataFrame:
+def _cuts(logs: DataFrame) -> DataFrame:
+    """When brokers were cut off from which client, of a group. Some lines name it by its address:
+    it is the last one that the broker took as a member from there."""
+    cut = logs.where("kind = 'cut off'").select(
+        "process", "client_group", "address", "client_id", F.col("time_ms").alias("cut_ms")
+    )
+    at = ("process", "client_group", "address")
+    members = logs.where("kind = 'member'").select(
+        *(F.col(name).alias(f"member_{name}") for name in (*at, "client_id", "time_ms"))
+    )
+    is_before = F.col("member_time_ms") <= F.col("cut_ms")
+    same = (F.col(name) == F.col(f"member_{name}") for name in at)
+    return (
+        cut.join(F.broadcast(members), reduce(and_, same, is_before), "left")
+        .groupBy(*at, "client_id", "cut_ms")
+        .agg(F.max_by("member_client_id", "member_time_ms").alias("member_id"))
+        .select(
+            F.coalesce("client_id", "member_id").alias("cut_id"),
+            F.col("client_group").alias("cut_group"), "cut_ms",
+        )
+    )  # fmt: skip
+
+
+def _cut_off(cuts: DataFrame, did: DataFrame) -> DataFrame:
     """That members crashed: their broker was cut off from them, and no log says that they left.
 
     It happened between their last line and that of the broker, whose clock tells only seconds.
     """
-    cut = (
-        logs.where("kind = 'cut off'")
-        .groupBy("client_id")
-        .agg(F.max("time_ms").alias("cut_ms"), F.first("client_group").alias("cut_group"))
+    cut = cuts.groupBy("cut_id").agg(
+        F.max("cut_ms").alias("cut_ms"), F.first("cut_group").alias("cut_group")
     )
     last = did.groupBy("process", "client_id").agg(
         F.max("time_ms").alias("last_ms"),
         F.bool_or(F.col("kind") == EventKind.LEAVE.value).alias("has_left"),
     )
-    crashed = last.join(cut, "client_id").where(~F.col("has_left"))
+    crashed = last.join(cut, _own_id() == F.col("cut_id")).where(~F.col("has_left"))
     return crashed.select(
         "process", "client_id", F.col("cut_group").alias("client_group"),
         *(F.lit(None).cast(did.schema[n].dataType).alias(n)
@@ -170,6 +239,59 @@ def _cut_off(logs: DataFrame, did: DataFrame) -> DataFrame:
         F.lit(Outcome.OK.value).alias("outcome"),
         F.lit(RANK[EventKind.CRASH]).alias("rank"),
     )  # fmt: skip
+
+
+def _silent(cuts: DataFrame, mine: DataFrame, did: DataFrame) -> DataFrame:
+    """That members crashed as their brokers see it, and came back: they wrote nothing for long
+    until they were cut off, and then more. They still have what they had."""
+    member = ["process", "client_id", "client_group"]
+    is_it = (_own_id() == F.col("cut_id")) & (F.col("client_group") == F.col("cut_group"))
+    cut = did.select(*member).distinct().join(F.broadcast(cuts), is_it)
+    at = F.col("time_ms")
+    silent = (
+        cut.join(mine.select("process", "time_ms"), "process")
+        .groupBy(*member, "cut_ms")
+        .agg(
+            F.max(F.when(at <= F.col("cut_ms"), at)).alias("before_ms"),
+            F.min(F.when(at > F.col("cut_ms"), at)).alias("back_ms"),
+        )
+        .where(F.col("cut_ms") - F.col("before_ms") > _SILENT_MS)
+        .groupBy(*member, "back_ms")
+        .agg(F.max("cut_ms").alias("cut_ms"))
+        .where("back_ms is not null")
+    )
+    owned = (
+        did.where(F.col("kind").isin(EventKind.ASSIGN.value, EventKind.REVOKE.value))
+        .join(F.broadcast(silent), member)
+        .where(F.col("time_ms") <= F.col("cut_ms"))
+        .groupBy(*member, "topic", "broker", "queue_id", "back_ms")
+        .agg(F.max_by("kind", F.struct("time_ms", "rank")).alias("kind"))
+        .where(F.col("kind") == EventKind.ASSIGN.value)
+    )
+    moments = (
+        (silent, EventKind.CRASH, "cut_ms"),
+        (silent, EventKind.JOIN, "back_ms"),
+        (owned, EventKind.ASSIGN, "back_ms"),
+    )
+    return reduce(
+        lambda a, b: a.unionByName(b, allowMissingColumns=True),
+        (
+            rows.withColumns(
+                {
+                    "kind": F.lit(kind.value),
+                    "time_ms": F.col(when),
+                    "outcome": F.lit(Outcome.OK.value),
+                    "rank": F.lit(RANK[kind]),
+                }
+            ).drop("cut_ms", "back_ms")
+            for rows, kind, when in moments
+        ),
+    )
+
+
+def _own_id() -> Column:
+    """The id that a client has, whatever its rank among those of one id."""
+    return F.substring_index("client_id", SECOND, 1)
 
 
 def _sought(mine: DataFrame, did: DataFrame) -> DataFrame:
@@ -212,11 +334,12 @@ def _subscribed(logs: DataFrame, ids: DataFrame) -> DataFrame:
         .where(F.size("tags") == 1)
         .select("client_group", "topic", F.col("tags")[0].alias("tag"))
     )
-    when = (
+    when = with_client_id(
         logs.where("kind = 'rebalanced'")
-        .groupBy("process", "client_group", "client_id", "topic")
-        .agg(F.min("time_ms").alias("time_ms"))
-    )
+        .groupBy("process", "client_group", "topic")
+        .agg(F.min("time_ms").alias("time_ms")),
+        ids, F.col("process"),
+    )  # fmt: skip
     return when.join(F.broadcast(how), ["client_group", "topic"]).select(
         "process", "client_id", "client_group", "topic", "tag", "time_ms",
         F.lit(EventKind.SUBSCRIBE.value).alias("kind"),
