@@ -168,9 +168,8 @@ def _causes(events: DataFrame) -> DataFrame:
     """What another recorder had seen before a message was tried to be sent."""
     tried = (F.col("kind") == EventKind.SEND.value) & (F.col("outcome") == Outcome.INVOKED.value)
     source, seq = _source(), _source_seq()
-    return events.where(
-        tried & (source != F.col("process")) & F.col("message_key").isNotNull()
-    ).select(
+    is_told = F.col("cause").isNotNull() & F.col("message_key").isNotNull()  # which a file may know
+    return events.where(is_told & tried & (source != F.col("process"))).select(
         F.lit(int(Row.CAUSED)).alias("row"),
         F.lit(1).cast("long").alias("n"),
         "run",

@@ -2,7 +2,7 @@
 
     python tests/interop/real_run.py clean [--messages 100000] [--keep DIR]
     python tests/interop/real_run.py incidents --keep DIR
-    python tests/interop/real_run.py judge --keep DIR
+    python tests/interop/real_run.py judge --keep DIR     # incidents that were kept
 
 Two brokers with their trace topic; `mqspec record` between them and all clients; message trace on
 in every client, whose logs are kept, each in a folder of its own; the stores as they are when the
@@ -12,7 +12,7 @@ the stores with their traces, the logs, and everything together; `judge` does on
 that was kept. How often what is said of each group is printed.
 
 Exit code 1 where something is violated, or, of a clean run, more is said than that members came and
-went (`ONLY`), or less was judged than there is.
+went (`ONLY`), or less was judged than there is; of incidents, where one is not told (`SURELY`).
 """
 
 from __future__ import annotations
@@ -330,6 +330,27 @@ ONLY: Final = {
     "logs": _CAME_AND_WENT,
     "all": _CAME_AND_WENT | _IN_STORES,
 }
+# What is to be told of what happened to whom, whatever the moment was, by those who can.
+_BY_RECORDER: Final = {
+    ("Reset", "permitted", "repeated"),
+    ("Reset", "permitted", "went back"),
+    ("Twins", "permitted", "equal client ids"),
+    ("Tags", "permitted", "lost"),
+    ("Frozen", "permitted", "committed after it was taken away"),
+    ("Doubled", "permitted", "repeated"),
+}
+_BY_STORES: Final = {("Doubled", "permitted", "repeated")}
+_BY_LOGS: Final = {
+    ("Reset", "permitted", "went back"),
+    ("Twins", "permitted", "equal client ids"),
+    ("Frozen", "permitted", "two owners"),
+}
+SURELY: Final = {
+    "recorder": _BY_RECORDER,
+    "stores": _BY_STORES,
+    "logs": _BY_LOGS,
+    "all": _BY_RECORDER | _BY_STORES | _BY_LOGS,
+}
 # What must hold of each message, and the sources that tell all it takes to say so.
 WHOLE: Final = "lost"
 TELL_IT: Final = ("recorder", "stores", "all")
@@ -383,7 +404,7 @@ def by_scene(checks: Sequence[CheckReport]) -> Counter[tuple[str, str, str, str]
 
 def departures(source: str, checks: Sequence[CheckReport], messages: int | None) -> Iterator[str]:
     """What is said by a source and should not be, or is not said: of a clean run of so many
-    messages, else only what is violated."""
+    messages, else of all incidents."""
     for check in checks:
         for finding in check.findings:
             what = (finding.judgement.value, check.name)
@@ -395,6 +416,10 @@ def departures(source: str, checks: Sequence[CheckReport], messages: int | None)
         held = sum(check.held for check in checks if check.name == WHOLE)
         if held < messages:
             yield f"{source}: {WHOLE}: {held} held of {messages}"
+    if not messages:
+        told = {what[:3] for what in by_scene(checks)}
+        for one in sorted(SURELY[source] - told):
+            yield f"{source}: not told: {' | '.join(one)}"
     if not any(check.examined for check in checks):
         yield f"{source}: nothing was judged"
 

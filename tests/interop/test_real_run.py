@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from real_run import ONLY, TELL_IT, UNTOLD, departures
+from real_run import ONLY, SURELY, TELL_IT, UNTOLD, departures
 
 from mqaudit.report import CheckReport, Finding, Judgement
 
@@ -51,6 +51,31 @@ def test_that_nothing_was_judged_is_told() -> None:
     ]
 
 
-def test_where_much_happens_only_what_is_violated_is_told() -> None:
-    assert not [*departures("recorder", [HELD, report("lost", Judgement.OPEN)], None)]
-    assert [*departures("recorder", [HELD, report("lost", Judgement.VIOLATED)], None)]
+def incidents(source: str) -> list[CheckReport]:
+    """Reports in which all that must be told of incidents by a source is."""
+    return [
+        replace(
+            HELD,
+            name=check,
+            findings=(
+                Finding(Judgement(how), "why", "", 1, {}, {}, examples=({"topic": f"Of{scene}"},)),
+            ),
+        )
+        for scene, how, check in sorted(SURELY[source])
+    ]
+
+
+@pytest.mark.parametrize("source", SURELY)
+def test_where_much_happens_it_is_to_be_told_and_nothing_violated(source: str) -> None:
+    told = incidents(source)
+    assert not [*departures(source, [*told, report("lost", Judgement.OPEN)], None)]
+    (said,) = departures(source, [*told, report("lost", Judgement.VIOLATED)], None)
+    assert said == f"{source}: 1 violated | lost: why"
+
+
+@pytest.mark.parametrize("source", SURELY)
+def test_an_incident_that_is_not_told_is_missed(source: str) -> None:
+    _, *rest = incidents(source)
+    (said,) = departures(source, [HELD, *rest], None)
+    missed = sorted(SURELY[source])[0]
+    assert said == f"{source}: not told: {' | '.join(missed)}"
