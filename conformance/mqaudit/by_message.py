@@ -25,12 +25,13 @@ from mqaudit.columns import (
     numbers,
     ordered,
     texts,
+    unordered,
 )
 from mqaudit.history_checks import BEFORE_SENT, DELAYED, LOST, REFUSED, REPEATED, ROLLED_BACK
 from mqaudit.judged import Cases, Known, Row, told
 from mqaudit.losses import SEPARATOR
 
-_TEXTS: Final = ("run", "process", "consumer_group", "topic", "broker", "message")
+_TEXTS: Final = ("run", "process", "consumer_group", "topic", "broker")
 _NUMBERS: Final = (
     "row", "seq", "queue_id", "queue_offset", "store_epoch", "attempt", "known", "value",
 )  # fmt: skip
@@ -46,6 +47,7 @@ class Mail:
     def __init__(self, table: pa.Table) -> None:
         self.table = table
         self.text = {name: texts(table[name]).codes for name in _TEXTS}
+        self.text["message"] = unordered(table["message"])
         self.number = {name: numbers(table[name]) for name in _NUMBERS}
         self.row = self.number["row"]
         self.message, first = combined(self.text["run"], self.text["message"])

@@ -22,6 +22,7 @@ from mqrules import EventKind, Outcome
 # for the memory of a small worker.
 TASK_EVENTS: Final = 400_000
 
+_OF_MESSAGES: Final = (EventKind.SEND.value, EventKind.RECEIVE.value, EventKind.ACK.value)
 _MILLISECOND_NS: Final = 1_000_000
 _OF_MEMBERS: Final = (
     EventKind.JOIN, EventKind.LEAVE, EventKind.CRASH, EventKind.RESTART, EventKind.SUBSCRIBE,
@@ -97,6 +98,8 @@ def _at_queues(events: DataFrame) -> DataFrame:
     is_lock = kind.isin(EventKind.LOCK.value, EventKind.UNLOCK.value)
     is_progress = kind.isin(EventKind.COMMIT.value, EventKind.QUERY_OFFSET.value)
     named_queue = F.col("topic").isNotNull() & F.col("broker").isNotNull()
+    # A commit or a lock is of no message: what need not be carried is not.
+    of_message = F.when(kind.isin(*_OF_MESSAGES), message())
     at_queue = [one.name.lower() for one in Did if one not in (Did.SEND, Did.SEAT)]
     return (
         named(events)
@@ -118,8 +121,8 @@ def _at_queues(events: DataFrame) -> DataFrame:
             "store_epoch",
             "attempt",
             "tag",
-            message().alias("message"),
-            F.xxhash64(message()).alias("message_hash"),
+            of_message.alias("message"),
+            F.when(of_message.isNotNull(), F.xxhash64(of_message)).alias("message_hash"),
         )
     )
 
