@@ -20,12 +20,12 @@ from mqspec.core import allocation
 EDITS = tomllib.loads(Path(__file__).with_name("edits.toml").read_text())["edit"]
 
 
-def fallen(edit: dict[str, Any]) -> list[str]:
-    """The theorems about the edit's strategy that do not come out as expected any more."""
+def fallen(edit: dict[str, Any]) -> str:
+    """The first theorem about the edit's strategy that does not come out as expected any more."""
     edited = mutate("by hand", allocation, edit["old"], edit["new"]).module
     about = (theorem for theorem in THEOREMS if theorem.strategy == edit["strategy"])
     proofs = (prove(theorem, edited) for theorem in about)
-    return [f"{p.theorem.name}: {p.outcome}" for p in proofs if not p.as_expected]
+    return next((f"{p.theorem.name}: {p.outcome}" for p in proofs if not p.as_expected), "")
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: edit["name"])
