@@ -338,12 +338,13 @@ def _judged(
     work, and where larger ones do not show it either, all that it needs.
     """
     for each in all_of_it:
-        if valid(each.goal(), SOON_WORK_MAX):
+        goal = each.goal()
+        if valid(goal, SOON_WORK_MAX):
             continue
         for worlds, work_max in ((SMALL[:1], MORE_WORK_MAX), (SMALL[1:], PROOF_WORK_MAX)):
             if counterexample := refute_invariance(theorem, module, each, worlds):
                 return False, counterexample
-            if valid(each.goal(), work_max):
+            if valid(goal, work_max):
                 break
         else:
             return False, None
