@@ -216,10 +216,10 @@ class Suite(Selection):
 
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool:
         """Wait for the end of the case, and tell pytest what became of it."""
-        self._ends[pyfuncitem.name].result()
+        raised = self._ends[pyfuncitem.name].result()
         result = self.results[pyfuncitem.name]
         if result.status is Status.NOT_RUN and not self.trouble:
-            result = replace(result, status=Status.FAILED, why="has no result")
+            result = replace(result, status=Status.FAILED, why=f"has no result: {raised!r}")
             self.results[pyfuncitem.name] = result
         pyfuncitem.user_properties.append(("rules", " ".join(result.case.rules)))
         match result.status:

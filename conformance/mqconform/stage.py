@@ -47,13 +47,13 @@ class Stage:
         self,
         cases: Mapping[str, Callable[[], None]],
         after: Mapping[str, str],
-    ) -> dict[str, Future[None]]:
-        """Start all cases; each future is done when its case has ended.
+    ) -> dict[str, Future[Exception | None]]:
+        """Start all cases; each future is done when its case has ended, with what it raised.
 
         `after` maps a case to the one whose end it waits for; it finds out itself how that
         ended.
         """
-        futures: dict[str, Future[None]] = {name: Future() for name in cases}
+        futures: dict[str, Future[Exception | None]] = {name: Future() for name in cases}
         self._running = len(cases)
         for name, body in cases.items():
             first = futures.get(after.get(name, ""))
@@ -86,16 +86,22 @@ class Stage:
         self._do(kind, [])
 
     def _run(
-        self, body: Callable[[], None], first: Future[None] | None, ended: Future[None]
+        self,
+        body: Callable[[], None],
+        first: Future[Exception | None] | None,
+        ended: Future[Exception | None],
     ) -> None:
         if first:
             first.result()
+        raised: Exception | None = None
         try:
             with self._slots:
                 if not self._stopped:
                     body()
+        except Exception as error:  # told to who waits for the end, not to the terminal
+            raised = error
         finally:
-            ended.set_result(None)
+            ended.set_result(raised)
             with self._lock:
                 self._leave()
 

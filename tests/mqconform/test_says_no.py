@@ -765,13 +765,14 @@ def test_a_case_that_gives_up_has_failed(run: Run, monkeypatch: pytest.MonkeyPat
     assert (result.status, result.why) == (Status.FAILED, "three times")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_case_without_a_result_has_failed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError("no frames")
 
     monkeypatch.setattr(Transcript, "render", fail)
-    assert named(run("heartbeat_makes"), Status.FAILED) == {"a_heartbeat_makes_a_member"}
+    suite = run("heartbeat_makes")
+    assert named(suite, Status.FAILED) == {"a_heartbeat_makes_a_member"}
+    assert "has no result: OSError('no frames')" in {each.why for each in suite.results.values()}
 
 
 def test_a_listed_deviation_is_one_until_it_is_stale(
