@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mqaudit.kept import events
 from mqaudit.kept.judging import kept, reports
-from mqaudit.kept.members import Life, seconds
+from mqaudit.kept.members import Life, further
 from mqaudit.report import Judgement
 
 START = datetime(2026, 11, 28, 8, 15, tzinfo=timezone(timedelta(hours=8)))
@@ -171,6 +171,6 @@ def test_one_id_at_two_clocks_is_not_compared(spark: SparkSession, tmp_path: Pat
 )
 def test_ranks_of_one_id(lives: list[tuple[int, int]], ranks: list[int]) -> None:
     given = [Life(first, last, f"p{n}", "x") for n, (first, last) in enumerate(lives)]
-    named = seconds([*given, Life(0, 100, "p0", "another")])
+    named = further([*given, Life(0, 100, "p0", "another")])
     found = [named.get((f"p{n}", "x"), "x #1") for n in range(len(lives))]
     assert [int(name.partition("#")[2]) for name in found] == ranks

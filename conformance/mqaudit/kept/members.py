@@ -107,7 +107,7 @@ class Life(NamedTuple):
     client_id: str
 
 
-def seconds(lives: Iterable[Life]) -> dict[tuple[str, str], str]:
+def further(lives: Iterable[Life]) -> dict[tuple[str, str], str]:
     """The name of each further client of one id by its process and id: one that began while others
     of the id were there has the least rank behind it that these do not have."""
     there: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -144,7 +144,7 @@ def client_ids(spark: SparkSession, logs: DataFrame, one_clock: bool) -> DataFra
         return ids
     spans = logs.groupBy("process").agg(F.min("time_ms"), F.max("time_ms"))
     rows = ids.select("process", "known_id").distinct().join(spans, "process").collect()
-    named = seconds(Life(first, last, process, client) for process, client, first, last in rows)
+    named = further(Life(first, last, process, client) for process, client, first, last in rows)
     names = spark.createDataFrame(
         [(*of, name) for of, name in named.items()],
         "process string, known_id string, second_id string",
