@@ -13,7 +13,6 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Generator, Iterable
-from concurrent.futures import Future
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -25,7 +24,7 @@ from mqconform.causes import Departure, departure
 from mqconform.cluster import Cluster
 from mqconform.history import RecordedLifecycle, Recorder
 from mqconform.scene import NotClaimedError, Scene
-from mqconform.stage import Stage
+from mqconform.stage import End, Stage
 from mqconform.target import CommandError, Target, parse_address, read_target
 from mqconform.tidy import Tidy
 from mqconform.transcript import SHOWN
@@ -143,7 +142,7 @@ class Suite(Selection):
         self._stage = Stage(lifecycle, cluster.wait)
         self.scenes: dict[str, Scene] = {}
         self._errors: dict[str, BaseException] = {}
-        self._ends: dict[str, Future[None]] = {}
+        self._ends: dict[str, End] = {}
         self._looking = threading.Lock()  # for whether the target still serves
 
     def stop(self, trouble: UserError) -> None:

@@ -12,11 +12,12 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from enum import Enum
-from typing import Final
+from typing import Final, TypeAlias
 
 from mqconform.target import Lifecycle
 
 AT_A_TIME: Final = 24  # cases that work; those that wait for a restart do not count
+End: TypeAlias = Future[Exception | None]  # of a case, and what it raised
 
 
 class Restart(Enum):
@@ -47,13 +48,13 @@ class Stage:
         self,
         cases: Mapping[str, Callable[[], None]],
         after: Mapping[str, str],
-    ) -> dict[str, Future[Exception | None]]:
-        """Start all cases; each future is done when its case has ended, with what it raised.
+    ) -> dict[str, End]:
+        """Start all cases; each future is done when its case has ended.
 
         `after` maps a case to the one whose end it waits for; it finds out itself how that
         ended.
         """
-        futures: dict[str, Future[Exception | None]] = {name: Future() for name in cases}
+        futures: dict[str, End] = {name: Future() for name in cases}
         self._running = len(cases)
         for name, body in cases.items():
             first = futures.get(after.get(name, ""))
@@ -88,8 +89,8 @@ class Stage:
     def _run(
         self,
         body: Callable[[], None],
-        first: Future[Exception | None] | None,
-        ended: Future[Exception | None],
+        first: End | None,
+        ended: End,
     ) -> None:
         if first:
             first.result()

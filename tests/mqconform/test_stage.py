@@ -45,7 +45,7 @@ def test_a_restart_is_shared_and_waits_for_all_that_run() -> None:
     ends = stage.start({"a": restarts, "b": plain, "c": restarts}, {})
     going.set()
     for end in ends.values():
-        end.result(10)
+        assert end.result(10) is None
     assert broker.done == [
         *("plain", "kill", "damage", "damage", "start", "ready"),
         *("stop", "start", "ready"),
@@ -57,7 +57,7 @@ def test_more_cases_than_work_at_a_time_come_to_one_restart() -> None:
     stage = Stage(broker, lambda: None)
     cases = {str(n): lambda: stage.restart(Restart.CLEAN) for n in range(3 * AT_A_TIME)}
     for end in stage.start(cases, {}).values():
-        end.result(10)
+        assert end.result(10) is None
     assert broker.done == ["stop", "start"]
 
 
@@ -79,7 +79,7 @@ def test_what_is_settled_comes_after_the_damage_and_restarts_nothing() -> None:
             stage.restart(Restart.DAMAGE, partial(broker.done.append, part))
 
     for end in stage.start({"a": settled, "b": damages, "c": stalls}, {}).values():
-        end.result(10)
+        assert end.result(10) is None
     assert broker.done == [
         *("kill", "one", "start", "kill", "two", "start", "settled"),
         *("kill", "stall", "start", "kill", "ruin", "start"),
@@ -100,7 +100,7 @@ def test_a_restart_that_fails_is_told_to_all_that_wait() -> None:
         told.append("told")
 
     for end in stage.start({"a": case, "b": case}, {}).values():
-        end.result(10)
+        assert end.result(10) is None
     assert told == ["told", "told"]
 
 
@@ -122,7 +122,7 @@ def test_a_stage_that_is_stopped_begins_no_case_and_restarts_nothing() -> None:
 
     cases = {"waits": waits, "stops": stops, "later": lambda: order.append("later")}
     for end in stage.start(cases, {"later": "stops"}).values():
-        end.result(10)
+        assert end.result(10) is None
     assert (order, broker.done) == (["told"], [])
 
 
@@ -138,7 +138,7 @@ def test_a_damage_that_cannot_be_done_leaves_a_broker() -> None:
             stage.restart(Restart.DAMAGE, fail)
 
     for end in stage.start({"a": case}, {}).values():
-        end.result(10)
+        assert end.result(10) is None
     assert broker.done == ["kill", "start", "ready"]
 
 
@@ -148,7 +148,7 @@ def test_a_case_comes_after_its_prerequisite() -> None:
     cases = {name: lambda name=name: order.append(name) for name in ("last", "middle", "first")}
     ends = stage.start(cases, {"last": "middle", "middle": "first"})
     for end in ends.values():
-        end.result(10)
+        assert end.result(10) is None
     assert order == ["first", "middle", "last"]
 
 
