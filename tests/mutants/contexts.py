@@ -44,8 +44,8 @@ PATHS: Mapping[str, tuple[str, ...]] = {
         "tests/mqcheck/test_worlds.py",
         "tests/mqcheck/test_trace.py",
     ),
-    CASES: ("conformance/mqconform",),
-    AREAS: ("conformance/mqconform",),
+    CASES: ("conformance/mqconform", "spec/mqrules"),
+    AREAS: ("conformance/mqconform", "spec/mqrules"),
 }
 OF_SUITE = (CASES, AREAS)
 EXPLORED_S = 20  # of each area, to see what it runs
@@ -136,7 +136,7 @@ def mirror_of(module: Path) -> str:
 
 def recorded(root: Path, kind: str, folder: Path) -> Recording:
     """What was recorded of this tree, or is now; it takes some minutes."""
-    place = folder / f"{kind}-{_digest(root, MEASURED, *PATHS[kind])}"
+    place = folder / f"{kind}-{state(root, kind)}"
     data = place / "coverage"
     if not (place / "whole").exists():
         place.mkdir(parents=True, exist_ok=True)
@@ -153,6 +153,11 @@ def recorded(root: Path, kind: str, folder: Path) -> Recording:
     if lost:
         raise SystemExit(f"mutants: nothing was recorded of {', '.join(lost)}: remove {place}")
     return Recording(kind, kept, ran)
+
+
+def state(root: Path, *kinds: str) -> str:
+    """What is mutated and what judges it there, as a name: another where one of them changes."""
+    return _digest(root, MEASURED, *(path for kind in kinds for path in PATHS[kind]))
 
 
 def unrecorded(ran: Iterable[str], contexts: Iterable[str]) -> list[str]:
@@ -243,10 +248,14 @@ def reached(source: str, line: int) -> Iterable[int]:
 
 
 def _digest(root: Path, *paths: str) -> str:
-    """The content of all Python files at these paths, as a name."""
+    """The content of all Python files and tables at these paths, as a name."""
     digest = hashlib.sha256(sys.version.encode())
     for path in paths:
         at = root / path
-        for file in [at] if at.is_file() else sorted(at.rglob("*.py")):
+        for file in [at] if at.is_file() else _files(at):
             digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.suffix in (".py", ".toml"))

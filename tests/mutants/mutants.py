@@ -6,7 +6,8 @@
 
 Each mutant is tried on the tests, the replays of models and the cases that run its line, in a copy
 of the tree. Who runs which line is recorded first, in some minutes, and kept for as long as the
-reference and the checks stay the same. The same seed, number and tree make the same mutants.
+reference and the checks stay the same. The same seed, number and tree make the same mutants. What
+--keep has written down is not judged again while they stay: a run that was cut off goes on.
 
 With --suite it is asked what anybody's broker is asked: the suite's cases that run the line, and
 then exploration of the areas that do, of what can be seen from outside. Lines that no case runs are
@@ -23,7 +24,7 @@ import json
 import os
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from functools import cache
@@ -32,7 +33,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from textwrap import indent
 
-from contexts import AREAS, OF_SUITE, PATHS, Recording, reached, recorded
+from contexts import AREAS, OF_SUITE, PATHS, Recording, reached, recorded, state
 from mutation import Mutant, sample
 from trial import Copy, Fate, copy_of
 
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seconds", type=float, default=120, metavar="N", help="of exploration; default: 120"
     )
     parser.add_argument(
-        "--keep", type=Path, metavar="FILE", help="write down what killed each, as JSON"
+        "--keep", type=Path, metavar="FILE", help="write what killed each, as JSON, and go on there"
     )
     parser.add_argument(
         "paths", nargs="*", metavar="PATH", help="what to mutate; default: all that decides"
@@ -83,8 +84,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drawn = (mutant for mutant in drawn if is_seen(mutant, recordings[0]))
     mutants = list(islice(drawn, args.number))
     known = explained(EXPLAINED, UNSEEN) if args.suite else explained(EXPLAINED)
-    fates: list[Fate] = []
-    with ExitStack() as stack, ThreadPoolExecutor(args.jobs) as pool:
+    of_tree = state(ROOT, *kinds)
+    fates = judged_before(args.keep, of_tree, mutants, args.seconds) if args.keep else []
+    done = {fate.mutant for fate in fates}
+    print(f"{len(fates)} of {len(mutants)} were judged before", flush=True)
+    with ExitStack() as stack:
+        pool = ThreadPoolExecutor(args.jobs)
         copies: SimpleQueue[Copy] = SimpleQueue()
         for _ in range(args.jobs):
             copies.put(stack.enter_context(copy_of(ROOT)))
@@ -98,12 +103,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             finally:
                 copies.put(copy)
 
-        for judged in as_completed([pool.submit(judge, mutant) for mutant in mutants]):
+        stack.callback(pool.shutdown, cancel_futures=True)  # an interrupt ends what goes on alone
+        waiting = [pool.submit(judge, each) for each in mutants if each not in done]
+        for judged in as_completed(waiting):
             fates.append(fate := judged.result())
             print(f"{len(fates)}/{len(mutants)} {_told(fate, known)}", flush=True)
             if args.keep:  # after each: a run that is cut off has said something
-                text = json.dumps(_kept(args, fates, known), ensure_ascii=False, indent=1)
-                args.keep.write_text(text + "\n", encoding="utf-8")
+                keep(args.keep, _kept(args, of_tree, fates, known))
     return summary(fates, known)
 
 
@@ -146,9 +152,9 @@ def _told(fate: Fate, known: Mapping[Edit, str]) -> str:
 
 
 def _kept(
-    args: argparse.Namespace, fates: Sequence[Fate], known: Mapping[Edit, str]
+    args: argparse.Namespace, of_tree: str, fates: Sequence[Fate], known: Mapping[Edit, str]
 ) -> dict[str, object]:
-    """What became of each mutant, for the book."""
+    """What became of each mutant, for the book and for the next run."""
     found = [
         {
             "path": fate.mutant.path,
@@ -157,10 +163,36 @@ def _kept(
             "becomes": fate.mutant.edit[1],
             "killed_by": fate.killed_by,
             "why": _why(fate.mutant, known),
+            "took_s": round(fate.seconds),
+            "tried": fate.tried,
         }
         for fate in fates
     ]
-    return {"seed": args.seed, "seconds": args.seconds, "mutants": found}
+    return {"seed": args.seed, "seconds": args.seconds, "state": of_tree, "mutants": found}
+
+
+def keep(file: Path, found: Mapping[str, object]) -> None:
+    """All of it or what was there before, wherever the run is cut off."""
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    part.replace(file)
+
+
+def judged_before(
+    file: Path, of_tree: str, mutants: Iterable[Mutant], seconds: float
+) -> list[Fate]:
+    """What a file has of these mutants; nothing where it is of another tree, and no survivor where
+    it is of a shorter exploration."""
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    if kept.get("state") != of_tree:
+        return []
+    fates = {(of["path"], of["line"], of["was"], of["becomes"]): of for of in kept["mutants"]}
+    found = []
+    for mutant in mutants:
+        of = fates.get((mutant.path, mutant.line, *mutant.edit))
+        if of and (of["killed_by"] or kept["seconds"] >= seconds):
+            found.append(Fate(mutant, of["killed_by"], of["took_s"], of["tried"]))
+    return found
 
 
 def summary(fates: Sequence[Fate], known: Mapping[Edit, str]) -> int:

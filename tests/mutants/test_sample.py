@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -254,6 +255,46 @@ def test_a_survivor_that_is_not_explained_fails_the_run(
     said = capsys.readouterr().out
     assert f"{MODULE}:20" in said
     assert "1 of 2 killed, 0 equivalent, 1 survived" in said
+
+
+def test_a_run_that_is_cut_off_goes_on_where_it_was(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = drawn = [
+        mutant("a > b", "a < b"),
+        mutant("return 7", "return 6"),
+        mutant("n > 0", "n > 1"),
+    ]
+    judged: list[Mutant] = []
+    cut_off_at = [second]
+
+    def judge(self: Copy, one: Mutant, *_: object) -> Fate:
+        judged.append(one)
+        if one in cut_off_at:
+            raise KeyboardInterrupt
+        return Fate(one, "cases: x" if one is first else "", 1, 1)
+
+    def run(*words: str, state: str = "a") -> list[Mutant]:
+        judged.clear()
+        monkeypatch.setattr(mutants, "state", lambda *_: state)
+        arguments = ["--suite", "--jobs", "1", "--keep", str(tmp_path / "kept.json"), *words]
+        with suppress(KeyboardInterrupt):
+            mutants.main(arguments)
+        return list(judged)
+
+    monkeypatch.setattr(mutants, "recorded", lambda *_: None)
+    monkeypatch.setattr(mutants, "is_seen", lambda *_: True)
+    monkeypatch.setattr(mutants, "sample", lambda *_: iter(drawn))
+    monkeypatch.setattr(mutants, "copy_of", lambda _: nullcontext(Copy.__new__(Copy)))
+    monkeypatch.setattr(Copy, "judge_by_suite", judge)
+
+    assert run()[:2] == [first, second]  # the third may have begun
+    cut_off_at.clear()
+    assert run() == [second, third]
+    assert run("--seconds", "20") == []
+    assert run("--seconds", "200") == [second, third]  # explored for longer: who survived
+    assert run("--seconds", "200") == []
+    assert run("--seconds", "200", state="b") == drawn  # another tree
 
 
 def test_what_is_run_and_what_is_mutated_is_there() -> None:
