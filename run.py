@@ -46,6 +46,7 @@ def seconds():
     return time.perf_counter() - start
 print(*sys.version_info[:2], min(seconds() for _ in range(9)), sys.executable)
 """
+DO_NOT_KEEP_COMPILED = "PYTHONDONTWRITEBYTECODE"
 SUPPORTED = {("Linux", "x86_64"), ("Darwin", "arm64")}
 
 BOOK = ["-m", "sphinx", "-W", "-q", "-j", "2", "-b", "html"]
@@ -90,8 +91,10 @@ def main() -> int:
         print(f"run.py: set-up failed in '{tried}', see above; run again", file=sys.stderr)
         return 2
     commands = JOBS[job][-1:] if arguments else JOBS[job]
+    # Tests start hundreds of Pythons: what one has compiled, the next need not compile again.
+    environment = {name: os.environ[name] for name in os.environ if name != DO_NOT_KEEP_COMPILED}
     for command in commands:
-        done = subprocess.run([PYTHON, *command, *arguments], cwd=ROOT)
+        done = subprocess.run([PYTHON, *command, *arguments], cwd=ROOT, env=environment)
         if done.returncode:
             return done.returncode
     return 0

@@ -131,7 +131,9 @@ def _settings(master: str, little: bool) -> dict[str, str]:
     settings = _QUERIES | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()}",
+        "spark.driver.extraJavaOptions": " ".join(
+            (f"-Dlog4j2.configurationFile={log4j.as_uri()}", *toolchain.classes_kept_as("spark"))
+        ),
     }
     if master.startswith("local"):
         settings |= {
