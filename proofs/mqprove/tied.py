@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import z3
@@ -49,9 +50,15 @@ def _small(protocol: Protocol, model: Model, module: Module | None) -> Steps:
 
 
 def differences(
-    protocol: Protocol, model: Model, graph: StateGraph, module: Module | None = None
+    protocol: Protocol,
+    model: Model,
+    graph: StateGraph,
+    module: Module | None = None,
+    *,
+    every: int = 1,
 ) -> Iterator[str]:
-    """The steps that only the graph has, and those that only the reading has."""
+    """The steps that only the graph has, and those that only the reading has, from each state, or
+    from one state in so many."""
     steps = _small(protocol, model, module)
     world = steps.world
     is_named = not all(edge.action.endswith(NEXT) for edge in graph.edges)
@@ -62,7 +69,7 @@ def differences(
     for edge in graph.edges:
         action = edge.action if is_named else ""
         following[edge.source].add((action, _plain(graph.states[edge.target])))
-    for key, state in graph.states.items():
+    for key, state in islice(graph.states.items(), 0, None, every):
         before = {
             name: given(state[name], shape, world) for name, shape in protocol.variables.items()
         }

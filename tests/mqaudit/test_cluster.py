@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from by_night import BY_NIGHT
 from cluster import ROOT, Cluster, cluster
 from handmade import table
 from pyspark.sql import SparkSession
@@ -72,7 +73,7 @@ def wrong(folder: Path) -> Path:
     return history
 
 
-@pytest.mark.parametrize("word", ["mqspec", "spark-submit"])
+@pytest.mark.parametrize("word", ["mqspec", pytest.param("spark-submit", marks=BY_NIGHT)])
 def test_what_is_wrong_is_told_as_it_is_here(
     running: Cluster, spark: SparkSession, tmp_path: Path, word: str
 ) -> None:

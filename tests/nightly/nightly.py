@@ -61,12 +61,13 @@ class Ended:
 
 
 STAGES = (
-    Stage("apache", (*MQSPEC, "conform", "apache:5.3.3"), 7),
+    Stage("tests", (*PYTEST, "-m", "by_night", "-n", "2"), 8),
+    Stage("apache", (*MQSPEC, "conform", "apache:5.3.3"), 5),
     Stage("paths", (*MQSPEC, "paths", "--rounds", "30", "--seed", SEED), 3),
     Stage("crashes", (*PYTEST, "tests/store/crash", "--kills", "30"), 12),
     Stage("siege", ("tests/fuzz/siege.py", "--frames", "200000", "--seed", SEED), 10),
     Stage("decoder", ("tests/fuzz/siege.py", "--decode", "--frames", "500000", "--seed", SEED), 5),
-    Stage("explore", (*MQSPEC, "conform", "reference", "--explore", "5m", "--seed", SEED), 7),
+    Stage("explore", (*MQSPEC, "conform", "reference", "--explore", "5m", "--seed", SEED), 6),
     Stage(
         "restarts",
         (*MQSPEC, "conform", "reference", "--explore", "2m", "--area", "restarts", "--seed", SEED),
@@ -78,11 +79,11 @@ STAGES = (
         5,
     ),
     Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000"), 10),
-    Stage("bench", ("tests/bench/bench.py",), 45),
-    Stage("follow", ("tests/mqaudit/follow_load.py", "--seed", SEED), 16),
+    Stage("bench", ("tests/bench/bench.py",), 43),
+    Stage("follow", ("tests/mqaudit/follow_load.py", "--seed", SEED), 15),
     Stage("real", ("tests/interop/real_run.py", "clean", "--messages", "20000"), 6),
     Stage("full", (*MQSPEC, "check", "--tier", "full"), 35),
-    Stage("mutants", ("tests/mutants/mutants.py", "--number", "16", "--seed", SEED), 16),
+    Stage("mutants", ("tests/mutants/mutants.py", "--number", "14", "--seed", SEED), 14),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from by_night import BY_NIGHT, one_in
 
 import nightly
 from nightly import SEED, STAGES, Stage, main
@@ -64,3 +65,17 @@ def test_what_a_stage_runs_is_there() -> None:
         files = [word for word in stage.words if word.startswith("tests/")]
         assert files or stage.words[:2] == ("-m", "mqspec.cli")
         assert all((nightly.ROOT / file).exists() for file in files)
+
+
+def test_of_like_tests_the_first_of_so_many_is_no_work_of_the_night(
+    pytestconfig: pytest.Config,
+) -> None:
+    cases = one_in(3, "abcdefg")
+    later = [pytest.param(case, marks=BY_NIGHT) for case in "bcef"]
+    assert cases == ["a", later[0], later[1], "d", later[2], later[3], "g"]
+    assert "not by_night" in pytestconfig.getini("addopts")
+
+
+def test_the_night_runs_what_a_change_leaves_out() -> None:
+    (stage,) = (stage for stage in STAGES if "by_night" in stage.words)
+    assert stage.words[stage.words.index("by_night") - 1] == "-m"
