@@ -108,10 +108,11 @@ def test_classes_are_kept_where_java_can(
 
 
 def test_a_program_keeps_its_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = (toolchain.java(), "-cp", toolchain.tlc_jar(), "tla2sany.SANY", "-help")
+    words = ["-cp", str(toolchain.tlc_jar()), "tla2sany.SANY", "-help"]
     monkeypatch.setattr(toolchain, "_root", lambda: tmp_path)
-    java, *words = program
     kept = toolchain.classes_kept_as("some")
-    done = subprocess.run([java, *kept, *words], capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        [toolchain.java(), *kept, *words], capture_output=True, timeout=60, check=False
+    )
     assert b"warning" not in done.stdout.lower() + done.stderr.lower()
     assert (tmp_path / "classes" / "some.jsa").is_file() == bool(kept)

@@ -61,7 +61,7 @@ class Ended:
 
 
 STAGES = (
-    Stage("tests", (*PYTEST, "-m", "by_night", "-n", "2"), 8),
+    Stage("tests", (*PYTEST, "tests/", "-m", "by_night", "-n", "2"), 8),
     Stage("apache", (*MQSPEC, "conform", "apache:5.3.3"), 5),
     Stage("paths", (*MQSPEC, "paths", "--rounds", "30", "--seed", SEED), 3),
     Stage("crashes", (*PYTEST, "tests/store/crash", "--kills", "30"), 12),
