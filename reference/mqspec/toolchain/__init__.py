@@ -82,7 +82,9 @@ def classes_kept_as(name: str) -> tuple[str, ...]:
         return ()
     archive = _root() / "classes" / f"{name}.jsa"
     archive.parent.mkdir(parents=True, exist_ok=True)
-    return ("-XX:+AutoCreateSharedArchive", f"-XX:SharedArchiveFile={archive}")
+    # Of an archive that is older than the jars, or of other modules, Java would speak each time.
+    quiet = "-Xlog:disable"
+    return ("-XX:+AutoCreateSharedArchive", f"-XX:SharedArchiveFile={archive}", quiet)
 
 
 def tlc_jar() -> Path:
