@@ -34,13 +34,13 @@ SOURCES = {
 
 
 def judged(
-    spark: SparkSession, folder: Path, one_clock: bool = True
+    spark: SparkSession, folder: Path, one_clock: bool = True, examples: int = 0
 ) -> tuple[judging.Kept, dict[str, CheckReport]]:
     register(spark)
     logs = [str(file) for file in logs_below([str(folder / "logs")])]
     kept = judging.kept(spark, [str(folder / "store")], logs, one_clock)
     assert kept is not None
-    _, reports = judging.reports(kept, examples=0)
+    _, reports = judging.reports(kept, examples)
     return kept, {report.name: report for report in reports}
 
 
@@ -151,40 +151,50 @@ ILLEGAL = (
 )
 
 
-@pytest.mark.parametrize(
-    ("line", "of_queue", "seconds", "found"),
-    [
-        (RESET, 0, 10, Judgement.PERMITTED),  # a member waits so long
-        (RESET, 0, 50, Judgement.VIOLATED),
-        (ILLEGAL, 0, 0, Judgement.PERMITTED),
-        (ILLEGAL, 0, 50, Judgement.VIOLATED),
-        (ILLEGAL, 1, 0, Judgement.VIOLATED),  # it was told of another queue
-        ("", 0, 0, Judgement.VIOLATED),
-    ],
-)
+TOLD: list[tuple[str, int, int, Judgement]] = [
+    (RESET, 0, 10, Judgement.PERMITTED),  # a member waits so long
+    (RESET, 0, 50, Judgement.VIOLATED),
+    (ILLEGAL, 0, 0, Judgement.PERMITTED),
+    (ILLEGAL, 0, 50, Judgement.VIOLATED),
+    (ILLEGAL, 1, 0, Judgement.VIOLATED),  # it was told of another queue
+    ("", 0, 0, Judgement.VIOLATED),
+]
+"""What a member is told, the queue that it is told of from that which goes back, and the seconds
+until it goes back."""
+
+
 def test_a_commit_goes_back_only_soon_after_its_member_was_told_to(
-    spark: SparkSession, tmp_path: Path, line: str, of_queue: int, seconds: int, found: Judgement
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    """By a reset, or by its broker of that queue."""
+    """By a reset, or by its broker of that queue: each on a queue of its own, two minutes apart."""
     folder = unpacked(tmp_path)
     log = folder / "logs" / "second" / "rocketmq_client.log"
     lines = log.read_text(encoding="utf-8").splitlines()
     commit = next(line for line in reversed(lines) if " updateConsumeOffsetToBroker " in line)
     head, _, committed = commit.partition(" - ")
-    at = datetime.fromisoformat(head[:23])
-    queue = committed[committed.index("MessageQueue [") : committed.rindex("]") + 1]
-    mine = int(queue.rpartition("=")[2][:-1])
-    told_of = queue.replace(f"queueId={mine}]", f"queueId={mine + of_queue}]")
-    told = line.format(queue=told_of)
-    offset = committed.rpartition(" ")[0] + " 1"
-    for later, message in ((1, told), (1 + seconds, offset), (2 + seconds, offset)):
-        time = (at + timedelta(seconds=later)).isoformat(sep=" ", timespec="milliseconds")
-        lines.append(f"{time}{head[23:]} - {message}")
+    start, who = datetime.fromisoformat(head[:23]), committed.partition("MessageQueue ")[0]
+    for number, (told, of_queue, seconds, _) in enumerate(TOLD, 1):
+        at, number = start + timedelta(minutes=2 * number), 10 * number
+        queue = f"MessageQueue [topic=Traced, brokerName=broker-a, queueId={number}]"
+        told_of = queue.replace(f"{number}]", f"{number + of_queue}]")
+        for later, message in (
+            (0, f"doRebalance, TracedGroup, add a new mq, {queue}"),
+            (0.5, f"{who}{queue} 9"),
+            (1, told.format(queue=told_of)),
+            (1 + seconds, f"{who}{queue} 1"),
+            (2 + seconds, f"{who}{queue} 1"),
+        ):
+            time = (at + timedelta(seconds=later)).isoformat(sep=" ", timespec="milliseconds")
+            lines.append(f"{time}{head[23:]} - {message}")
     log.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
-    _, reports = judged(spark, folder)
-    judgements = {one.judgement for one in reports["went back"].findings}
-    assert judgements == {found}
+    _, reports = judged(spark, folder, examples=10)
+    found = {
+        place["queue_id"]: one.judgement
+        for one in reports["went back"].findings
+        for place in one.examples
+    }
+    assert found == {10 * number: judgement for number, (*_, judgement) in enumerate(TOLD, 1)}
 
 
 def test_a_member_without_its_log_leaves_owners_open(spark: SparkSession, tmp_path: Path) -> None:
