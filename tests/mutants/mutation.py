@@ -63,7 +63,10 @@ def sample(root: Path, paths: Iterable[str], seed: int, number: int) -> Iterator
             return
         name, occurrence = chosen.choice(_places(root / path)[place])
         source = (root / path).read_text(encoding="utf-8")
-        mutated = mutate_code(source, _operators()[name], occurrence)
+        try:
+            mutated = mutate_code(source, _operators()[name], occurrence)
+        except AttributeError:  # cosmic-ray's own, of an exception named with its module
+            continue
         if mutated is not None and _is_another(source, mutated):
             found += 1
             yield Mutant(path, place[0], name.removeprefix("core/"), source, mutated)

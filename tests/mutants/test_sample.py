@@ -131,6 +131,13 @@ def test_each_mutant_is_of_another_place_that_decides_something(tree: Path) -> N
     assert lines == {"return a if a > b else b", "return 7", "while n > 0:", "n -= 1"}
 
 
+def test_an_exception_that_is_named_with_its_module_ends_no_sample(tmp_path: Path) -> None:
+    """cosmic-ray can replace the module's name, and falls over the other."""
+    source = "import json\n\ntry:\n    n = 7\nexcept json.JSONDecodeError:\n    n = 8\n"
+    (tmp_path / "toy.py").write_text(source)
+    assert sorted(each.line for each in sample(tmp_path, ["toy.py"], 1, 100)) == [4, 5, 6]
+
+
 def test_no_mutant_compares_by_identity(tree: Path) -> None:
     for seed in range(30):
         for each in sample(tree, [MODULE], seed, 1_000):
