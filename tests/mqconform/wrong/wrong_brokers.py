@@ -15,6 +15,7 @@ from typing import Any
 import wrong_delays as wrong_delays
 import wrong_neighbours as wrong_neighbours
 import wrong_others as wrong_others
+import wrong_pairs as wrong_pairs
 import wrong_pops as wrong_pops
 import wrong_strangers as wrong_strangers
 import wrong_tools as wrong_tools
