@@ -203,17 +203,17 @@ def send_batch(
     topic: str,
     bodies: Sequence[bytes],
     queue_id: int = 0,
-    properties: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
 ) -> Request:
-    """SEND_BATCH_MESSAGE: several messages of one queue in one request, with the same
-    properties."""
-    beside = property_string(properties or {}).encode()
+    """SEND_BATCH_MESSAGE: several messages of one queue in one request, all with the same
+    properties, or each with its own."""
+    each = properties if isinstance(properties, Sequence) else [properties or {}] * len(bodies)
     inner = b"".join(
         struct.pack(">iiiii", 22 + len(body) + len(beside), 0, 0, 0, len(body))
         + body
         + struct.pack(">h", len(beside))
         + beside
-        for body in bodies
+        for body, beside in zip(bodies, (property_string(of).encode() for of in each), strict=True)
     )
     return replace(send(topic, inner, queue_id).having(m=True), code=SEND_BATCH_MESSAGE)
 

@@ -26,7 +26,8 @@ DELAYS_MS = (
     *(hours * HOUR_MS for hours in (1, 2)),
 )
 SIZES = (1, 255, 4_095, 4_096, 65_536, 1_048_577, 4_194_304)  # bytes; the last is the limit
-KEY = "k" * 5_000  # what waits is rewritten, whatever its size
+SENT = {"KEYS": f"first {'k' * 5_000} last", "TAGS": "A"}
+"""Properties: what waits is rewritten, whatever its size."""
 _TAGS_CODE = struct.Struct(">12xq")  # of a ConsumeQueue unit
 
 
@@ -34,7 +35,7 @@ def send_delayed(
     scene: Scene, topic: str, level: object, body: bytes = b"late", queue_id: int = 0
 ) -> int:
     """Send one with a level; the queue offset of the answer."""
-    request = requests.send(topic, body, queue_id, {"DELAY": str(level), "KEYS": KEY})
+    request = requests.send(topic, body, queue_id, {**SENT, "DELAY": str(level)})
     answer = scene.broker.call(request.having(h=7, g=1_700_000_000_000))
     assert (answer.code, answer.fields["queueId"]) == (0, str(queue_id))
     return answer.number("queueOffset")
@@ -78,8 +79,7 @@ def test_a_delayed_message_comes_after_its_delay(scene: Scene, level: int, delay
     (record,) = scene.read_all(topic, group, 1)
     assert record.store_timestamp >= waits.store_timestamp + delay_ms
     assert (record.body, record.flag, record.born_timestamp) == (b"late", 7, 1_700_000_000_000)
-    sent = {"KEYS": KEY, "UNIQ_KEY": waits.properties["UNIQ_KEY"]}
-    shows(record.properties, sent)
+    shows(record.properties, {**SENT, "UNIQ_KEY": waits.properties["UNIQ_KEY"]})
     with scene.apaches():  # what a broker needs to deliver it is its affair
         expected = {"DELAY": str(level), "REAL_TOPIC": topic, "REAL_QID": "1"}
         shows(record.properties, expected)

@@ -71,6 +71,26 @@ def test_queues_of_one_number_are_locked_each_by_itself(scene: Scene, part: str)
     assert lock(other, group, "other", a, b) == {a, b}
 
 
+@case("LOCK-001", party="broker", after=GRANTED)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("10.0.0.1@7#8", "10.0.0.1@7#9"),
+        ("10.0.0.1@7@unit", "10.0.0.1@7"),
+        ("10.0.0.1@7@a", "10.0.0.1@7@b"),
+        ("Member", "member"),
+        ("m" * 255 + "a", "m" * 255 + "b"),
+        ("member", "member "),
+    ],
+    ids=["instances", "unit", "units", "case", "long", "blank"],
+)
+def test_members_whose_ids_are_alike_are_two(scene: Scene, one: str, other: str) -> None:
+    group, (a, b) = scene.group(), queues_of(scene, 2)
+    assert lock(scene.broker, group, one, a) == {a}
+    assert lock(scene.connect(), group, other, a, b) == {b}
+    assert lock(scene.broker, group, one, a, b) == {a}
+
+
 @case("LOCK-002", party="broker", after=GRANTED)
 def test_a_holder_gets_its_lock_again(scene: Scene) -> None:
     group, (a, b) = scene.group(), queues_of(scene, 2)

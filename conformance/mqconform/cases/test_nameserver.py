@@ -184,6 +184,18 @@ def test_the_cluster_info_lists_every_broker(scene: Scene) -> None:
     assert set(scene.broker_names) <= set(info["brokerAddrTable"])
 
 
+@case("NAMESRV-004", party="nameserver", after="test_a_replica_is_told_of_its_master")
+def test_the_cluster_info_lists_every_replica(scene: Scene) -> None:
+    master = Broker(scene, 20)
+    replicas = [Broker(scene, 20 + n, twin=master, broker_id=n) for n in (1, 2, 3)]
+    for broker in (master, *replicas):
+        assert broker.register({}) == 0
+    info = scene.nameserver.call(Request(requests.GET_BROKER_CLUSTER_INFO)).json()
+    addresses = {str(each.broker_id): each.address for each in (master, *replicas)}
+    assert info["brokerAddrTable"][master.name]["brokerAddrs"] == addresses
+    assert info["clusterAddrTable"][master.cluster] == [master.name]
+
+
 @case("NAMESRV-005", party="nameserver")
 def test_a_first_registration_of_one_topic_is_refused(scene: Scene) -> None:
     broker, topic = Broker(scene), scene.name("T")

@@ -137,6 +137,15 @@ def test_a_pull_commits_the_offset_that_it_carries(
 
 
 @case("OFFSET-054", party="broker", after=COMMITTED)
+@pytest.mark.parametrize("back", [4, 1, 0])
+def test_a_pull_commits_what_is_less_too(scene: Scene, back: int) -> None:
+    topic, group = scene.topic(), scene.group()
+    for offset in (5, back):
+        assert scene.broker.call(requests.pull(topic, group, commit=offset)).code == 19
+        assert scene.committed(group, topic) == offset
+
+
+@case("OFFSET-054", party="broker", after=COMMITTED)
 def test_a_pull_commits_at_its_own_queue_however_many_there_are(scene: Scene) -> None:
     topic, group = scene.topic(queues=300), scene.group()
     queue_ids = (0, 1, 7, 8, 15, 16, 255, 256, 299)

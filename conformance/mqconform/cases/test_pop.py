@@ -446,6 +446,17 @@ def test_what_is_no_pop_is_refused(scene: Scene, code: int, wrong: dict[str, obj
     assert fields(answer, *names) == (code, 0, 0, 0, 0)
 
 
+@case("POP-013", party="broker", after=POPPED)
+@pytest.mark.parametrize("count", [0, -1, -(2**31)])
+def test_a_pop_of_no_message_gives_none(scene: Scene, count: int) -> None:
+    one = consumer(scene)
+    scene.send(one.topic, b"a")
+    answer = one.connection.call(one.request(count=count))
+    assert answer.code != 0
+    assert answer.body == b""
+    assert bodies(one.pop()) == [b"a"]
+
+
 @case("POP-013", party="broker")
 @at_edges("POP-013", "messages asked for")
 def test_how_many_messages_a_pop_may_ask_for(scene: Scene, value: int, fits: bool) -> None:
@@ -598,6 +609,21 @@ def test_what_was_popped_in_order_comes_again_in_order(scene: Scene) -> None:
     assert refused.code == 13
     with scene.identical("the wording of the remark"):
         assert (refused.remark or "").startswith(said)
+
+
+@case("POP-023", party="broker", after=SOME_ORDERED)
+@pytest.mark.parametrize("queue_id", [1, 7, 8])
+def test_how_often_a_message_of_any_queue_came_is_told(scene: Scene, queue_id: int) -> None:
+    one = consumer(scene, queues=queue_id + 1)
+    for body in (b"a", b"b"):
+        scene.send(one.topic, body, queue_id)
+    request = one.request(queue_id, attempt_id="mine", count=2, invisible_ms=SHORT_MS)
+    assert bodies(one.popped(one.connection.call(request))) == [b"a", b"b"]
+    request = one.request(queue_id, attempt_id="next", count=2, poll_ms=LONG_POLL_MS)
+    answer = one.connection.call(request)  # held until the queue is free
+    assert bodies(one.popped(answer)) == [b"a", b"b"]
+    told = f"0 qo{queue_id}%0 1;0 qo{queue_id}%1 1;0 {queue_id} 1"
+    assert answer.fields["orderCountInfo"] == told
 
 
 @case("POP-021", party="broker", claims="restart store", after=SOME_ORDERED)

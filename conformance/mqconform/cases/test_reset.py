@@ -100,6 +100,23 @@ def test_a_reset_moves_a_group_to_a_time(scene: Scene) -> None:
 
 
 @case("OFFSET-017", party="broker", after=STORED)
+@pytest.mark.parametrize(
+    ("left_out", "expected"),
+    [
+        ("timestamp", {0: 0, 1: 0}),
+        ("queueId", {0: MESSAGES, 1: 0}),
+        ("offset", {1: 0}),
+    ],
+)
+def test_a_reset_without_a_field(scene: Scene, left_out: str, expected: dict[int, int]) -> None:
+    """Then it is to the first message, of all queues, and to a time."""
+    topic, group = filled(scene, queues=2), scene.group()
+    where = {"queueId": -1 if left_out == "timestamp" else 1, "offset": -1, "timestamp": -1}
+    request = requests.reset_offset(group, topic, **where).without(left_out)
+    assert offsets(done(scene.broker.call(request))) == expected
+
+
+@case("OFFSET-017", party="broker", after=STORED)
 def test_a_reset_moves_all_queues_however_many(scene: Scene) -> None:
     topic, group = filled(scene, queues=64), scene.group()
     request = requests.reset_offset(group, topic, timestamp=-1)

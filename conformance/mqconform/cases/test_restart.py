@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from mqconform.case import case
 from mqconform.cases import BUSY_S
 from mqconform.connection import eventually
 from mqconform.fastjson import loads
-from mqconform.scene import Scene
+from mqconform.scene import Scene, done, shows
 from mqconform.stage import Restart
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
@@ -20,6 +21,12 @@ PERSISTED_S = 15.0 + BUSY_S  # the offsets' file is written every 5 s, first aft
 
 # Position 0, the greatest size, tags code 0: what fills a ConsumeQueue before its first unit.
 BLANK_UNIT = bytes.fromhex("00000000000000007fffffff0000000000000000")
+
+ATTRIBUTES = "+message.type=FIFO"
+GROUP: dict[str, Any] = {
+    "consumeMessageOrderly": True, "retryMaxTimes": 7, "retryQueueNums": 3,
+    "consumeBroadcastEnable": False, "whichBrokerWhenConsumeSlowly": 2,
+}  # fmt: skip
 
 KINDS = pytest.mark.parametrize("kind", [Restart.CLEAN, Restart.KILL], ids=lambda kind: kind.value)
 
@@ -55,6 +62,27 @@ def test_topics_and_groups_survive(scene: Scene, kind: Restart) -> None:
     scene.restart(kind)
     assert scene.topic_config(topic) == before
     assert scene.broker.call(requests.commit_offset(group, topic, 1)).code == 0
+
+
+@case("RECOV-050", party="broker", claims="restart", after="test_attributes_are_altered")
+@KINDS
+def test_all_that_topics_and_groups_are_set_to_survives(scene: Scene, kind: Restart) -> None:
+    topic, group = scene.name("T"), scene.name("G")
+    made = requests.create_topic(topic, 5, 3, 4).having(order=True, attributes=ATTRIBUTES)
+    done(scene.broker.call(made))
+    done(scene.broker.call(requests.create_group(group, **GROUP)))
+    before, group_before = scene.topic_config(topic), group_config(scene, group)
+    assert before
+    assert (before["order"], before["attributes"]) == (True, {"message.type": "FIFO"})
+    shows(group_before, GROUP)
+    scene.restart(kind)
+    assert scene.topic_config(topic) == before
+    assert group_config(scene, group) == group_before
+
+
+def group_config(scene: Scene, group: str) -> dict[str, Any]:
+    found: dict[str, Any] = done(scene.broker.call(requests.group_config(group))).json()
+    return found
 
 
 @case("RECOV-051", party="broker", claims="restart", after=COMMITTED)

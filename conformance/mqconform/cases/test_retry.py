@@ -16,6 +16,7 @@ AGAIN = "test_a_message_that_was_sent_back_comes_again"
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 ONE_SECOND, TEN_SECONDS = 1, 3  # levels of delay
+WAITED_S = 15.0  # for what comes after a second
 GROUP_MAXIMUM = 16  # retryMaxTimes of a group that says nothing of it
 
 
@@ -116,6 +117,21 @@ def test_the_broker_delays_by_the_number_of_tries(scene: Scene, tries: int) -> N
     begin = scene.max_offset(SCHEDULE_TOPIC, level - 1)
     send_back(scene, group, record, 0)
     assert eventually(lambda: waits(scene, group, level, begin))
+
+
+@case("RETRY-003", party="broker", after=AGAIN)
+@pytest.mark.parametrize("properties", [{"DELAY": "1"}, {"TIMER_DELAY_SEC": "1"}])
+def test_a_message_that_waited_before_is_delayed_by_its_tries(
+    scene: Scene, properties: dict[str, str]
+) -> None:
+    """Its producer asked for a delay, which has nothing to do with that of a retry."""
+    topic, group = scene.topic(), scene.group()
+    done(scene.broker.call(requests.send(topic, b"hard", properties=properties)))
+    assert eventually(lambda: scene.max_offset(topic) == 1, WAITED_S)
+    (record,) = scene.read_all(topic, group)
+    begin = scene.max_offset(SCHEDULE_TOPIC, TEN_SECONDS - 1)
+    send_back(scene, group, record, 0)
+    assert eventually(lambda: waits(scene, group, TEN_SECONDS, begin))
 
 
 @case("RETRY-003", party="broker", after=AGAIN)

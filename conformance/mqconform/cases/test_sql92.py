@@ -29,6 +29,8 @@ LARGE = (
     *(2**31, 2**53, 2**53 + 1, 2**62 - 1, 2**62, 2**63 - 1),
 )
 
+MANY = ", ".join(f"'{side}{n}'" for n in range(64) for side in "0z")  # texts that no message has
+
 # By key: the properties of the messages of a topic.
 MESSAGES = {
     "none": {},
@@ -81,6 +83,12 @@ def found(broker: Connection, request: Request) -> str:
         ("a BETWEEN 1 AND 2 AND b = 2", "two"),
         ("a IN ('abc', '1')", "one word"),
         ("a NOT IN ('abc', '1')", "two"),
+        (f"a IN ({MANY}, 'abc', '1')", "one word"),
+        (f"a IN ('1', {MANY}, 'abc')", "one word"),
+        (f"a NOT IN ('1', {MANY}, 'abc')", "two"),
+        (f"a IN ('{'x' * 4_096}', '2')", "two"),
+        (" OR ".join(["a = 'x'"] * 64 + ["a = '2'"]), "two"),
+        (" AND ".join(["a = '2'"] * 64 + ["b = '2'"]), "two"),
         ("a IS NULL AND c = TRUE", "true"),
         ("a >= b", "two"),
         ("KEYS = 'word'", "word"),

@@ -82,6 +82,19 @@ def test_a_long_queue_is_filtered_to_its_end(scene: Scene) -> None:
         assert {offset: found(offset, pulls=1) for offset in offsets} == behind
 
 
+@case("SUBS-001", "SEND-013", party="broker", after=STORED)
+def test_each_message_of_a_batch_has_its_own_tag(scene: Scene) -> None:
+    topic, group = scene.topic(), scene.group()
+    tags = ["A", "B", "B", "A", "C"]
+    batch = requests.send_batch(topic, [b"x"] * len(tags), 0, [{"TAGS": tag} for tag in tags])
+    done(scene.broker.call(batch))
+    assert eventually(lambda: scene.max_offset(topic) == len(tags))
+    for tag in dict.fromkeys(tags):
+        pulled = scene.broker.call(requests.pull(topic, group, subscription=tag))
+        found = [record.queue_offset for record in parse_records(done(pulled).body)]
+        assert found == [n for n, one in enumerate(tags) if one == tag], tag
+
+
 @case("SUBS-002", party="broker", after=STORED)
 def test_a_pull_that_wants_none_of_the_tags_moves_on(scene: Scene) -> None:
     request = requests.pull(tagged(scene, "A B A"), scene.group(), subscription="Z")

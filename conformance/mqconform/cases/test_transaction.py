@@ -8,6 +8,7 @@ checked 14 times, only for the next look.
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -34,6 +35,9 @@ DELAY_S = 15.0
 OP_BATCH_S = 3.0  # transactionOpBatchInterval
 SENDS_MOST = 500  # to bring two queues to one offset
 CHECKS = 8  # of a half, each 2 s, until a younger one must be old enough as well
+PREPARED = 4  # of a sysFlag
+COMPRESSED = 0x301  # of a sysFlag: the body is a zlib stream
+ZLIB_BODY = zlib.compress(b"half" * 100)
 IN_TURN = 8  # producers: few brokers that ask at random ask each of them once
 
 
@@ -167,6 +171,22 @@ def test_a_committed_message_is_delivered(scene: Scene) -> None:
     shows(record.properties, {"TAGS": "A", "KEYS": "k"})
     assert record.sys_flag == COMMIT
     assert record.prepared_transaction_offset == half.position
+
+
+@case("TX-003", party="broker", after=COMMITTED)
+def test_a_compressed_half_is_delivered_as_one(scene: Scene) -> None:
+    """By its flag a consumer knows that it must be decompressed, and how."""
+    topic, group = scene.topic(), scene.name("P")
+    send = requests.send_half(topic, group, ZLIB_BODY, {"UNIQ_KEY": scene.name("K")})
+    answer = done(scene.broker.call(send.having(f=PREPARED | COMPRESSED)))
+    half = Half(
+        topic, 0, group, answer.number("queueOffset"), int(answer.fields["msgId"][-16:], 16)
+    )
+    assert stored_half(scene, half).sys_flag == COMPRESSED
+    done(scene.broker.call(half.end(COMMIT)))
+    assert is_published(scene, half)
+    (record,) = scene.read_all(topic, scene.group())
+    assert (record.sys_flag, record.body) == (COMMIT | COMPRESSED, ZLIB_BODY)
 
 
 @case("TX-004", party="broker", after=COMMITTED)
