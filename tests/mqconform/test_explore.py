@@ -261,6 +261,8 @@ def test_what_waits_for_longer_than_it_is_waited_for_may_have_come(
 ) -> None:
     later = delays.Later(client=0, broker=0, queue_id=0, level=level, key="K")
     world = cast(World, SimpleNamespace(notes={("kept", "K"): (50_000, later)}))
-    record = SimpleNamespace(properties={"KEYS": "K"}, store_timestamp=50_000 + after_ms)
+    record = SimpleNamespace(
+        body=later.body, properties={"KEYS": "K"}, store_timestamp=50_000 + after_ms
+    )
     found = delays.Come(0, 0, 0).told(world, cast(Read, record))
     assert ("" if found is None else "early" if found[-1] else "came") == told

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from zlib import crc32
 
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ LONGEST_S: Final = CONFIG.timer_max_delay_sec
 WAITED_MS: Final = 6_000  # what waits no longer is waited for
 LATE_S: Final = 15.0  # by when it came
 FOUND_S: Final = 5.0
+BODIES: Final = (5, 5, *around(4_096), 65_536)  # bytes
 CLOCKS_MS: Final = 100  # between a broker's look at its clock and its next
 LEVELS: Final = ("", "1", "2", *map(str, at_edge("DELAY-001")), "2147483647", "0", "-1", "+2",
                  "abc", "2147483648")  # fmt: skip
@@ -70,6 +72,7 @@ class Later:
     tag: str = ""
     aligned: bool = False  # whether TIMER_DELIVER_MS is counted from the next whole second
     key: str = ""
+    size: int = BODIES[0]  # of the body
     at_ms: int = 0  # when it was stored; also what its TIMER_DELIVER_MS is counted from
     sent_ms: int = 0
     took_ms: int = 0  # from its sending to its answer
@@ -78,6 +81,10 @@ class Later:
     @property
     def place(self) -> tuple[int, ...]:
         return (self.broker,)
+
+    @property
+    def body(self) -> bytes:
+        return b"later".ljust(self.size, b"r")
 
     def properties(self) -> dict[str, str]:
         since = self.sent_ms // 1000 * 1000 + 1000 if self.aligned else self.sent_ms
@@ -91,8 +98,8 @@ class Later:
     def act(self, world: World) -> Any:
         """The code, and where it lies."""
         sent_ms = time.time_ns() // 1_000_000
-        op = replace(self, key=world.scene.name("K"), sent_ms=sent_ms)
-        send = requests.send(world.topics[0], b"later", self.queue_id, op.properties())
+        op = replace(self, key=f"{world.scene.name('K')} another", sent_ms=sent_ms)
+        send = requests.send(world.topics[0], self.body, self.queue_id, op.properties())
         answer = world.call(send, self.broker, self.client)
         took_ms = time.time_ns() // 1_000_000 - sent_ms
         if answer.code != 0:
@@ -142,7 +149,7 @@ class Later:
 
     def _outcome(self, state: Brokers, now_ms: int) -> tuple[Any, Brokers]:
         message = Record(
-            NAME, b"later", encode_properties(self.properties()).encode(), queue_id=self.queue_id
+            NAME, self.body, encode_properties(self.properties()).encode(), queue_id=self.queue_id
         )
         try:
             placed = schedule_timer(CONFIG, message, now_ms)
@@ -154,7 +161,11 @@ class Later:
         told = _kind_of(placed)
         if waits_ms(self, now_ms) <= WAITED_MS:
             properties = decode_properties(placed.properties)
-            come = (self.broker, self.queue_id, _come(self.key, properties, is_early=False))
+            come = (
+                self.broker,
+                self.queue_id,
+                _come(self.key, self.body, properties, is_early=False),
+            )
             return (0, told), Brokers(tuple(sorted({*state.come, come}, key=repr)))
         return (0, told), state
 
@@ -194,10 +205,11 @@ def waits_ms(op: Later, now_ms: int) -> int:
     return 0
 
 
-def _come(key: str, properties: Any, *, is_early: bool) -> Any:
+def _come(key: str, body: bytes, properties: Any, *, is_early: bool) -> Any:
     """What is told of a message that came."""
     shown = ("TAGS", "DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")
-    return key, tuple((name, properties.get(name)) for name in shown), is_early
+    of_body = len(body), crc32(body)
+    return key, of_body, tuple((name, properties.get(name)) for name in shown), is_early
 
 
 @dataclass(frozen=True)
@@ -237,7 +249,7 @@ class Come:
         is_early = record.store_timestamp - stored_ms < least_ms
         if waits > WAITED_MS and not is_early:
             return None
-        return _come(key, record.properties, is_early=is_early)
+        return _come(key, record.body, record.properties, is_early=is_early)
 
     def allowed(self, state: Brokers) -> Iterator[tuple[Any, Brokers]]:
         mine = (told for *place, told in state.come if tuple(place) == (self.broker, self.queue_id))
@@ -275,6 +287,7 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         "broker": st.integers(0, 1),
         "queue_id": st.sampled_from(few),
         "tag": st.sampled_from(("", "A", NEGATIVE, LONG)),
+        "size": st.sampled_from(BODIES),
     }
     times = st.sampled_from(TIMES).map(lambda each: (each,))
     several = st.lists(st.sampled_from(TIMES), min_size=2, max_size=3, unique_by=lambda e: e[0])

@@ -22,6 +22,7 @@ from mqspec.core.log import Limits
 
 CLIENTS: Final = 4
 COUNTS: Final = (2, *at_edge("LOG-021"))
+LARGE: Final = 65_536  # a few are more than a pull gives at once
 MOST: Final = Limits().max_msgs_num_batch
 
 
@@ -44,6 +45,7 @@ class Send:
     broker: int
     keys: tuple[str, ...]
     count: int = 1
+    size: int = 1  # bytes of a body that is alone
     rules = "SEND-002", "LOG-020"
 
     @property
@@ -54,7 +56,7 @@ class Send:
         topic, keys = world.topics[0], {"KEYS": " ".join(self.keys)}
         if self.count > 1:
             return requests.send_batch(topic, [b"x"] * self.count, properties=keys)
-        return requests.send(topic, b"x", properties=keys)
+        return requests.send(topic, b"x" * self.size, properties=keys)
 
     def seen(self, world: World, answer: Frame) -> Any:
         if answer.code == 0:
@@ -152,6 +154,7 @@ def _programs(draw: st.DrawFn) -> Program[None]:
     sends = st.builds(
         Send, **of, keys=several.map(tuple),
         count=st.sampled_from((1,) * 6 + (33, 65)),
+        size=st.sampled_from(draw(st.sampled_from(((1,), (1,), (LARGE,))))),
     )  # fmt: skip
     queries = st.builds(Query, **of, key=keys, count=st.sampled_from(COUNTS))
     rounds = st.lists(sends, min_size=1, max_size=8) | st.lists(queries, min_size=1, max_size=4)

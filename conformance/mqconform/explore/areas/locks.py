@@ -27,6 +27,8 @@ GROUPS = TOPICS = 2
 NOW_MS: Final = 0  # programs end before a lock does, or are not judged
 LIVES_MS: Final = 1
 RACING_MAX: Final = 3
+# As clients of one host and process name themselves; the last one asks in the end.
+MEMBERS: Final = ("10.0.0.1@7#8", "10.0.0.1@7", "10.0.0.1@7@unit", "10.0.0.1@7@Unit", "another")
 SIZES: Final = (*COUNTS[:-1], COUNTS[-1] + 1)  # one beyond the largest, whose edge is tried so
 
 
@@ -65,7 +67,7 @@ class _Batch:
     def named(self, world: World) -> tuple[Any, ...]:
         name, topic = world.broker_name(self.broker), world.topics[self.topic]
         queues = ((topic, name, queue_id) for queue_id in self.queue_ids)
-        return world.groups[self.group], f"member-{self.member}", *queues
+        return world.groups[self.group], MEMBERS[self.member], *queues
 
     def event(self) -> core.LockBatch:
         topic = str(self.topic)
@@ -138,7 +140,9 @@ class Area:
         brokers = range(len(world.scene.broker_names))
         # Somebody new asks for all: what is refused is held.
         places = itertools.product(brokers, range(GROUPS))
-        return [Lock(0, *place, CLIENTS + 1, t, every) for place in places for t in range(TOPICS)]
+        return [
+            Lock(0, *place, len(MEMBERS) - 1, t, every) for place in places for t in range(TOPICS)
+        ]
 
 
 @st.composite
@@ -151,7 +155,7 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         "client": st.integers(0, CLIENTS - 1),
         "broker": st.integers(0, 1),
         "group": st.integers(0, GROUPS - 1),
-        "member": st.integers(0, 3),
+        "member": st.integers(0, len(MEMBERS) - 2),
         "topic": st.integers(0, TOPICS - 1),
         "queue_ids": some | some | every,
     }

@@ -102,16 +102,22 @@ class _At:
 
 @dataclass(frozen=True)
 class Send(_At):
-    """One message, or a batch of some with the same tag."""
+    """One message, or a batch of some, tagged by turns."""
 
     tag: str
     body: int = 5  # bytes
     batch: int = 0  # messages; 0: not a batch
     flag: int = 0  # of one that is none
+    other: str | None = None  # the tag of each second message of a batch; as the others
     rules = "SEND-001", "SEND-002", "SEND-004"
 
     def messages(self) -> tuple[Stored, ...]:
-        return tuple(stored(self.tag, body, self.flag) for body in self.bodies())
+        tagged = zip(self.tags(), self.bodies(), strict=True)
+        return tuple(stored(tag, body, self.flag) for tag, body in tagged)
+
+    def tags(self) -> list[str]:
+        other = self.tag if self.other is None else self.other
+        return [other if n % 2 else self.tag for n in range(max(1, self.batch))]
 
     def bodies(self) -> list[bytes]:
         if not self.batch:
@@ -119,11 +125,11 @@ class Send(_At):
         return [_body(n, self.body) for n in range(self.batch)]
 
     def request(self, world: World) -> Request:
-        properties = {"TAGS": self.tag} if self.tag else {}
+        properties = [{"TAGS": tag} if tag else {} for tag in self.tags()]
         topic = world.topics[0]
         if self.batch:
             return requests.send_batch(topic, self.bodies(), self.queue_id, properties)
-        message = requests.send(topic, self.bodies()[0], self.queue_id, properties)
+        message = requests.send(topic, self.bodies()[0], self.queue_id, properties[0])
         return message.having(h=self.flag)
 
     def seen(self, world: World, answer: Frame) -> Any:
@@ -372,7 +378,14 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
     ops = st.one_of(
         st.builds(Send, **at, tag=tags, body=st.sampled_from((1, 2, 3, 100, 255, 256)), flag=FLAGS),
         st.builds(Send, **at, tag=st.sampled_from(("A", "B")), body=st.just(5)),
-        st.builds(Send, **at, tag=tags, body=st.just(4), batch=st.sampled_from(BATCHES)),
+        st.builds(
+            Send,
+            **at,
+            tag=tags,
+            body=st.just(4),
+            batch=st.sampled_from(BATCHES),
+            other=st.none() | tags,
+        ),
         pulls,
         pulls,
         pulls,

@@ -33,6 +33,10 @@ GROUPS: Final = 2
 SLOTS: Final = 3  # topics that may be made
 IN_FLIGHT_MAX: Final = 3
 
+Shown: TypeAlias = tuple[int | None, bool | None, str | None]
+"""Of a topic how many queues it has, whether it is ordered, and the kind of its messages."""
+NOT_THERE: Final[Shown] = (None, None, None)
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -47,7 +51,7 @@ class Broker:
     kept: tuple[tuple[int, tuple[str, ...]], ...] = ()
     offsets: core.OffsetState = field(default_factory=core.OffsetState)
     written: tuple[core.OffsetState, ...] = field(default_factory=lambda: (core.OffsetState(),))
-    topics: tuple[tuple[int, int], ...] = ()  # queues of each that was made
+    topics: tuple[tuple[int, Shown], ...] = ()  # that were made
 
     def of(self, queue_id: int) -> tuple[str, ...]:
         return dict(self.kept).get(queue_id, ())
@@ -172,18 +176,24 @@ class Query(_OfGroup):
 class MakeTopic(OfBroker):
     slot: int
     queues: int
+    order: bool = False
+    kind: str = ""  # of its messages, an attribute; empty: it is not altered
     rules = "ADMIN-001", "ADMIN-002"
 
     def request(self, world: World) -> Request:
-        return requests.create_topic(world.topics[1 + self.slot], self.queues, self.queues)
+        made = requests.create_topic(world.topics[1 + self.slot], self.queues, self.queues)
+        attributes = self.kind and f"+message.type={self.kind}"
+        return made.having(order=self.order, attributes=attributes)
 
     def seen(self, world: World, answer: Frame) -> Any:
         return answer.code
 
     def allowed(self, state: Brokers) -> Iterator[tuple[Any, Brokers]]:
         here = state.of[self.broker]
-        topics = tuple(sorted({**dict(here.topics), self.slot: self.queues}.items()))
-        yield 0, state.having(self.broker, replace(here, topics=topics))
+        before = dict(here.topics)
+        kind = self.kind or before.get(self.slot, NOT_THERE)[2]
+        topics = {**before, self.slot: (self.queues, self.order, kind)}
+        yield 0, state.having(self.broker, replace(here, topics=tuple(sorted(topics.items()))))
 
 
 @dataclass(frozen=True)
@@ -195,11 +205,14 @@ class ShowTopic(OfBroker):
         return requests.topic_config(world.topics[1 + self.slot])
 
     def seen(self, world: World, answer: Frame) -> Any:
-        return answer.code, answer.json()["readQueueNums"] if answer.code == 0 else None
+        if answer.code != 0:
+            return answer.code, NOT_THERE
+        told = answer.json()
+        return 0, (told["readQueueNums"], told["order"], told["attributes"].get("message.type"))
 
     def allowed(self, state: Brokers) -> Iterator[tuple[Any, Brokers]]:
-        queues = dict(state.of[self.broker].topics).get(self.slot)
-        yield (17 if queues is None else 0, queues), state
+        shown = dict(state.of[self.broker].topics).get(self.slot)
+        yield (0, shown) if shown else (17, NOT_THERE), state
 
 
 @dataclass(frozen=True)
@@ -302,7 +315,8 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
                   body=st.sampled_from((16, 4096))),
         st.builds(Commit, **group, offset=st.integers(0, 5) | st.sampled_from((2**40, 1000))),
         st.builds(Query, **group),
-        st.builds(MakeTopic, **of, slot=st.integers(0, SLOTS - 1), queues=st.sampled_from(COUNTS)),
+        st.builds(MakeTopic, **of, slot=st.integers(0, SLOTS - 1), queues=st.sampled_from(COUNTS),
+                  order=st.booleans(), kind=st.sampled_from(("", "NORMAL", "FIFO", "DELAY"))),
     )  # fmt: skip
     restarts = st.builds(
         Restart, kill=st.booleans(), in_flight=st.integers(0, IN_FLIGHT_MAX), queue_id=queue_ids,

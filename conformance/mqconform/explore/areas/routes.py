@@ -286,6 +286,40 @@ class Topics(_Asked):
 
 
 @dataclass(frozen=True)
+class Everybody(_Asked):
+    """All brokers and clusters, of which those of this world are looked at."""
+
+    rules = ("NAMESRV-004",)
+
+    def request(self, world: World) -> Request:
+        return Request(requests.GET_BROKER_CLUSTER_INFO)
+
+    def seen(self, world: World, answer: Frame) -> Any:
+        told, info = _told(world), answer.json()
+        brokers, clusters = info["brokerAddrTable"], info["clusterAddrTable"]
+        return (
+            answer.code,
+            sorted(
+                (told[name], *_addresses(world, brokers[name])) for name in brokers.keys() & told
+            ),
+            sorted(
+                (told[name], *sorted(told[one] for one in clusters[name]))
+                for name in clusters.keys() & told
+            ),
+        )
+
+    def allowed(self, state: core.RouteState) -> Iterator[tuple[Any, core.RouteState]]:
+        info = core.cluster_info(state)
+        brokers, clusters = info.broker_addr_table, info.cluster_addr_table
+        told = (
+            0,
+            sorted((name, *sorted(each.broker_addrs.items())) for name, each in brokers.items()),
+            sorted((name, *sorted(names)) for name, names in clusters.items()),
+        )
+        yield told, state
+
+
+@dataclass(frozen=True)
 class Permit(_Asked):
     """An administrator takes the write permission of a broker's queues, or gives it back."""
 
@@ -388,7 +422,8 @@ class Area:
     def last(self, world: World, setting: Setting) -> Sequence[Any]:
         groups = (Group(0, broker) for broker in range(BROKERS))
         clusters = (Topics(0, cluster) for cluster in set(CLUSTERS))
-        return [*(Route(0, topic) for topic in range(setting.topics)), *groups, *clusters]
+        routes = (Route(0, topic) for topic in range(setting.topics))
+        return [*routes, *groups, *clusters, Everybody(0)]
 
 
 @st.composite
@@ -421,6 +456,7 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         st.builds(Route, **asked, topic=numbers),
         st.builds(Group, **asked, name=process["name"]),
         st.builds(Topics, **asked, cluster=clusters),
+        st.builds(Everybody, **asked),
     )
     administering = st.one_of(
         st.builds(Permit, **asked, name=process["name"], gives=st.booleans()),

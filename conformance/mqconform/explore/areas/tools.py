@@ -57,6 +57,7 @@ class Broker:
     groups: tuple[tuple[str, SubscriptionGroupConfig], ...] = ()
     offsets: tuple[tuple[OffsetKey, int], ...] = ()
     resets: tuple[tuple[OffsetKey, int], ...] = ()
+    forbidden: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()  # of a group's topics
 
 
 Brokers: TypeAlias = Each[Broker]
@@ -71,7 +72,9 @@ class _Talk:
         self.states = BrokerStates(
             config=self.config,
             metadata=MetadataState(
-                topic_config_table=dict(state.topics), subscription_group_table=dict(state.groups)
+                topic_config_table=dict(state.topics),
+                subscription_group_table=dict(state.groups),
+                forbidden_table={group: dict(topics) for group, topics in state.forbidden},
             ),
             offsets=OffsetState(dict(state.offsets), dict(state.resets)),
         )
@@ -89,11 +92,12 @@ class _Talk:
         return step.result
 
     def behind(self) -> Broker:
-        table, groups = self.states.metadata.topic_config_table, self.states.metadata
+        known, forbidden = self.states.metadata, self.states.metadata.forbidden_table
         return replace(
             self._before,
-            topics=tuple(sorted(table.items())),
-            groups=tuple(sorted(groups.subscription_group_table.items())),
+            topics=tuple(sorted(known.topic_config_table.items())),
+            groups=tuple(sorted(known.subscription_group_table.items())),
+            forbidden=tuple((of, tuple(sorted(forbidden[of].items()))) for of in sorted(forbidden)),
             offsets=tuple(sorted(self.states.offsets.offset_table.items())),
             resets=tuple(sorted(self.states.offsets.reset_offset_table.items())),
         )
@@ -254,6 +258,31 @@ class ShowGroup(_OfGroup):
         group = talk.carry(known, step)
         told = (0, group.retry_max_times, group.consume_enable) if group else (26, None, None)
         yield told, state.having(self.broker, talk.behind())
+
+
+@dataclass(frozen=True)
+class Forbid(_OfGroup):
+    """A group is kept from reading a topic, or it is asked whether it is. None is allowed again:
+    5.3.3 then allows all of them."""
+
+    topic: int
+    forbids: bool
+    rules = "ADMIN-038", "ADMIN-039"
+
+    def request(self, world: World) -> Request:
+        group, topic = world.groups[self.group], world.topics[self.topic]
+        return requests.group_forbidden(group, topic, False if self.forbids else None)
+
+    def seen(self, world: World, answer: Frame) -> Any:
+        return answer.code, answer.json()["readable"] if answer.code == 0 else None
+
+    def allowed(self, state: Brokers) -> Iterator[tuple[Any, Brokers]]:
+        talk, names = _Talk(state.of[self.broker]), (str(self.group), str(self.topic))
+        known = talk.states.metadata
+        if self.forbids:
+            talk.carry(known, metadata.forbid_read(known, *names, 0))
+        is_readable = not metadata.is_read_forbidden(known, *names)
+        yield (0, is_readable), state.having(self.broker, talk.behind())
 
 
 @dataclass(frozen=True)
@@ -432,11 +461,14 @@ class Area:
         for op in round_:
             if isinstance(op, Reset | Commit | Pull):
                 places[op.broker, op.topic, op.group, max(0, op.queue_id)] = None
+            if isinstance(op, Forbid):
+                world.notes.setdefault("forbidden", {})[replace(op, client=0, forbids=False)] = None
 
     def last(self, world: World, setting: Setting) -> Sequence[Any]:
         brokers, slots = range(len(world.scene.broker_names)), range(1, SLOTS)
         queries = [Query(0, *place) for place in world.notes.get("places", ())]
-        return [*queries, *(ShowTopic(0, b, slot) for b in brokers for slot in slots)]
+        shown = [ShowTopic(0, b, slot) for b in brokers for slot in slots]
+        return [*queries, *shown, *world.notes.get("forbidden", ())]
 
 
 @st.composite
@@ -475,6 +507,7 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
         st.builds(DeleteGroup, **of, group=slots, clean=st.booleans()),
         st.builds(ShowTopic, **of, topic=slots),
         st.builds(ShowGroup, **of, group=slots),
+        st.builds(Forbid, **of, group=slots, topic=slots, forbids=st.booleans()),
     )  # fmt: skip
     consumers = st.one_of(
         st.builds(Commit, **at, offset=offsets),

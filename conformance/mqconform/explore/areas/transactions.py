@@ -38,6 +38,8 @@ NAME: Final = "topic"  # of the model
 LONG_AGO_MS: Final = 60_000
 LATE_MS: Final = 2_000  # between a request's sending and its effect, and between two clocks
 TAGS: Final = ("", "A", NEGATIVE, "t" * 500, "ä€𝄞")
+PREPARED: Final = 4  # of a sysFlag
+FLAGS: Final = (0, 0, 0, 1, 0x101, 0x201, 0x301)  # compressed, and by what
 BODIES: Final = (1, 2, 255, 256, 65_536)
 IMMUNITIES: Final = ("", "", "", "-1", "1", "30", "3600", "soon")  # seconds
 SHOWN: Final = ("TAGS", "KEYS", "UNIQ_KEY", "PGROUP", "TRAN_MSG", "CHECK_IMMUNITY_TIME_IN_SECONDS")
@@ -85,6 +87,7 @@ class Half(OfBroker):
     tag: str = ""
     key: str = ""
     immunity: str = ""
+    flags: int = 0  # of its sysFlag, beside that it is a half
     is_old: bool = False
     where: tuple[int, int] = (0, 0)  # its offset in the half topic, and its position
     born_ms: int = 0
@@ -106,7 +109,7 @@ class Half(OfBroker):
         asked = requests.send_half(
             world.topics[0], f"producer-{self.producer}", b"h" * self.body, self.properties()
         )
-        return asked.having(e=self.queue_id, g=self.born_ms)
+        return asked.having(e=self.queue_id, g=self.born_ms, f=PREPARED | self.flags)
 
     def seen(self, world: World, answer: Frame) -> Any:
         if answer.code != 0:
@@ -130,7 +133,7 @@ class Half(OfBroker):
             b"h" * self.body,
             encode_properties(self.properties()).encode(),
             queue_id=self.queue_id,
-            sys_flag=4,
+            sys_flag=PREPARED | self.flags,
             born_timestamp=self.born_ms,
             queue_offset=offset,
             physical_offset=position,
@@ -364,7 +367,7 @@ def _programs(draw: st.DrawFn) -> Program[Setting]:
     halves = st.builds(
         Half, **at, producer=st.integers(0, PRODUCERS - 1), body=st.sampled_from(BODIES),
         tag=st.sampled_from(TAGS), key=st.sampled_from(("", "k", "k" * 255)),
-        immunity=st.sampled_from(IMMUNITIES), is_old=st.booleans(),
+        immunity=st.sampled_from(IMMUNITIES), flags=st.sampled_from(FLAGS), is_old=st.booleans(),
     )  # fmt: skip
     which = st.integers(0, 2) | st.integers(0, 40)
     ends = st.builds(
