@@ -33,12 +33,17 @@ from mqspec.client.message import MessageExt
 from mqspec.client.producer import ProducerConfig
 from mqspec.client.publish import PublishConfig
 from mqspec.core.group import ConsumeFromWhere, MessageModel
+from mqspec.core.pop_consumer import (
+    POP_THRESHOLD_FOR_QUEUE,
+    invisible_after_failure_ms,
+    is_pop_timeout,
+)
 
 FIRST: Final = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 WANTED: Final = "a || AaAa"
 SLOW_S: Final = 15
 POLL_MS: Final = 1_000  # a pop waits at one broker while the other may have messages
-THREADS, UNFINISHED_MAX, FAILED_MS = 20, 96, 10_000  # as the Java client has them where it pops
+THREADS: Final = 20  # as the Java client has them where it pops
 AGAIN_S: Final = 1
 Send = Callable[[Producer, Message], Awaitable[object]]
 _failed: Final[set[str | None]] = set()  # keys
@@ -110,7 +115,7 @@ async def _pop(consumer: PopConsumer) -> None:
 
 async def room(unfinished: Collection[asyncio.Task[None]]) -> None:
     """Wait until so few messages are unfinished that more may be popped."""
-    while len(unfinished) > UNFINISHED_MAX:
+    while len(unfinished) > POP_THRESHOLD_FOR_QUEUE:
         await asyncio.wait(unfinished, return_when=asyncio.FIRST_COMPLETED)
 
 
@@ -119,21 +124,21 @@ async def _consume_popped(
 ) -> None:
     """Give it to the listener, and tell the broker what came of it, while it is ours."""
     async with free:
-        if is_over(message):
+        if is_pop_timeout(message.handle, wall_ms()):
             return
         status = await listen([message])
-    if is_over(message):
+    now_ms = wall_ms()
+    if is_pop_timeout(message.handle, now_ms):
         return
+    age_ms = now_ms - message.record.born_timestamp
+    put_away_ms = invisible_after_failure_ms(
+        message.reconsume_times, age_ms, consumer.config.max_reconsume_times
+    )
     with contextlib.suppress(*NOT_ANSWERED):  # then it comes again
-        if status is ConsumeStatus.CONSUME_SUCCESS:
+        if status is ConsumeStatus.CONSUME_SUCCESS or put_away_ms is None:
             await consumer.ack(message)
         else:
-            await consumer.change_invisible_time(message, FAILED_MS)
-
-
-def is_over(message: PopMessage) -> bool:
-    """Whether its invisible time is over: whoever pops next has it."""
-    return wall_ms() >= message.handle.pop_time + message.handle.invisible_time
+            await consumer.change_invisible_time(message, put_away_ms)
 
 
 async def produce(by: Send, config: PublishConfig, *words: str) -> None:

@@ -30,6 +30,7 @@ from mqspec.core import (
     consume_orderly,
     lite_pull_consumer,
     offset_commit,
+    pop_consumer,
     producer,
     push_consumer,
 )
@@ -358,19 +359,19 @@ async def leaves_failures(right: Any, consumer: Any, message: Any, *about: int) 
     """What the listener failed on comes again when its time is over."""
 
 
-@wrong("POP-052", program.is_over)
-def gives_what_is_over(right: Any, message: Any) -> bool:
+@wrong("POP-052", pop_consumer.is_pop_timeout)
+def gives_what_is_over(right: Any, handle: Any, now_ms: int) -> bool:
     """Messages go to the listener, and are acknowledged, however long ago they were popped."""
     return False
 
 
-@wrong("POP-052", program.is_over)
-def tells_what_is_over(right: Any, message: Any) -> bool:
+@wrong("POP-052", pop_consumer.is_pop_timeout)
+def tells_what_is_over(right: Any, handle: Any, now_ms: int) -> bool:
     """What was given to the listener in time is acknowledged whenever that is done with it."""
     seen = tells_what_is_over.__dict__.setdefault("seen", set())
-    is_first = message.handle not in seen
-    seen.add(message.handle)
-    return is_first and bool(right(message))
+    is_first = handle not in seen
+    seen.add(handle)
+    return is_first and bool(right(handle, now_ms))
 
 
 @wrong("POP-053", program.room)
