@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812  (Spark's own spelling)
@@ -156,13 +157,14 @@ _SAID: Final[Mapping[str, Callable[[Check, str], str]]] = {
 
 def described(instances: DataFrame, checks: Iterable[Check]) -> DataFrame:
     """Instances, with how each is judged, under which rule, and why."""
-    outcome = F.struct("check", "outcome")
-    told = {}
-    for column, of in _SAID.items():
-        case = F.lit(None).cast("string")
-        for check in checks:
-            for name in check.outcomes:
-                one = F.struct(F.lit(check.name), F.lit(name))
-                case = F.when(outcome == one, F.lit(of(check, name))).otherwise(case)
-        told[column] = case
-    return instances.withColumns(told)
+    said = pa.Table.from_pylist(
+        [
+            {"check": check.name, "outcome": name}
+            | {column: of(check, name) for column, of in _SAID.items()}
+            for check in checks
+            for name in check.outcomes
+        ]
+    )
+    # A table to join with: as one expression it would take a second to build.
+    known = instances.sparkSession.createDataFrame(said)
+    return instances.join(F.broadcast(known), ["check", "outcome"], "left")
