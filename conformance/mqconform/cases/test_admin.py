@@ -27,6 +27,22 @@ NOTHING = 210  # a pop's answer where nothing is left
 RETRY = "%RETRY%"  # and a group: its retry topic
 BUSY = 2
 AT_ONCE = 20  # topics
+V3_1_8 = 62  # V3_1_8_SNAPSHOT, of a client (MQVersion.java)
+POLICIES = {  # ms, of how a group is retried (GroupRetryPolicy.java, 5.3.3)
+    "EXPONENTIAL": {"initial": 5_000, "max": 7_200_000, "multiplier": 2},
+    "CUSTOMIZED": {
+        "next": [
+            *(seconds * 1_000 for seconds in (1, 5, 10, 30)),
+            *(minutes * 60_000 for minutes in (*range(1, 11), 20, 30, 60, 120)),
+        ]
+    },
+}
+DEFAULTS = {  # of a group (SubscriptionGroupConfig.java, 5.3.3)
+    "consumeEnable": True, "consumeFromMinEnable": True, "consumeBroadcastEnable": True,
+    "consumeMessageOrderly": False, "retryQueueNums": 1, "retryMaxTimes": 16, "brokerId": 0,
+    "whichBrokerWhenConsumeSlowly": 1, "notifyConsumerIdsChangedEnable": True,
+    "groupSysFlag": 0, "consumeTimeoutMinute": 15,
+}  # fmt: skip
 SPANS = "consumeTimeSpanSet"
 ANSWERED_S = 10.0  # by when a member is to answer what it is asked
 
@@ -372,6 +388,27 @@ def test_a_group_is_shown_as_it_was_made(scene: Scene) -> None:
     assert without_nulls(listed) == without_nulls(one)
     with scene.identical("the keys of a group, nulls too"):
         assert listed == one
+
+
+@case("ADMIN-016", party="broker", after="test_a_group_is_shown_as_it_was_made")
+def test_what_a_group_is_not_told_has_its_default(scene: Scene) -> None:
+    group = scene.new_group()
+    body = json.dumps({"groupName": group}).encode()
+    done(scene.broker.call(Request(requests.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)))
+    shown = done(scene.broker.call(requests.group_config(group))).json()
+    assert {name: shown.get(name) for name in DEFAULTS} == DEFAULTS
+
+
+@case("ADMIN-016", party="broker", after="test_a_group_is_shown_as_it_was_made")
+@pytest.mark.parametrize(("kind", "defaults"), list(POLICIES.items()))
+def test_what_a_retry_policy_is_not_told_has_its_default(
+    scene: Scene, kind: str, defaults: Mapping[str, object]
+) -> None:
+    group, name = scene.new_group(), f"{kind.lower()}RetryPolicy"
+    policy = {"type": kind, name: {}}
+    done(scene.broker.call(requests.create_group(group, groupRetryPolicy=policy)))
+    shown = done(scene.broker.call(requests.group_config(group))).json()
+    assert shown["groupRetryPolicy"][name] == defaults
 
 
 @case("ADMIN-016", party="broker")
@@ -779,6 +816,23 @@ def test_a_member_is_asked_what_it_does(scene: Scene) -> None:
     member.notice()  # of its own joining
     asked = asked_through_the_broker(scene, request, member)
     shows(asked.fields, about)
+
+
+@case("ADMIN-018", party="broker", after="test_a_member_is_asked_what_it_does")
+@pytest.mark.parametrize(("version", "asks"), [(0, False), (V3_1_8 - 1, False), (V3_1_8, True)])
+def test_a_member_is_asked_whose_version_knows_the_question(
+    scene: Scene, version: int, asks: bool
+) -> None:
+    group, member = scene.new_group(), scene.connect()
+    about = {"consumerGroup": group, "clientId": scene.client("one")}
+    request = Request(requests.GET_CONSUMER_RUNNING_INFO, about)
+    done(member.call(requests.heartbeat(scene.client("one"), group), version=version))
+    member.notice()
+    if asks:
+        shows(asked_through_the_broker(scene, request, member).fields, about)
+    else:
+        with scene.apaches():  # no client is as old
+            assert scene.broker.call(request).code == 1
 
 
 @case("ADMIN-044", party="broker")

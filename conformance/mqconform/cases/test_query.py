@@ -22,6 +22,7 @@ FOUND = "test_a_message_is_found_by_each_of_its_keys"
 # The head of an index file, and an entry (IndexHeader.java, IndexFile.java, 5.3.3).
 HEAD = struct.Struct(">4q2i")
 ENTRY = struct.Struct(">iqii")
+LEAST = -(2**31)  # a hash
 SLOTS = {  # of a file, by its size in bytes
     40 + 4 * slots + 20 * entries: slots
     for slots, entries in ((5_000_000, 20_000_000), (50_000, 200_000))
@@ -206,6 +207,23 @@ def test_keys_of_one_hash_are_one_key(scene: Scene) -> None:
     found(scene, topic, "Aa", b"Aa", b"BB")
 
 
+@case("SEND-001", "SUBS-001", party="broker", after=FOUND)
+@pytest.mark.parametrize("before", [True, False], ids=["before", "behind"])
+def test_a_property_is_told_from_those_that_end_like_it(scene: Scene, before: bool) -> None:
+    topic, key = scene.topic(), scene.name("K")
+    own = {"TAGS": "A", "KEYS": "k", "UNIQ_KEY": key}
+    others = {"xTAGS": "B", "xKEYS": "other", "xUNIQ_KEY": "other", "xDELAY": "18"}
+    properties = {**others, **own} if before else {**own, **others}
+    answer = done(scene.broker.call(requests.send(topic, b"one", properties=properties)))
+    assert answer.fields["transactionId"] == key
+    found(scene, topic, "k", b"one")
+    found_by(scene, by_unique_key(topic, key), b"one")
+    assert query(scene, requests.query_message(topic, "other")).code == 22
+    for tag, wanted in (("A", [b"one"]), ("B", [])):
+        pulled = scene.broker.call(requests.pull(topic, scene.group(), subscription=tag))
+        assert bodies(pulled) == wanted
+
+
 @case("LOG-025", party="broker", after=STORED)
 def test_a_message_is_found_by_its_id(scene: Scene) -> None:
     topic, group = scene.topic(), scene.group()
@@ -253,10 +271,28 @@ def test_an_index_file_is_chains_of_entries(scene: Scene) -> None:
     assert chain(path, f"{topic}#k") == positions[::-1]
 
 
+@case("LOG-028", party="store", claims="store", after=FOUND)
+def test_the_key_of_the_least_hash_is_kept_as_0(scene: Scene) -> None:
+    """It is the one whose absolute value is no Java integer."""
+    topic = scene.topic()
+    key = key_of(f"{topic}#", LEAST)
+    assert java_hash(f"{topic}#{key}") == LEAST
+    position = store(scene, topic, b"one", KEYS=key)
+    found(scene, topic, key, b"one")
+    path = sorted((scene.store / "index").iterdir())[-1]
+    assert chain(path, f"{topic}#{key}") == [position]
+
+
+def key_of(head: str, hash_: int) -> str:
+    """Seven characters behind which the text has that hash."""
+    left = (hash_ - java_hash(head + "A" * 7)) % 2**32
+    return "".join(chr(ord("A") + left // 31**n % 31) for n in reversed(range(7)))
+
+
 def chain(path: Path, key: str) -> list[int]:
     """The positions in the chain of a key in an index file."""
     slots = SLOTS[path.stat().st_size]
-    hash_ = abs(java_hash(key))
+    hash_ = abs(java_hash(key)) if java_hash(key) != LEAST else 0
     found = []
     with path.open("rb") as file:
         begin, end, first, last, used, following = HEAD.unpack(file.read(HEAD.size))

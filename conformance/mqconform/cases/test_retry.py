@@ -236,8 +236,13 @@ def test_a_direct_retry_dies_beyond_the_maximum(
     scene: Scene, tries: int, maximum: int | None, dead: int
 ) -> None:
     group = scene.group()
-    done(scene.broker.call(send_to_retry(group, tries, maximum)))
+    answer = done(scene.broker.call(send_to_retry(group, tries, maximum)))
     topic = f"%DLQ%{group}" if dead else f"%RETRY%{group}"
+    position = int(answer.fields["msgId"][-16:], 16)
+    (record,) = parse_records(done(scene.broker.call(requests.view_message(position))).body)
+    assert record.topic == topic, "it waits elsewhere"
+    with scene.apaches():  # how a dead message says that it does not wait
+        assert record.properties.get("DELAY") == ("-1" if dead else None)
     assert eventually(lambda: scene.max_offset(topic) == 1)
     assert scene.max_offset(f"%DLQ%{group}") == dead
 

@@ -133,12 +133,12 @@ def ended(scene: Scene, group: str) -> dict[int, int]:
     found = scene.read_all(OP_TOPIC, group) if scene.max_offset(OP_TOPIC) else []
     assert {record.properties["TAGS"] for record in found} <= {"d"}
     assert all(record.body.endswith(b",") for record in found)
-    return {
-        int(word): record.store_timestamp
-        for record in reversed(found)
-        for word in record.body.split(b",")
-        if word
-    }
+    return {half: record.store_timestamp for record in reversed(found) for half in named(record)}
+
+
+def named(op: Record) -> set[int]:
+    """The halves that an op message names."""
+    return {int(word) for word in op.body.split(b",") if word}
 
 
 @case("TX-001", "TX-002", party="broker")
@@ -367,6 +367,9 @@ def op_message_in_time(scene: Scene) -> None:
         assert scene.broker.call(half.end(kind)).code == 0
     wanted, group = {half.queue_offset for half in halves}, scene.group()
     assert eventually(lambda: wanted <= ended(scene, group).keys())
+    with scene.apaches():  # what ends together is noted together, but for what is just written
+        naming = [op for op in scene.read_all(OP_TOPIC, group) if wanted & named(op)]
+        assert len(naming) < len(halves)
     assert is_published(scene, halves[-1])
     (last,) = scene.read_all(halves[-1].topic, group)  # stored when the last of them ended
     written = max(time_ms for half, time_ms in ended(scene, group).items() if half in wanted)
