@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
 from mqconform.explore import vigil
 from mqconform.explore.areas import ALONE, NAMES, delays, keys, messages, transactions
-from mqconform.explore.engine import Explored, Explorer
+from mqconform.explore.engine import Explored, Explorer, Found
 from mqconform.explore.player import NAMESERVER, DepartureError, Program, World, _on
 from mqconform.explore.possible import Answered, State, explained, settled
 from mqconform.records import Record as Read
@@ -142,6 +143,26 @@ def explored() -> Mapping[str, Explored]:
 @pytest.mark.parametrize("name", WRONG)
 def test_some_wrong_brokers_are_noticed(name: str, explored: Mapping[str, Explored]) -> None:
     assert [found.area for found in explored[name].found] == [BROKERS[name].area]
+
+
+def test_a_departure_is_told_while_others_are_explored(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, waited = threading.Event(), list[bool]()
+
+    def batch(self: Explorer, area: Any, *_: object) -> Found:
+        if area.name == "waits":
+            waited.append(told.wait(30))
+        return Found(area.name, Program(None, ()), "", (), 1, True)
+
+    def tell(so_far: Explored) -> None:
+        if so_far.found:
+            told.set()
+
+    monkeypatch.setattr(Explorer, "_batch", batch)
+    nowhere = cast(Any, SimpleNamespace(lifecycle=None, wait=None))
+    areas = cast(Any, [SimpleNamespace(name=name) for name in ("waits", "departs")])
+    explored = Explorer(nowhere, nowhere, 1, "mq").run(areas, 60, tell)
+    assert waited == [True]
+    assert [found.area for found in explored.found] == ["departs", "waits"]
 
 
 def test_every_request_names_rules_that_there_are() -> None:

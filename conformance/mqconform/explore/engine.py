@@ -97,18 +97,19 @@ class Explorer:
             except BaseException:
                 self._is_over = True
                 raise
-        self.explored.found += [found for each in explored if (found := each.result())]
+        for each in explored:
+            each.result()
         self.explored.seconds = time.monotonic() - began
         return self.explored
 
-    def _explore(self, area: Area, end: float) -> Found | None:
+    def _explore(self, area: Area, end: float) -> None:
         for batch in itertools.count():
             if time.monotonic() > end or self._is_over:
-                break
+                return
             if found := self._batch(area, batch, end):
+                self.explored.found.append(found)
                 self._is_over = self._is_over or self._is_one_enough
-                return found
-        return None
+                return
 
     def scene(self) -> Scene:
         prefix = f"{self._recorder.run}-{next(self._scenes)}"
