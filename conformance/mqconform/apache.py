@@ -25,12 +25,12 @@ STOP_S: Final = 120  # it waits for its eight revive services, one after the oth
 USER, PASSWORD = "rocketmq", "12345678"
 _VIP_OFFSET: Final = 2  # the fast port is listenPort - 2
 
-_JVM: Final = (
+JVM: Final = (
     *("-Xmx384m", "-Xms384m", "-XX:MaxDirectMemorySize=768m"),
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",  # the transient store pool asks for it
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
-    "-Drocketmq.broker.rebalance.lockMaxLiveTime=10000",  # ms, instead of a minute
 )
+_BRIEF_LOCKS: Final = "-Drocketmq.broker.rebalance.lockMaxLiveTime=10000"  # ms, not a minute
 
 # What a version below 5 takes by reflection, as when it lets a mapped file go.
 _OPENS: Final = tuple(
@@ -98,7 +98,7 @@ class Apache:
         self,
         home: Path,
         brokers: int = 2,
-        jvm: Sequence[str] = _JVM,
+        jvm: Sequence[str] = (*JVM, _BRIEF_LOCKS),
         own_sessions: bool = False,
         version: str = VERSION,
     ) -> None:

@@ -41,7 +41,7 @@ from recording import recording
 from mqaudit import audit
 from mqaudit.report import CheckReport, Judgement
 from mqaudit.session import session
-from mqconform.apache import VERSION
+from mqconform.apache import JVM, VERSION
 from mqconform.cluster import Cluster
 from mqconform.connection import eventually
 
@@ -54,7 +54,7 @@ QUEUES: Final = 4  # of a topic, on each broker
 
 
 class Usual(Traced):
-    """With files of the usual size."""
+    """With files of the usual size, and locks that live as long as they usually do."""
 
     options = TRACED
 
@@ -98,7 +98,7 @@ class Play:
         java, _ = compiled(VERSION, classes, *sources)
         first, *rest = clients(java)
         self._java = [first, "-Dtrace=true", *rest]
-        self.apache = Usual(self.home / "apache")
+        self.apache = Usual(self.home / "apache", jvm=JVM)
         with self.apache:
             Cluster(self.apache.nameserver).wait(2)
             with recording(str(self.apache.nameserver), self.home / "recorded") as (
