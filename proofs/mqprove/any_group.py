@@ -76,6 +76,12 @@ class _AnyMember:
 
         return choice(self.paths, holds, z3.BoolVal(False))
 
+    def takes_twice(self, queue: Term) -> z3.BoolRef:
+        self.takes(queue)  # which takes what is known of the queue
+        return choice(
+            self.paths, lambda taken: _listing(taken).contains_twice(queue), z3.BoolVal(False)
+        )
+
     @property
     def count(self) -> Term:
         return choice(self.paths, lambda taken: _listing(taken).length(), _ZERO)

@@ -28,7 +28,11 @@ from mqprove.symbolic import Term
 from mqspec.core.types import MessageQueue
 
 NEAR_NAMES = (f"{ROOM}@broker", f"{ROOM}@broker@@")  # of brokers, as Java's split reads them
-FAR_NAMES = ("elsewhere@broker", ROOM, f"{ROOM}@broker@more", f"@{ROOM}", f"{ROOM}@", "", "@")
+FAR_NAMES = (
+    *("elsewhere@broker", ROOM, f"{ROOM}@broker@more", f"@{ROOM}", f"{ROOM}@", "", "@"),
+    *(f"{ROOM.lower()}@broker", f" {ROOM}@broker"),
+)
+STRANGE_HEADS = (" ", "\U0001f600", "\ufb01")  # of ids, in Java's order, which is not Python's
 ROOMS = 3  # that queues and members are drawn from, for MACHINE_ROOM_NEARBY
 
 
@@ -40,8 +44,8 @@ class NothingSaidError(Exception):
     """A claim says nothing of these numbers."""
 
 
-class AllocateRaisedError(Exception):
-    """`allocate` itself raised, on ordinary lists, where it must not."""
+class NoFunctionError(Exception):
+    """`allocate` itself raised, on ordinary lists, where it must not; or changed these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,9 @@ class _GivenMember:
 
     def takes(self, queue: Term) -> z3.BoolRef:
         return z3.BoolVal(_int(queue) in self.taken)
+
+    def takes_twice(self, queue: Term) -> z3.BoolRef:
+        return z3.BoolVal(self.taken.count(_int(queue)) > 1)
 
     @property
     def count(self) -> Term:
@@ -92,6 +99,7 @@ class GivenGroup:
     name: str = GROUP_NAME
     rooms: int = -1  # of MACHINE_ROOM: by bits, which queues are in its room
     seed: int = 0  # what else is drawn is drawn by
+    strange: bool = False  # whether ids are such as Java and Python have in another order
     left: int | None = None  # the position of a member that has left the list since
     asked: list[str] = field(default_factory=list)  # the numbers that the claim came to
     story: list[str] = field(default_factory=list)
@@ -134,7 +142,8 @@ class GivenGroup:
     def __str__(self) -> str:
         head = f"n={self.queue_count} c={len(self.ids)}"
         named = "".join(f" {name}={self.numbers[name]}" for name in self.asked)
-        ids = "" if len(set(self.ids)) == len(self.ids) else f" ids={self._cids()}"
+        is_plain = len(set(self.ids)) == len(self.ids) and not self.strange
+        ids = "" if is_plain else f" ids={self._cids()}"
         more = "" if self.name == GROUP_NAME else f" group={self.name!r}"
         if self.strategy == MACHINE_ROOM:
             more += f" near={self._near_queues()}"
@@ -149,7 +158,11 @@ class GivenGroup:
 
     def falls_to(self, queue: Term, fewer: int = 0) -> Term:
         falls_to = self.allocation.FALLS_TO[self.strategy]
-        return z3.IntVal(falls_to(_int(queue), self.queue_count, len(self.ids) - fewer))
+        try:
+            return z3.IntVal(falls_to(_int(queue), self.queue_count, len(self.ids) - fewer))
+        except Exception as error:
+            self.story.append(f"where {queue} falls to raises {type(error).__name__}: {error}")
+            raise NoFunctionError from error
 
     def near(self, queue: Term) -> z3.BoolRef:
         return z3.BoolVal(_int(queue) in self._near_queues())
@@ -175,7 +188,8 @@ class GivenGroup:
         room = self._room_of_queue(_int(queue))
         within = [q for q in range(self.queue_count) if self._room_of_queue(q) == room]
         near = [cid for cid in self._cids() if self._room_of_id(cid) == room]
-        owner = self._inner_owner([self._queue(q) for q in within], near or self._cids())
+        queues = [self._queue(q) for q in within]
+        owner = self._inner_owner(self.name, queues, near or self._cids())
         return z3.IntVal(self._cids().index(owner[within.index(_int(queue))]))
 
     def _draw(self, what: str, count: int) -> int:
@@ -188,11 +202,13 @@ class GivenGroup:
     def _room_of_id(self, cid: str) -> int:
         return self._draw(f"member {cid}", ROOMS)
 
-    def _inner_owner(self, mq_all: list[MessageQueue], cid_all: list[str]) -> list[str]:
-        """Whom a strategy that partitions gives each queue: by its place, or anyhow."""
+    def _inner_owner(self, group: str, mq_all: list[MessageQueue], cid_all: list[str]) -> list[str]:
+        """Whom a strategy that partitions gives each queue of a group: by its place, or anyhow."""
         if self.seed % 2:
-            return [cid_all[place * len(cid_all) // len(mq_all)] for place in range(len(mq_all))]
-        return [cid_all[self._draw(f"{mq} of {cid_all}", len(cid_all))] for mq in mq_all]
+            first, members = self._draw(group, len(cid_all)), len(cid_all)
+            places = (place * members // len(mq_all) for place in range(len(mq_all)))
+            return [cid_all[(first + place) % members] for place in places]
+        return [cid_all[self._draw(f"{mq} of {group} {cid_all}", len(cid_all))] for mq in mq_all]
 
     def _configured(self, position: int) -> frozenset[int]:
         return frozenset(q for q in range(self.queue_count) if self._draw(f"{position} has {q}", 2))
@@ -219,10 +235,14 @@ class GivenGroup:
         return next(stands[p % 7] for p in range(start, start + 7) if p % 7 in stands)
 
     def _cids(self) -> list[str]:
-        """Texts in the order of the numbers that Z3 has for ids."""
-        ranks = {value: rank for rank, value in enumerate(sorted(set(self.ids)))}
-        staying = [value for at, value in enumerate(self.ids) if at != self.left]
-        return [f"id{ranks[value]}" for value in staying]
+        """Texts in the order of the numbers that Z3 has for ids; which is Java's."""
+        values = sorted(set(self.ids))
+        heads = STRANGE_HEADS if self.strange else ("id",)
+        names = {
+            value: f"{heads[rank * len(heads) // len(values)]}{rank}"
+            for rank, value in enumerate(values)
+        }
+        return [names[value] for at, value in enumerate(self.ids) if at != self.left]
 
     def _run(self, position: int, name: str, cid: str | None = None) -> Member:
         mq_all = self._topic()
@@ -235,7 +255,10 @@ class GivenGroup:
             self.story.append(f"member {name} raises {type(error).__name__}: {error}")
             if self.empty and isinstance(error, self.allocation.AllocationError):
                 return _GivenMember(z3.IntVal(position), [], str(error))
-            raise AllocateRaisedError from error
+            raise NoFunctionError from error
+        if (mq_all, cid_all) != (self._topic(), self._cids()):
+            self.story.append(f"member {name} changes the lists that it is given")
+            raise NoFunctionError
         numbers = [mq.queue_id for mq in taken]
         self.story.append(f"member {name} takes {numbers}")
         ring: frozenset[int] = frozenset()
@@ -265,7 +288,7 @@ class GivenGroup:
         ) -> list[MessageQueue]:
             if cid not in cid_all:
                 return mq_all  # nothing is promised of such a client
-            owners = zip(mq_all, self._inner_owner(mq_all, cid_all), strict=True)
+            owners = zip(mq_all, self._inner_owner(group, mq_all, cid_all), strict=True)
             return [mq for mq, owner in owners if owner == cid]
 
         return Configuration(

@@ -36,6 +36,10 @@ class Member(Protocol):
         """Whether it takes the queue at this position of the queue list."""
         ...
 
+    def takes_twice(self, queue: Term) -> z3.BoolRef:
+        """Whether it has the queue more than once in what it takes."""
+        ...
+
     @property
     def count(self) -> Term:
         """How many queues it takes."""
@@ -133,7 +137,7 @@ class Group(Protocol):
 ANY = "any strategy that looks at its input"
 MACHINE_ROOM, CONSISTENT_HASH = "MACHINE_ROOM", "CONSISTENT_HASH"
 NEARBY, CONFIG = "MACHINE_ROOM_NEARBY", "CONFIG"
-ROOM = "r1"  # the room that MACHINE_ROOM is configured with
+ROOM = "Room1"  # the room that MACHINE_ROOM is configured with
 
 
 @dataclass(frozen=True, slots=True)

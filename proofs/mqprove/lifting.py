@@ -24,6 +24,7 @@ from mqprove.reading import (
     counting,
     generator,
     given_meanings,
+    is_copy,
     is_function_of_one,
     without_filter,
     without_filter_of,
@@ -35,11 +36,14 @@ _CALLED: Sequence[Callable[..., Any]] = (
     *(loops.add_to, loops.comprehension, loops.display, loops.first),
     *(loops.is_symbolic, loops.loop, loops.after),
     *(loops.counted, loops.ending, loops.goes_on),
+    *(loops.exists, loops.flattened, loops.for_all, loops.total),
     *(stand_ins.attribute, stand_ins.is_, stand_ins.plain, stand_ins.refuse),
+    stand_ins.compared,
     *(stand_ins.container, stand_ins.function, stand_ins.method, stand_ins.stored),
 )
 # What uses up a generator that it is given.
 _CONSUMERS = ("all", "any", "frozenset", "list", "max", "min", "set", "sorted", "sum", "tuple")
+_OVER_TURNS = {"any": "exists", "all": "for_all", "sum": "total"}  # of a generator
 _OWN = (*stand_ins.BUILTINS, *rooms.BUILTINS, *stand_ins.GUARDED)  # which the lifted module gets
 TEXT = "__source__"  # of a module that was made from text
 
@@ -160,16 +164,30 @@ class _Rewriter(ast.NodeTransformer):
         return [ast.copy_location(each, node) for each in made]
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
-        if len(node.generators) > 1 or not self._functions:
-            self.generic_visit(node)
+        if not self._functions:
             return node
         over = without_filter_of(node.generators[0])
+        if len(node.generators) > 1:
+            return self._flattened(node, over)
+        if is_copy(node.elt, over):
+            return self.visit_Call(_called("list", over.iter))
         node.generators = [over]
         if not is_function_of_one(over, (node.elt, *over.ifs)):
             return self._refused(node, "a comprehension that gives names a value")
         text = ast.unparse(_test(over))
         parts = self._one_by_one(node)
         call = _ours("comprehension", *parts, ast.Constant(text), ast.Constant(node.lineno))
+        return ast.copy_location(call, node)
+
+    def _flattened(self, node: ast.ListComp, over: ast.comprehension) -> ast.AST:
+        """A comprehension over several: for each element of the first, one over the others."""
+        inner = ast.ListComp(node.elt, node.generators[1:])
+        made = ast.copy_location(ast.ListComp(inner, [over]), node)
+        ast.fix_missing_locations(made)
+        if not is_function_of_one(over, (inner, *over.ifs)):
+            return self._refused(node, "a comprehension that gives names a value")
+        line = ast.Constant(node.lineno)
+        call = _ours("flattened", *self._one_by_one(made), line)
         return ast.copy_location(call, node)
 
     def _one_by_one(self, node: ast.ListComp | ast.GeneratorExp) -> list[ast.expr]:
@@ -224,7 +242,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> ast.AST:
         self.generic_visit(node)
-        node.subject = _ours("plain", node.subject)
+        by_value = all(_looks_at_values(case.pattern) for case in node.cases)
+        node.subject = _ours("compared" if by_value else "plain", node.subject)
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
@@ -240,6 +259,10 @@ class _Rewriter(ast.NodeTransformer):
         through = generator(node.args[0]) if node.args and self._functions else None
         if name == "next" and through and not node.keywords:
             return self._next(node, through)
+        if name in _OVER_TURNS and through and not any(k.arg != "start" for k in node.keywords):
+            others = [*node.args[1:], *(each.value for each in node.keywords)]
+            if found := self._over_turns(node, _OVER_TURNS[name], through, others):
+                return found
         if name in ("filter", "map") and self._functions:
             return self._refused(node, f"a {name} that is kept, or whose function is not seen")
         if name in _CONSUMERS and len(node.args) == 1 and through:  # used up at once
@@ -260,15 +283,22 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def _next(self, node: ast.Call, through: ast.GeneratorExp) -> ast.expr:
-        over, *others = map(without_filter_of, through.generators)
-        through.generators = [over, *others]
-        if others or len(node.args) > 2 or not is_function_of_one(over, (through.elt, *over.ifs)):
-            return self._refused(
-                node, "next of a generator over several, or that gives names a value"
-            )
-        default = [self.visit(each) for each in node.args[1:]]
+        found = self._over_turns(node, "first", through, node.args[1:])
+        return found or self._refused(
+            node, "next of a generator over several, or that gives names a value"
+        )
+
+    def _over_turns(
+        self, node: ast.Call, ours: str, through: ast.GeneratorExp, others: Sequence[ast.expr]
+    ) -> ast.expr | None:
+        """What uses up a generator over one list, by what stands for any turn."""
+        over, *more = map(without_filter_of, through.generators)
+        through.generators = [over, *more]
+        if more or len(others) > 1 or not is_function_of_one(over, (through.elt, *over.ifs)):
+            return None
+        visited = [self.visit(each) for each in others]
         line = ast.Constant(node.lineno)
-        return ast.copy_location(_ours("first", *self._one_by_one(through), line, *default), node)
+        return ast.copy_location(_ours(ours, *self._one_by_one(through), line, *visited), node)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
         self.generic_visit(node)
@@ -326,6 +356,12 @@ class _Rewriter(ast.NodeTransformer):
         return found
 
 
+def _looks_at_values(pattern: ast.pattern) -> bool:
+    """Whether a pattern compares by equality, of a tuple each part; and asks for no class."""
+    within = (node for node in ast.walk(pattern) if isinstance(node, ast.pattern))
+    return not any(isinstance(node, ast.MatchClass | ast.MatchMapping) for node in within)
+
+
 def _is_place(target: ast.expr) -> bool:
     """Whether a target is, or has, a place of something, and is not a name."""
     return any(isinstance(each, ast.Attribute | ast.Subscript) for each in ast.walk(target))
@@ -334,6 +370,11 @@ def _is_place(target: ast.expr) -> bool:
 def _ours(name: str, *arguments: ast.expr) -> ast.expr:
     """A call of what the rewriting puts in."""
     return ast.Call(ast.parse(f"{_RUNTIME}.{name}", mode="eval").body, list(arguments), [])
+
+
+def _called(name: str, argument: ast.expr) -> ast.Call:
+    call = ast.Call(ast.Name(name, ast.Load()), [argument], [])
+    return ast.fix_missing_locations(ast.copy_location(call, argument))
 
 
 def _is_ours(function: ast.expr) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import z3
@@ -110,7 +111,9 @@ class Ids(Unknown):
     def __contains__(self, cid: Id) -> bool:
         return decide(self.holds(cid))
 
-    def __getitem__(self, index: object) -> Id:
+    def __getitem__(self, index: object) -> Any:
+        if index == slice(None):
+            return self.copy()
         if isinstance(index, slice):
             raise NotUnderstoodError("a slice of the ids")
         return self.at(place_in(whole(index), self.length))
@@ -119,6 +122,12 @@ class Ids(Unknown):
         if not decide(self.holds(cid)):
             raise ValueError("not in list")
         return Number(self.place(cid))
+
+    def count(self, cid: Id) -> Number:
+        """How often it has an id; more is not known of that than whether it is there."""
+        times = z3.Function(f"times in {self.length}", z3.IntSort(), z3.IntSort())(cid.term)
+        fact(z3.And(times >= 0, (times > 0) == self.holds(cid)))
+        return Number(times)
 
     def holds(self, cid: Id) -> z3.BoolRef:
         """Whether it has the id."""
@@ -271,14 +280,15 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The positions `start`, `start + step`, ... before `stop` of a base, `step` being above 0;
-    of them those for which the choice holds, if there is one."""
+    """The positions `start`, `start + step`, ... before `stop` of a base; of them those for which
+    the choice holds, if there is one. `down`: the step is below 0, else above."""
 
     base: Base
     start: Term
     stop: Term
     step: Term
     choice: Choice | None = None
+    down: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -288,10 +298,14 @@ class Piece:
     def contains(self, queue: Term) -> tuple[z3.BoolRef, list[z3.BoolRef]]:
         """Whether it holds a queue, and facts that the answer rests on."""
         rank = self.base.rank(queue)
-        parts = [self.base.inside(queue), self.start <= rank, rank < self.stop]
+        between = (rank <= self.start, self.stop < rank)
+        parts = [
+            self.base.inside(queue),
+            *(between if self.down else (self.start <= rank, rank < self.stop)),
+        ]
         facts = self.base.facts(queue)
-        if not self.step.eq(ONE):
-            parts.append((rank - self.start) % self.step == 0)
+        if not self._by.eq(ONE):
+            parts.append((rank - self.start) % self._by == 0)
         if self.choice:
             at = z3.simplify(rank - self.start)
             at = at if self.step.eq(ONE) else at / self.step
@@ -304,9 +318,14 @@ class Piece:
         """How many it holds."""
         if self.choice:
             raise NotUnderstoodError("how many a loop has chosen")
-        span = self.stop - self.start
-        steps = span if self.step.eq(ONE) else (span - 1) / self.step + 1
+        span = self.start - self.stop if self.down else self.stop - self.start
+        steps = span if self._by.eq(ONE) else (span - 1) / self._by + 1
         return z3.If(span > 0, steps, ZERO)
+
+    @property
+    def _by(self) -> Term:
+        """How far it goes at a step, whichever way."""
+        return z3.simplify(-self.step) if self.down else self.step
 
 
 class Queue(Unknown):
@@ -352,6 +371,12 @@ class Listing(Unknown):
         facts = [each for _, told in found for each in told]
         return z3.Or([holds for holds, _ in found]), facts
 
+    def contains_twice(self, queue: Term) -> z3.BoolRef:
+        """Whether two of its pieces hold the queue; none holds it twice."""
+        self.look()
+        found = [piece.contains(queue)[0] for piece in self.pieces]
+        return z3.Or([z3.And(one, other) for one, other in combinations(found, 2)])
+
     def __getitem__(self, where: object) -> Any:
         piece = self.only()
         if not isinstance(where, slice):
@@ -361,9 +386,12 @@ class Listing(Unknown):
         step = ONE if where.step is None else whole(where.step)
         if decide(step == 0):
             raise ValueError("slice step cannot be zero")
-        if decide(step < 0):
-            raise NotUnderstoodError("a slice that goes backwards")
         length = self._span(piece)
+        if decide(step < 0):
+            last = length - 1
+            start = last if where.start is None else _bound(whole(where.start), length, down=True)
+            stop = -ONE if where.stop is None else _bound(whole(where.stop), length, down=True)
+            return type(self)([_part(piece, start, stop, step, down=True)])
         start = ZERO if where.start is None else _bound(whole(where.start), length)
         stop = length if where.stop is None else _bound(whole(where.stop), length)
         return type(self)([_part(piece, start, stop, step)])
@@ -424,11 +452,12 @@ class ListingTuple(Listing):
     copy = __add__ = __iadd__ = _refused
 
 
-def _part(piece: Piece, start: Term, stop: Term, step: Term) -> Piece:
+def _part(piece: Piece, start: Term, stop: Term, step: Term, down: bool = False) -> Piece:
     if piece.is_plain:
-        return Piece(piece.base, start, stop, step)
-    first, last = (piece.start + piece.step * bound for bound in (start, stop))
-    return Piece(piece.base, first, last, piece.step * step)
+        return Piece(piece.base, start, stop, step, down=down)
+    first, last = (z3.simplify(piece.start + piece.step * bound) for bound in (start, stop))
+    steps = z3.simplify(piece.step * step)
+    return Piece(piece.base, first, last, steps, down=piece.down != down)
 
 
 def place_in(index: Term, length: Term) -> Term:
@@ -440,11 +469,13 @@ def place_in(index: Term, length: Term) -> Term:
     return index
 
 
-def _bound(bound: Term, length: Term) -> Term:
-    """Python counts a negative bound from the end, and clips both ends."""
+def _bound(bound: Term, length: Term, down: bool = False) -> Term:
+    """Python counts a negative bound from the end, and clips both ends: one earlier where a slice
+    goes down."""
+    first, last = (-ONE, length - 1) if down else (ZERO, length)
     if not certain(bound >= 0):
         from_end = bound + length
-        bound = z3.If(bound >= 0, bound, z3.If(from_end >= 0, from_end, ZERO))
-    if not certain(bound <= length):
-        bound = z3.If(bound <= length, bound, length)
+        bound = z3.If(bound >= 0, bound, z3.If(from_end >= first, from_end, first))
+    if not certain(bound <= last):
+        bound = z3.If(bound <= last, bound, last)
     return bound

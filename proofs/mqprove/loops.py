@@ -16,11 +16,23 @@ from typing import Any, Final, cast
 
 import z3
 
+from mqprove.iterables import (
+    PLACED,
+    Collected,
+    Filled,
+    Once,
+    Range,
+    Turns,
+    any_turn,
+    count,
+    each_at,
+    goes_over,
+    gone_over,
+)
 from mqprove.lists import (
     ONE,
     ZERO,
     Choice,
-    Ids,
     Listing,
     Piece,
     Queue,
@@ -31,7 +43,6 @@ from mqprove.lists import (
 )
 from mqprove.ring import Points, Ring
 from mqprove.symbolic import (
-    OPERATIONS,
     NotUnderstoodError,
     Number,
     Term,
@@ -44,68 +55,9 @@ from mqprove.symbolic import (
     in_run,
     looked_at,
     refusals,
-    refusing,
     term,
     turn,
 )
-
-
-@refusing("__eq__", "__iter__", *OPERATIONS)
-@dataclass(frozen=True, eq=False, repr=False)
-class Range:
-    """A range of any length, upwards."""
-
-    start: Term
-    stop: Term
-    step: Term
-
-    def count(self) -> Term:
-        span = self.stop - self.start
-        steps = span if self.step.eq(ONE) else (span - 1) / self.step + 1
-        return z3.If(span > 0, steps, ZERO)
-
-
-@refusing("__eq__", "__iter__", *OPERATIONS)
-@dataclass(frozen=True, eq=False, repr=False)
-class Numbered:
-    """`enumerate` of a list."""
-
-    of: Listing | Ids
-    start: Term
-
-
-@refusing("__eq__", "__iter__", *OPERATIONS)
-class Turns:
-    """Something else that a loop goes over, in no order that is known."""
-
-    def any_turn(self, at: Term) -> tuple[z3.BoolRef, object]:
-        """When the turn `at` is one, and what it is given."""
-        raise NotImplementedError
-
-    def over_turns(self, piece: Any, choice: Choice) -> Any:
-        """What one turn adds to a list, over all turns."""
-        raise NotImplementedError
-
-
-class Collected:
-    """What a loop fills, other than a list."""
-
-    def over_turns(self, added: Sequence[tuple[Choice, Any]], given: object, each: object) -> None:
-        """All turns are over; each added something once, in one of these ways."""
-        raise NotImplementedError
-
-    def turns(self) -> Turns | None:
-        """What a loop over it goes over; None: it is an ordinary one."""
-        raise NotImplementedError
-
-
-class Filled:
-    """What a turn adds to, of what a loop fills."""
-
-
-def goes_over(value: Any) -> Any:
-    turns = value.turns() if isinstance(value, Collected) else None
-    return value if turns is None else turns
 
 
 def is_symbolic(value: object) -> bool:
@@ -116,45 +68,33 @@ def is_symbolic(value: object) -> bool:
     return isinstance(over, _SYMBOLIC)
 
 
-_SYMBOLIC: Final = (Range, Listing, Numbered, Ids, Turns)
+_SYMBOLIC: Final = (*PLACED, Turns)
 # An iterator would be used up by the first turn that stands for any.
 _GONE_OVER: Final[tuple[type, ...]] = (
     *_SYMBOLIC,
-    *(Unknown, builtins.list, builtins.tuple, builtins.range, dict, set, frozenset, str, bytes),
+    *(
+        Once,
+        Unknown,
+        builtins.list,
+        builtins.tuple,
+        builtins.range,
+        dict,
+        set,
+        frozenset,
+        str,
+        bytes,
+    ),
     *(type({}.keys()), type({}.values()), type({}.items())),
 )
-
-
-def _any_turn(value: Any, at: Term) -> tuple[z3.BoolRef, object]:
-    """When `at` is a turn of a loop over this, and what it is given."""
-    if isinstance(value, Turns):
-        return value.any_turn(at)
-    count, each = _any_place(value, at)
-    return z3.And(at >= 0, at < count), each
-
-
-def _any_place(value: Any, at: Term) -> tuple[Term, object]:
-    """How many turns a loop over this has, and what the one `at` is given."""
-    match value:
-        case Range():
-            return value.count(), Number(value.start + value.step * at)
-        case Listing():
-            piece = value.only()
-            return piece.count(), Queue(piece.base, z3.simplify(piece.start + piece.step * at))
-        case Numbered():
-            count, each = _any_place(value.of, at)
-            return count, (Number(value.start + at), each)
-        case _:
-            return value.length, value.at(at)
 
 
 def loop(given: Any, body: Callable[[Any], object] | None, line: int, problem: str) -> None:
     """A loop, by one turn that stands for any; without one where that is a problem."""
     if problem or body is None:
         raise NotUnderstoodError(f"line {line}: {problem}")
-    given = goes_over(given)
+    given = gone_over(given)
     at = z3.FreshInt("turn")
-    inside, each = _any_turn(given, at)
+    inside, each = any_turn(given, at)
     before, looked_before = ordinary_state(body), builtins.len(looked_at())
     paths = explore_one(lambda: body(each), inside, line)
     if ordinary_state(body) != before:
@@ -172,8 +112,7 @@ def loop(given: Any, body: Callable[[Any], object] | None, line: int, problem: s
             elif isinstance(given, Turns):
                 target.add([given.over_turns(what, choice)])
             else:
-                count, _ = _any_place(given, at)
-                target.add([_over_turns(what, choice, given, count, line)])
+                target.add([_over_turns(what, choice, given, count(given), line)])
     for target, added in collected.values():
         if len({id(choice) for choice, _ in added}) != len(paths) or len(added) != len(paths):
             raise NotUnderstoodError(f"line {line}: a turn that adds nothing, or more than once")
@@ -223,11 +162,11 @@ def first(
     """`next` of a generator: of the first element that passes, else the default."""
     if not is_symbolic(given):
         return builtins.next((element(each) for each in given if test(each)), *default)
-    given = goes_over(given)
+    given = gone_over(given)
     if turn() or isinstance(given, Turns):
         raise NotUnderstoodError(f"line {line}: the first, in a loop or of rooms")
     at = z3.FreshInt("turn")
-    inside, each = _any_turn(given, at)
+    inside, each = any_turn(given, at)
     before = ordinary_state(test)
     paths = explore_one(lambda: builtins.bool(test(each)), inside, line)
     if ordinary_state(test) != before or any(path.effects for path in paths):
@@ -237,10 +176,66 @@ def first(
 
     is_there, place = _first_place(at, inside, passes, facts)
     if decide(is_there):
-        return element(_any_place(given, place)[1])
+        return element(each_at(given, place))
     if default:
         return default[0]
     raise StopIteration
+
+
+def exists(
+    given: Any,
+    element: Callable[[Any], object],
+    test: Callable[[Any], object],
+    line: int,
+) -> bool:
+    """`any` of a generator."""
+
+    def passes(each: Any) -> bool:
+        return builtins.bool(test(each)) and builtins.bool(element(each))
+
+    return first(given, lambda _: True, passes, line, False) is True
+
+
+def for_all(
+    given: Any,
+    element: Callable[[Any], object],
+    test: Callable[[Any], object],
+    line: int,
+) -> bool:
+    """`all` of a generator."""
+    return not exists(given, lambda each: not element(each), test, line)
+
+
+def total(
+    given: Any,
+    element: Callable[[Any], Any],
+    test: Callable[[Any], object],
+    line: int,
+    start: Any = 0,
+) -> Any:
+    """`sum` of a generator: of numbers that are the same in turns that can be counted."""
+    if not is_symbolic(given):
+        return builtins.sum((element(each) for each in given if test(each)), start)
+    given = gone_over(given)
+    if turn() or isinstance(given, Turns):
+        raise NotUnderstoodError(f"line {line}: a sum, in a loop or of rooms")
+    at, turns = z3.FreshInt("turn"), count(given)
+    inside, each = any_turn(given, at)
+    before = ordinary_state(element), ordinary_state(test)
+    paths = explore_one(lambda: element(each) if test(each) else 0, inside, line)
+    is_other = (ordinary_state(element), ordinary_state(test)) != before
+    if is_other or any(path.effects or path.facts for path in paths):
+        raise NotUnderstoodError(f"line {line}: a sum of what changes on the way")
+
+    found = term(start)
+    for path in paths:
+        value, chosen_turns = term(path.value), _as_a_range(at, path.condition, turns)
+        if value.eq(ZERO):
+            continue
+        if chosen_turns is None or _mentions(value, at) or value.is_real():
+            raise NotUnderstoodError(f"line {line}: a sum whose parts are not counted")
+        found += value * chosen_turns.count()
+    return Number(found)
 
 
 def _first_place(
@@ -303,62 +298,70 @@ def _is_set(cell: CellType) -> bool:
         return False
 
 
-def _over_turns(piece: Piece, choice: Choice, given: object, count: Term, line: int) -> Piece:
+def _over_turns(piece: Piece, choice: Choice, given: object, turns: Term, line: int) -> Piece:
     """What one turn adds, over all turns: places that follow each other at one distance."""
     at, start = choice.turn, piece.start
     distance = z3.simplify(z3.substitute(start, (at, at + 1)) - start, som=True)
     single = z3.simplify(piece.stop - piece.start, som=True).eq(ONE) and piece.choice is None
-    if not single or _mentions(distance, at) or not certain(distance > 0):
+    is_even = single and not _mentions(distance, at)
+    down = is_even and certain(distance < 0)
+    if not is_even or not (down or certain(distance > 0)):
         raise NotUnderstoodError(f"line {line}: a loop that does not go on at one distance")
     first = z3.substitute(start, (at, ZERO))
-    found = Piece(piece.base, z3.simplify(first), first + distance * count, distance)
+    found = Piece(piece.base, z3.simplify(first), first + distance * turns, distance, down=down)
     if isinstance(given, Range) and _is_same(first, given.start) and _is_same(distance, given.step):
         found = replace(found, stop=given.stop)  # the same places, in simpler words
     if z3.is_true(z3.simplify(choice.condition)):
         return found
-    return _as_a_slice(found, choice, count) or replace(found, choice=choice)
+    chosen_turns = _as_a_range(at, choice.condition, turns)
+    if chosen_turns is None:
+        return replace(found, choice=choice)
+    return _of_turns(found, chosen_turns)
 
 
-def _as_a_slice(piece: Piece, choice: Choice, count: Term) -> Piece | None:
-    """The same turns as a slice, where what a loop chooses is one: then they can be counted.
+def _as_a_range(at: Term, condition: z3.BoolRef, turns: Term) -> Range | None:
+    """The turns for which a condition holds, where they follow each other at one distance: then
+    they can be counted.
 
-    Bounds and steps are guessed from what the choice compares; that they are right is proved.
+    Bounds and steps are guessed from what the condition compares; that they are right is proved.
     """
-    at = choice.turn
-    inside = z3.And(at >= 0, at < count)
+    inside = z3.And(at >= 0, at < turns)
 
-    def is_choice(guess: z3.BoolRef) -> bool:
-        return certain(z3.Implies(inside, choice.condition == guess))
+    def is_condition(guess: z3.BoolRef) -> bool:
+        return certain(z3.Implies(inside, condition == guess))
 
-    bounds = [bound for b in _compared(choice.condition, at) for bound in (b, b + 1)]
+    bounds = [bound for b in _compared(condition, at) for bound in (b, b + 1)]
     for start in (ZERO, *bounds):
-        for stop in (count, *bounds):
-            if is_choice(z3.And(start <= at, at < stop)):
+        for stop in (turns, *bounds):
+            if is_condition(z3.And(start <= at, at < stop)):
                 low = z3.If(start > 0, start, ZERO)
-                high = z3.If(stop < count, stop, count)
-                return _of_turns(piece, low, high, ONE)
-    for step in _divisors(choice.condition, at):
-        for start in (*bounds, *_compared_rests(choice.condition, at)):
+                high = z3.If(stop < turns, stop, turns)
+                return Range(low, high, ONE)
+    for step, shift in _divisors(condition, at):
+        rests = _compared_rests(condition, at)
+        for start in (*bounds, *rests, *(z3.simplify(rest - shift) for rest in rests)):
             in_step = at - step * (at / step) == start
-            if certain(z3.And(start >= 0, start < step)) and is_choice(in_step):
-                return _of_turns(piece, start, count, step)
+            if certain(z3.And(start >= 0, start < step)) and is_condition(in_step):
+                return Range(start, turns, step)
     return None
 
 
-def _of_turns(piece: Piece, start: Term, stop: Term, step: Term) -> Piece:
-    first, last = (z3.simplify(piece.start + piece.step * bound) for bound in (start, stop))
-    return Piece(piece.base, first, last, z3.simplify(piece.step * step))
+def _of_turns(piece: Piece, turns: Range) -> Piece:
+    """Of what each turn adds, what these turns add."""
+    bounds = (turns.start, turns.stop)
+    first, last = (z3.simplify(piece.start + piece.step * bound) for bound in bounds)
+    return Piece(piece.base, first, last, z3.simplify(piece.step * turns.step), down=piece.down)
 
 
-_COMPARES: Final = (z3.is_le, z3.is_lt, z3.is_ge, z3.is_gt, z3.is_eq)
+_COMPARES: Final = (z3.is_le, z3.is_lt, z3.is_ge, z3.is_gt, z3.is_eq, z3.is_distinct)
 
 
 def _comparisons(condition: z3.ExprRef) -> Iterator[tuple[z3.ExprRef, z3.ExprRef]]:
     """Both sides of each comparison of numbers in a condition."""
     if any(compares(condition) for compares in _COMPARES):
-        left, right = condition.children()
-        if z3.is_int(left):
-            yield left, right
+        sides = condition.children()
+        if builtins.len(sides) == 2 and z3.is_int(sides[0]):
+            yield sides[0], sides[1]
             return
     for child in condition.children():
         yield from _comparisons(child)
@@ -381,13 +384,14 @@ def _compared_rests(condition: z3.ExprRef, at: Term) -> list[Term]:
     return [side for side in sides if not _mentions(side, at)]
 
 
-def _divisors(condition: z3.ExprRef, at: Term) -> list[Term]:
-    """What something of the turn is divided by."""
-    found: dict[str, Term] = {}
+def _divisors(condition: z3.ExprRef, at: Term) -> list[tuple[Term, Term]]:
+    """What the turn, or something of it, is divided by, and what was added to it before."""
+    found: dict[str, tuple[Term, Term]] = {}
     for left, right in _comparisons(condition):
         for node in (*_nodes(left), *_nodes(right)):
             if z3.is_idiv(node) and _mentions(node.arg(0), at) and not _mentions(node.arg(1), at):
-                found[str(node.arg(1))] = node.arg(1)
+                shift = z3.substitute(node.arg(0), (at, ZERO))
+                found[str(node)] = node.arg(1), shift
     return list(found.values())
 
 
@@ -415,6 +419,8 @@ def comprehension(
     """A list comprehension; `condition` is its test as it is written."""
     if not is_symbolic(given):
         return [element(each) for each in given if test(each)]
+    if isinstance(over := goes_over(given), Turns):
+        return _chosen_turns(over, element, test, line)
     made = Listing()
 
     def body(each: Any) -> None:
@@ -439,6 +445,62 @@ def comprehension(
         del refusals()[refused_before:]  # read in another way
         return Listing([Piece(base, ZERO, base.length, ONE)])
     return made
+
+
+def flattened(
+    given: Any, element: Callable[[Any], Any], test: Callable[[Any], object], line: int
+) -> Any:
+    """A comprehension over several: each `element` is a list."""
+    if not is_symbolic(given):
+        lists = [element(each) for each in given if test(each)]
+        return reduce(lambda made, each: made + each, lists) if lists else []
+    made = Listing()
+
+    def body(each: Any) -> None:
+        if test(each):
+            made.extend(element(each))
+
+    loop(given, body, line, "")
+    return made
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Chosen(Turns):
+    """A list of some of what has turns: those that pass."""
+
+    of: Turns
+    at: Term
+    passes: z3.BoolRef
+    facts: tuple[z3.BoolRef, ...]
+
+    def any_turn(self, at: Term) -> tuple[z3.BoolRef, object]:
+        inside, each = self.of.any_turn(at)
+        for told in self.facts:
+            fact(z3.substitute(told, (self.at, at)))
+        return z3.And(inside, z3.substitute(self.passes, (self.at, at))), each
+
+    def over_turns(self, piece: Any, choice: Choice) -> Any:
+        passes = z3.substitute(self.passes, (self.at, choice.turn))
+        facts = tuple(z3.substitute(each, (self.at, choice.turn)) for each in self.facts)
+        both = Choice(choice.turn, z3.And(choice.condition, passes), (*choice.facts, *facts))
+        return self.of.over_turns(piece, both)
+
+
+def _chosen_turns(
+    given: Turns,
+    element: Callable[[Any], object],
+    test: Callable[[Any], object],
+    line: int,
+) -> _Chosen:
+    at = z3.FreshInt("turn")
+    inside, each = given.any_turn(at)
+    before = ordinary_state(test)
+    paths = explore_one(lambda: builtins.bool(test(each)), inside, line)
+    is_other = ordinary_state(test) != before or any(path.effects for path in paths)
+    if is_other or element(each) is not each:
+        raise NotUnderstoodError(f"line {line}: a list made of rooms")
+    passes = z3.Or([path.condition for path in paths if path.value])
+    return _Chosen(given, at, passes, tuple(told for path in paths for told in path.facts))
 
 
 def _same_for_all(value: object) -> bool:
@@ -466,6 +528,9 @@ def add_to(target: object, items: object) -> None:
 
 def display(*parts: tuple[bool, Any]) -> Any:
     """A list that is written down; of each part whether it has a star."""
+    match parts:
+        case (True, Filled() as before), (False, each):
+            return before.with_one(each)
     made = Listing()
     for starred, value in parts:
         if not isinstance(value, Listing | Queue):

@@ -18,12 +18,12 @@ import z3
 
 from mqprove.any_group import AnyGroup, Obligation
 from mqprove.given_group import (
-    AllocateRaisedError,
     GivenGroup,
+    NoFunctionError,
     NoMemberError,
     NothingSaidError,
 )
-from mqprove.group import CONFIG, CONSISTENT_HASH, MACHINE_ROOM, NEARBY, Group
+from mqprove.group import CONFIG, CONSISTENT_HASH, GROUP_NAME, MACHINE_ROOM, NEARBY, Group
 from mqprove.symbolic import NotUnderstoodError, Opaque
 
 PROOF_MS_MAX = 10_000  # to look for what fulfils formulas, and for cvc5
@@ -39,6 +39,8 @@ SIZES_MAX = (
     (10, 10),
 )  # queues, members: where a refutation looks, small groups first
 TRIES, TRIED_QUEUES, TRIED_MEMBERS = 400, 9, 5  # of small groups that are simply tried
+TRIED_NAMES = (*[GROUP_NAME] * 4, "", " ", "%RETRY%group", "g" * 255)
+TRIED_STRANGE = 0.3  # of them have ids that are in another order in Java
 DRAWN = (MACHINE_ROOM, NEARBY, CONFIG, CONSISTENT_HASH)  # what is configured
 LESSONS_MAX = 100  # how many models a refutation takes before it gives up
 
@@ -243,6 +245,8 @@ def tried(theorem: Theorem, allocation: ModuleType) -> str | None:
             ids,
             numbers,
             theorem.empty,
+            name=draw.choice(TRIED_NAMES),
+            strange=draw.random() < TRIED_STRANGE,
             rooms=draw.getrandbits(queues) if is_drawn else -1,
             seed=draw.randrange(100),
         )
@@ -258,9 +262,8 @@ def _fails(theorem: Theorem, given: GivenGroup) -> bool:
         return True
     except NothingSaidError:
         return False
-    except AllocateRaisedError:
-        # A member that takes nothing at all, and `given` tells so. That is no failure that
-        # anybody expects.
+    except NoFunctionError:
+        # `given` tells so. That is no failure that anybody expects.
         return theorem.holds
 
 

@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 # Names that stand for Python's own in what is rewritten.
-REWRITTEN = ("filter", "list", "map", "next", "tuple")
+REWRITTEN = ("all", "any", "filter", "list", "map", "next", "sum", "tuple")
 
 
 def generator(node: ast.expr) -> ast.GeneratorExp | None:
@@ -79,6 +79,15 @@ def is_function_of_one(over: ast.comprehension, values: Iterable[ast.expr]) -> b
     return all(isinstance(part, ast.Name) for part in parts) and not any(
         isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom) for node in inside
     )
+
+
+def is_copy(element: ast.expr, over: ast.comprehension) -> bool:
+    """Whether a comprehension leaves what it goes through as it is."""
+    match element, over.target:
+        case ast.Name(one), ast.Name(other):
+            return one == other and not over.ifs
+        case _:
+            return False
 
 
 @dataclass(frozen=True, slots=True)

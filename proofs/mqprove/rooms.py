@@ -13,6 +13,8 @@ from typing import Any, Final, TypeVar
 
 import z3
 
+from mqprove.group import GROUP_NAME
+from mqprove.iterables import Collected, Filled, Turns
 from mqprove.lists import (
     Base,
     Choice,
@@ -21,13 +23,13 @@ from mqprove.lists import (
     Listing,
     Piece,
     Queue,
+    Text,
     Unknown,
     first_at,
     id_at,
     is_listed,
     known_bases,
 )
-from mqprove.loops import Collected, Filled, Turns
 from mqprove.symbolic import NotUnderstoodError, Number, Term, Truth, decide, effects, fact, turn
 
 NONE, EMPTY = z3.IntVal(0), z3.IntVal(1)  # what may stand in place of a room; rooms are above
@@ -270,6 +272,9 @@ class Map(dict[Any, Any], Collected):
             super().__setitem__(_ordinary(key), value)
             return
         slot = self._slot(key)
+        if isinstance(value, _WithOne) and value.map is self and value.room.eq(slot.room):
+            slot.append(value.item)
+            return
         is_absent = self._here().get(str(slot.room)) is False
         if not is_absent or not isinstance(value, Listing) or value.pieces:
             raise NotUnderstoodError("a room that a turn gives another list")
@@ -286,7 +291,9 @@ class Map(dict[Any, Any], Collected):
 
     def get(self, key: object, default: Any = None) -> Any:
         if self._in_turn():
-            raise NotUnderstoodError("what earlier turns put to a room")
+            if not isinstance(default, Listing) or default.pieces:
+                raise NotUnderstoodError("what earlier turns put to a room")
+            return _Earlier(self, self._slot(key).room)
         if key not in self:
             return default
         return self[key]
@@ -329,6 +336,26 @@ class _Slot(Filled):
 
     def append(self, item: object) -> None:
         effects().append((self.map, (self.room, item)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Earlier(Filled):
+    """What earlier turns put to a room, in a turn: a list that may not be the room's own."""
+
+    map: Map
+    room: Term
+
+    def with_one(self, item: object) -> Any:
+        return _WithOne(self.map, self.room, item)
+
+
+@dataclass(frozen=True, slots=True)
+class _WithOne(Filled):
+    """That, and one item more, which the turn may put to the room."""
+
+    map: Map
+    room: Term
+    item: object
 
 
 def _whole_length(given: object) -> Term:
@@ -404,8 +431,11 @@ ALL_IDS: Final = z3.IntVal(-1)  # in place of a room: all ids of the group
 
 def partition(group: object, current_cid: Id, mq_all: Listing, cid_all: Ids) -> Listing:
     """Any strategy that gives every queue of a list to exactly one of the ids that it is given: it
-    is no more than a function from the list, the ids and the place to that id. What a client takes
-    that is not among the ids is anybody's guess."""
+    is no more than a function from the list, the ids and the place to that id, which may look at
+    the group's name, as long as that is handed on. What a client takes that is not among the ids
+    is anybody's guess."""
+    if not isinstance(group, Text) or group.name != GROUP_NAME:
+        raise NotUnderstoodError("a strategy within a room, of another group")
     piece = mq_all.only()
     base = piece.base
     if not isinstance(base, _RoomBase) or not piece.is_plain or not piece.stop.eq(base.length):

@@ -7,12 +7,26 @@ from __future__ import annotations
 
 import bisect
 import builtins
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, Final
 
 import z3
 
+from mqprove.iterables import (
+    PLACED,
+    Collected,
+    Cycled,
+    Filled,
+    Numbered,
+    Once,
+    Range,
+    Turns,
+    Zipped,
+    goes_over,
+    gone_over,
+)
 from mqprove.lists import (
     ONE,
     FewerIds,
@@ -25,7 +39,7 @@ from mqprove.lists import (
     Text,
     Unknown,
 )
-from mqprove.loops import Collected, Filled, Numbered, Range, Turns, goes_over, is_symbolic
+from mqprove.loops import is_symbolic
 from mqprove.ring import Points, Ring
 from mqprove.symbolic import (
     NotUnderstoodError,
@@ -84,9 +98,22 @@ def plain(*values: Any) -> Any:
     for value in values:
         inner = value if isinstance(value, tuple | builtins.list | set) else (value,)
         for each in inner:
-            if isinstance(each, Unknown | Number | Truth | Range | Numbered | Turns | Collected):
+            if isinstance(each, (Unknown, Number, Truth, *PLACED, Turns, Once, Collected)):
                 raise NotUnderstoodError(f"what a {type(each).__name__} is")
     return values[0] if builtins.len(values) == 1 else values
+
+
+def compared(value: Any) -> Any:
+    """What a match compares by equality: of truths which they are, since it asks for the object."""
+    match value:
+        case Truth():
+            return bool(value)
+        case Number():
+            return value
+        case tuple():
+            return tuple(map(compared, value))
+        case _:
+            return plain(value)
 
 
 def attribute(value: Any, name: str) -> Any:
@@ -105,17 +132,22 @@ def refuse(what: str) -> Any:
 
 _UNCHANGING: Final = (
     *(str, bytes, int, float, bool, tuple, frozenset, builtins.range, type(None)),
-    *(Unknown, Number, Truth, Range, Numbered, Turns, Collected, Filled),
+    *(Unknown, Number, Truth, *PLACED, Turns, Once, Collected, Filled),
 )
 _PURE: Final = (
-    *(abs, all, any, bool, divmod, float, frozenset, int, max, min, ord, chr, pow, round),
+    *(abs, all, any, bool, divmod, float, frozenset, max, min, ord, chr, pow, round),
     *(builtins.set, slice, sum, builtins.tuple),
 )
 
 
 def function(called: Any) -> Any:
     """A function, or a class, before it is called."""
-    if not in_run() or called in _PURE or _is_code(called):
+    if not in_run():
+        return called
+    for original, instead in _INSTEAD:
+        if called is original:
+            return instead
+    if called in _PURE or _is_code(called):
         return called
     raise NotUnderstoodError(f"a call of {getattr(called, '__name__', type(called).__name__)}")
 
@@ -178,9 +210,7 @@ def range_(*given: Any) -> Any:
     step = whole(given[2]) if builtins.len(given) == 3 else ONE
     if decide(step == 0):
         raise ValueError("range() arg 3 must not be zero")
-    if decide(step < 0):
-        raise NotUnderstoodError("a range that goes downwards")
-    return Range(whole(start), whole(stop), step)
+    return Range(whole(start), whole(stop), step, down=decide(step < 0))
 
 
 def list_(*given: Any) -> Any:
@@ -192,6 +222,8 @@ def list_(*given: Any) -> Any:
             return Ids(ids.length)
         case (Ids() as ids,):
             return ids.copy()
+        case (Once(over=Listing()) as once,):
+            return list_(once.take())
         case _:
             return builtins.list(*given)
 
@@ -208,12 +240,81 @@ def tuple_(*given: Any) -> Any:
 
 
 def enumerate_(given: Any, start: Any = 0) -> Any:
-    if isinstance(given, Listing | Ids):
-        return Numbered(given, whole(start))
-    return [*builtins.enumerate(given, start)]  # no iterator, which would be used up
+    over = gone_over(given)
+    if is_symbolic(over) and not isinstance(over, Turns):
+        return Once(Numbered(over, whole(start)))
+    return Once([*builtins.enumerate(over, start)])
+
+
+def zip_(*given: Any, strict: bool = False) -> Any:
+    parts = [gone_over(each) for each in given]
+    if not any(isinstance(part, Cycled) or is_symbolic(part) for part in parts):
+        return Once([*builtins.zip(*parts, strict=strict)])
+    if strict or not builtins.all(isinstance(part, PLACED) for part in parts):
+        raise NotUnderstoodError("lists side by side that may not be as long")
+    if builtins.all(isinstance(part, Cycled) for part in parts):
+        raise NotUnderstoodError("a cycle without an end")
+    return Once(Zipped(parts))
+
+
+def cycle_(given: Any) -> Any:
+    over = gone_over(given)
+    if not isinstance(over, PLACED) or isinstance(over, Cycled):
+        raise NotUnderstoodError(f"a cycle of a {type(over).__name__}")
+    return Once(Cycled(over))
+
+
+def islice_(given: Any, *bounds: Any) -> Any:
+    start, stop, step = (
+        (None, *bounds, None)[:3] if builtins.len(bounds) == 1 else (*bounds, None)[:3]
+    )
+    over = gone_over(given)
+    if not isinstance(over, Listing):
+        raise NotUnderstoodError(f"islice of a {type(over).__name__}")
+    for bound, least in ((start, 0), (stop, 0), (step, 1)):
+        if bound is not None and decide(whole(bound) < least):
+            raise ValueError("islice() takes no negative bounds")
+    return Once(over[start:stop:step])
+
+
+def chain_(*given: Any) -> Any:
+    parts = [gone_over(each) for each in given]
+    if not builtins.all(isinstance(part, Listing) for part in parts):
+        raise NotUnderstoodError("a chain of something else than lists of queues")
+    return Once(Listing(piece for part in parts for piece in list_(part).pieces))
+
+
+def reversed_(given: Any) -> Any:
+    match given:
+        case Listing():
+            return Once(given[::-1])
+        case Range():
+            return Once(given.backwards())
+        case builtins.list() | builtins.tuple() | builtins.range() | str():
+            return Once([*builtins.reversed(given)])
+        case _:
+            raise NotUnderstoodError(f"reversed of a {type(given).__name__}")
+
+
+def int_(*given: Any) -> Any:
+    if builtins.len(given) == 1 and isinstance(given[0], Number | Truth):
+        return Number(whole(given[0]))
+    return int(*given)
+
+
+# By what is called, whatever it is named there.
+_INSTEAD: Final[Sequence[tuple[Any, Callable[..., Any]]]] = (
+    (int, int_),
+    (reversed, reversed_),
+    (zip, zip_),
+    (itertools.chain, chain_),
+    (itertools.cycle, cycle_),
+    (itertools.islice, islice_),
+)
 
 
 def sorted_(given: Any, **how: Any) -> Any:
+    given = given.take() if isinstance(given, Once) else given
     turns = goes_over(given)
     if isinstance(turns, Turns):
         _, each = turns.any_turn(z3.FreshInt("turn"))

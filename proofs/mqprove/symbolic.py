@@ -253,7 +253,7 @@ def certain(condition: z3.BoolRef) -> bool:
 
 @refusing("__eq__", "__ne__", *OPERATIONS)
 class Truth:
-    """The answer of a comparison."""
+    """The answer of a comparison, which counts as 0 or 1."""
 
     __slots__ = ("term",)
 
@@ -268,10 +268,10 @@ Operation: TypeAlias = Callable[[Any, Any], Any]
 
 
 def _binary(operation: Operation, wrap: Callable[[Any], object]) -> Operation:
-    def method(self: Number, other: object) -> object:
-        if not isinstance(other, Number | int | float):
+    def method(self: Number | Truth, other: object) -> object:
+        if not isinstance(other, Number | Truth | int | float):
             return NotImplemented
-        return wrap(operation(self.term, term(other)))
+        return wrap(operation(term(self), term(other)))
 
     return method
 
@@ -396,8 +396,9 @@ _OPERATIONS: dict[str, Operation] = {
 for _name, _operation in _COMPARISONS.items():
     setattr(Number, f"__{_name}__", _binary(_operation, Truth))
 for _name, _operation in _OPERATIONS.items():
-    setattr(Number, f"__{_name}__", _binary(_operation, Number))
-    setattr(Number, f"__r{_name}__", _binary(_flipped(_operation), Number))
+    for _one in (Number, Truth) if _name in ("add", "sub", "mul") else (Number,):
+        setattr(_one, f"__{_name}__", _binary(_operation, Number))
+        setattr(_one, f"__r{_name}__", _binary(_flipped(_operation), Number))
 
 
 def term(value: object) -> Term:
@@ -405,6 +406,8 @@ def term(value: object) -> Term:
     match value:
         case Number():
             return value.term
+        case Truth():
+            return z3.If(value.term, z3.IntVal(1), z3.IntVal(0))
         case int():
             return z3.IntVal(int(value))
         case float():

@@ -16,12 +16,11 @@ from mqprove.symbolic import Term
 
 
 def disjoint(group: Group) -> z3.BoolRef:
-    """No queue is taken by two members, each in its own run."""
+    """No queue is taken by two members, each in its own run, nor twice by one."""
     one, other = group.member("i"), group.member("j")
     queue = group.number("k", below=group.queues)
-    return z3.Implies(
-        one.position != other.position, z3.Not(z3.And(one.takes(queue), other.takes(queue)))
-    )
+    apart = z3.Not(z3.And(one.takes(queue), other.takes(queue)))
+    return z3.And(z3.Implies(one.position != other.position, apart), z3.Not(one.takes_twice(queue)))
 
 
 def covers(group: Group) -> z3.BoolRef:
@@ -210,7 +209,7 @@ THEOREMS = (
     Theorem(
         "averagely-disjoint",
         ("ALLOC-001",),
-        "No two members take the same queue.",
+        "No two members take the same queue, and none takes one twice.",
         AVG,
         disjoint,
     ),
@@ -252,7 +251,7 @@ THEOREMS = (
     Theorem(
         "circle-disjoint",
         ("ALLOC-008",),
-        "No two members take the same queue.",
+        "No two members take the same queue, and none takes one twice.",
         CIRCLE,
         disjoint,
     ),

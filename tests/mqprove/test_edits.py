@@ -34,7 +34,7 @@ def fallen(edit: dict[str, Any]) -> str:
     return next((f"{p.theorem.name}: {p.outcome}" for p in proofs if not p.as_expected), "")
 
 
-@pytest.mark.parametrize("edit", one_in(2, EDITS), ids=lambda edit: edit["name"])
+@pytest.mark.parametrize("edit", one_in(4, EDITS), ids=lambda edit: edit["name"])
 def test_what_is_wrong_falls_and_nothing_else(edit: dict[str, Any]) -> None:
     found = fallen(edit)
     assert bool(found) == (edit["kind"] == "wrong"), found

@@ -139,8 +139,91 @@ LISTS = st.one_of(
     st.tuples(SIMPLE, SIMPLE, NUMBERS).map(
         lambda p: [f"return tuple(map(lambda at: mq_all[at + {p[2]}], range({p[0]}, {p[1]})))"]
     ),
+    # Backwards, iterators, sums, truths that are numbers, match
+    st.tuples(SIMPLE, SIMPLE, st.sampled_from(["-1", "-2", "-c"])).map(
+        lambda p: [f"return mq_all[{p[0]} : {p[1]} : {p[2]}]"]
+    ),
+    st.tuples(
+        NUMBERS, st.sampled_from(["-1", "-2"]), SIMPLE, st.sampled_from(["1", "2", "-1"])
+    ).map(lambda p: [f"return mq_all[{p[0]} :: {p[1]}][{p[2]} :: {p[3]}]"]),
+    st.tuples(SIMPLE, SIMPLE).map(lambda p: [f"return mq_all[-({p[0]}) : -({p[1]})]"]),
+    st.tuples(SIMPLE, SIMPLE, st.sampled_from(["-1", "-2", "-c"]), TESTS).map(
+        lambda p: [f"return [mq_all[at] for at in range({p[0]}, {p[1]}, {p[2]}) if {p[3]}]"]
+    ),
+    st.tuples(SIMPLE, SIMPLE, TESTS, st.sampled_from(["mq_all[at]", "mq_all[at - 1]"])).map(
+        lambda p: [
+            "taken = mq_all[:0]",
+            f"for at in reversed(range({p[0]}, {p[1]})):",
+            f"    if {p[2]}:",
+            f"        taken.append({p[3]})",
+            "return taken",
+        ]
+    ),
+    st.tuples(SIMPLE, SIMPLE, TESTS).map(
+        lambda p: [
+            f"return [mq for mq, at in zip(reversed(mq_all[{p[0]}:]), range({p[1]}, n)) if {p[2]}]"
+        ]
+    ),
+    st.tuples(SIMPLE, st.sampled_from(["==", "<", "!="]), SIMPLE).map(
+        lambda p: [
+            f"turns = zip(mq_all, cycle(range({p[0]})))",
+            f"return [mq for mq, turn in turns if turn {p[1]} {p[2]}]",
+        ]
+    ),
+    st.tuples(SIMPLE, TESTS, TESTS).map(
+        lambda p: [
+            f"numbered = enumerate(mq_all, {p[0]})",
+            f"first = [mq for at, mq in numbered if {p[1]}]",
+            f"return first + [mq for at, mq in numbered if {p[2]}]",
+        ]
+    ),
+    st.tuples(SIMPLE, SIMPLE, st.sampled_from(["", ", 1", ", 2", ", c", ", index"])).map(
+        lambda p: [f"return [*islice(chain(mq_all, mq_all[:0]), {p[0]}, {p[1]}{p[2]})]"]
+    ),
+    st.tuples(SIMPLE, TESTS, SIMPLE, st.sampled_from(["", ", 1", ", index"])).map(
+        lambda p: [
+            f"start = sum(({p[2]} for at in range({p[0]}) if {p[1]}){p[3]})",
+            f"return mq_all[start:][: sum({p[1]} for at in range(c))]",
+        ]
+    ),
+    st.tuples(st.sampled_from(["any", "all"]), TESTS, SIMPLE, SIMPLE).map(
+        lambda p: [
+            f"if {p[0]}({p[1]} for at in range({p[2]})):",
+            f"    return mq_all[{p[3]}:]",
+            "return mq_all[:1] if all(cid != current_cid for cid in cid_all) else mq_all[1:]",
+        ]
+    ),
+    st.tuples(SIMPLE, st.sampled_from(["<", "==", ">="]), SIMPLE, SIMPLE).map(
+        lambda p: [
+            f"more = {p[0]} {p[1]} {p[2]}",
+            f"return mq_all[more * {p[3]} + int(index < c) :][: 1 + more]",
+        ]
+    ),
+    st.tuples(SIMPLE, SIMPLE, SIMPLE).map(
+        lambda p: [
+            "match divmod(n, c):",
+            f"    case share, 0 if {p[0]} < share:",
+            f"        return mq_all[{p[1]}:]",
+            "    case 1 | 2 as share, rest:",
+            "        return mq_all[share:rest]",
+            "    case _, rest:",
+            f"        return mq_all[rest : {p[2]}]",
+        ]
+    ),
+    st.tuples(SIMPLE, SIMPLE).map(
+        lambda p: [
+            f"match {p[0]} < {p[1]}:",
+            "    case True:",
+            "        return mq_all[:1] * (cid_all[:].count(current_cid) > 0)",
+            "return mq_all[1:] if cid_all.count(current_cid) else []",
+        ]
+    ),
 )
-SETUP = ("index = cid_all.index(current_cid)", "n, c = len(mq_all), len(cid_all)")
+SETUP = (
+    "from itertools import chain, cycle, islice",
+    "index = cid_all.index(current_cid)",
+    "n, c = len(mq_all), len(cid_all)",
+)
 
 
 def taken_by_python(module: ModuleType, queues: int, members: int, index: int) -> set[int] | None:
@@ -264,7 +347,19 @@ REFUSED = {
     "a return in a loop": ["for mq in mq_all:", "    return [mq]", "return []"],
     "what is carried": ["x = 0", "for mq in mq_all:", "    x = x + 1", "return mq_all[x:]"],
     "another order": ["return sorted(mq_all)"],
-    "backwards": ["return mq_all[::-1]"],
+    "an iterator that is used again": [
+        "pairs = enumerate(mq_all)",
+        "for at, mq in pairs:",
+        "    pass",
+        "return [mq for at, mq in pairs if at % c == index]",
+    ],
+    "an iterator in a loop": [
+        "taken, rest = [], reversed(mq_all)",
+        "for mq in mq_all:",
+        "    taken += [x for x in rest]",
+        "return taken",
+    ],
+    "a sum of what is not the same": ["return mq_all[sum(at for at in range(index)) :]"],
     "the name of a queue": ["return [mq for mq in mq_all if mq.queue_id == index]"],
     "letters of an id": ["return mq_all if current_cid.startswith('a') else []"],
     "letters of the group": ["return mq_all if group.startswith('a') else []"],
