@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from mqcheck.cache import Cache, key_of
 from mqcheck.manifest import library
 from mqprove.symbolic import NotUnderstoodError
 from mqspec import toolchain
 
 SECONDS_MAX = 60
+KEPT = Path(".mqspec/sany")  # what SANY said
 STATE, ACTION = 1, 2  # the levels of TLA+: 0 is a constant, 3 a behaviour
 _CONSTANT, _VARIABLE = "2", "3"
 
@@ -96,8 +98,23 @@ class Module:
 
 def read(path: Path, first: Path | None = None) -> Module:
     """The module of a file. Modules that it extends are looked for in the folder `first`, then
-    beside it and in the project."""
-    folders = [*([first] if first else []), path.parent, *library()]
+    beside it and in the project. What SANY says of the project's own is kept, by the content of all
+    that it reads."""
+    if first:
+        return _module(path, _said([first, path.parent, *library()], path))
+    kept, key = Cache(KEPT), key_of(path, "", library(), ("SANY",))
+    if (found := kept.get(key)) is None:
+        found = 0, _said([path.parent, *library()], path)
+        kept.keep(key, *found)
+    return _module(path, found[1])
+
+
+def _module(path: Path, said: str) -> Module:
+    return _Reader(Xml.fromstring(said)).module(path.stem)
+
+
+def _said(folders: Sequence[Path], path: Path) -> str:
+    """What SANY says of the module of a file, as XML."""
     libraries = [word for each in folders for word in ("-I", str(each.resolve()))]
     # SANY unpacks the modules of TLA+ there and deletes them: two at once would take each other's.
     with TemporaryDirectory() as unpacked:
@@ -105,8 +122,9 @@ def read(path: Path, first: Path | None = None) -> Module:
         told = subprocess.run(
             [
                 *(str(toolchain.java()), *options, "-cp", str(toolchain.tlc_jar())),
-                *("tla2sany.xml.XMLExporter", "-o", *libraries, str(path)),
+                *("tla2sany.xml.XMLExporter", "-o", *libraries, str(path.resolve())),
             ],
+            cwd=unpacked,  # where it looks first
             capture_output=True,
             timeout=SECONDS_MAX,
             check=False,
@@ -115,7 +133,7 @@ def read(path: Path, first: Path | None = None) -> Module:
     if told.returncode or begin < 0:
         said = (told.stdout + told.stderr).decode("utf-8", "replace")
         raise NotUnderstoodError(f"SANY does not read {path.name}: {said[-300:]}")
-    return _Reader(Xml.fromstring(told.stdout[begin:])).module(path.stem)
+    return told.stdout[begin:].decode("utf-8")
 
 
 class _Reader:
