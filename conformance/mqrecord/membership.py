@@ -33,7 +33,7 @@ def heartbeat(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
     beat = from_body(HeartbeatData, asked.request.body)
     if not beat.client_id:
         return
-    client = seen.named(link, beat.client_id)
+    client = seen.named(link, beat.client_id, now_ms)
     for group in beat.consumer_data_set:
         member = client.groups.get(group.group_name)
         if member is None:

@@ -55,11 +55,12 @@ class Observer:
         self._seen = Seen(delays_ms)
         self.unread = 0  # commands whose body or fields are not what their code says
 
-    def linked(self, number: int, server: Server, address: str) -> Rows:
+    def linked(self, number: int, server: Server, address: str, now_ms: float) -> Rows:
         """A client at an address has a connection to a server."""
         self._seen.links[number] = Link(number, server, Client(address, links={number}))
         if server in self._seen.down:
             self._seen.down.discard(server)
+            self._seen.restarted_ms[server] = now_ms
             yield row(EventKind.RESTART, peer=server.broker)
 
     def request(self, number: int, request: RemotingCommand, now_ms: float) -> Rows:

@@ -219,7 +219,10 @@ class _FromClient(_Side):
         assert self.transport
         self._other, self._address = other, address
         host, port = self.transport.get_extra_info("peername")[:2]
-        self._relay.tell(self._relay.observer.linked(self._number, self.server, f"{host}:{port}"))
+        linked = self._relay.observer.linked(
+            self._number, self.server, f"{host}:{port}", time() * 1000
+        )
+        self._relay.tell(linked)
         waiting, self._waiting = bytes(self._waiting), bytearray()
         if waiting:
             self.data_received(waiting)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from mqrecord.holds import Membership
 from mqrecord.messages import Known
@@ -17,6 +17,11 @@ Row: TypeAlias = dict[str, Any]
 """An event without its run, position and time, which `journal` gives it."""
 
 Rows: TypeAlias = Iterator[Row]
+
+
+# After its broker's restart 5.3.3's client may say its id on two links: at once on the one, and
+# every 30 s on the one that it keeps.
+TWO_LINKS_MS: Final = 60_000
 
 
 class Asked(NamedTuple):
@@ -84,10 +89,12 @@ class Seen:
         self.clients: dict[str, Client] = {}  # those that said who they are
         self.queues: dict[str, list[MessageQueue]] = {}  # by topic, as last told
         self.down: set[Server] = set()
+        self.restarted_ms: dict[Server, float] = {}
 
-    def named(self, link: Link, client_id: str) -> Client:
+    def named(self, link: Link, client_id: str, now_ms: float) -> Client:
         """The client at a link, which says its id. Another one of the id has a name of its own:
-        it is another where the first has a link to the same server already."""
+        it is another where the first has a link to the same server already, unless that has just
+        started again: who lost its link there may have made two, and say its id on either."""
         if link.client.is_named:
             if not link.is_guessed or link.client.name.partition(SECOND)[0] == client_id:
                 link.is_guessed = False
@@ -98,6 +105,9 @@ class Seen:
         while (client := self.clients.get(name)) and self._leads_to(client, link.server):
             rank += 1
             name = f"{client_id}{SECOND}{rank}"
+        restarted_ms = self.restarted_ms.get(link.server)
+        if restarted_ms is not None and now_ms < restarted_ms + TWO_LINKS_MS:
+            client = client or self.clients.get(client_id)
         client = client or self.clients.setdefault(name, Client(name, is_named=True))
         client.links.add(link.number)
         link.client = client

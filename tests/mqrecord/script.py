@@ -31,7 +31,7 @@ class Cluster:
 
     def link(self, server: Server = BROKER) -> int:
         number = next(self._numbers)
-        self.rows += self.observer.linked(number, server, f"10.0.0.1:{number}")
+        self.rows += self.observer.linked(number, server, f"10.0.0.1:{number}", self.now_ms)
         return number
 
     def ask(

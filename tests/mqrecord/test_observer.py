@@ -6,6 +6,7 @@ import pytest
 from script import BROKER, GROUP, PLACE, QUEUES, REPLICA, TOPIC, Cluster, Member
 
 from mqrecord.holds import LAST_MS, LEAVING_MS, SILENT_MS
+from mqrecord.seen import TWO_LINKS_MS
 from mqspec.wire.codes import RequestCode, ResponseCode
 
 
@@ -303,6 +304,46 @@ def test_two_clients_of_one_id_are_told_apart() -> None:
     Member(cluster, "same")
     Member(cluster, "same")
     assert {who for (who,) in cluster.told("client_id")} == {"same", "same #2"}
+
+
+def started_again(*members: Member) -> None:
+    """The broker of all members."""
+    (cluster,) = {member.cluster for member in members}
+    for member in members:
+        member.ends(by_client=False)
+    cluster.rows += cluster.observer.broker_lost(BROKER)
+
+
+def test_who_connects_twice_as_its_broker_starts_again_is_one() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    started_again(member)
+    cluster.told()
+    for _ in range(2):
+        cluster.ask(cluster.link(), RequestCode.HEART_BEAT, body=member.beat)
+        cluster.now_ms += TWO_LINKS_MS / 2
+    assert cluster.told("kind", "client_id") == [("restart", None)]
+    cluster.ask(cluster.link(), RequestCode.HEART_BEAT, body=member.beat)
+    assert {who for (who,) in cluster.told("client_id")} == {"one #2"}
+
+
+def test_two_of_one_id_stay_two_when_their_broker_starts_again() -> None:
+    cluster = Cluster()
+    first, second = Member(cluster, "same"), Member(cluster, "same")
+    first.begins(0)
+    second.begins(1)
+    started_again(first, second)
+    links = cluster.link(), cluster.link()
+    for link in links:
+        cluster.ask(link, RequestCode.HEART_BEAT, body=first.beat)
+    cluster.told()
+    for queue_id, link in enumerate(links):
+        at = {"consumerGroup": GROUP, "topic": TOPIC, "queueId": queue_id, "commitOffset": 3}
+        cluster.ask(link, RequestCode.UPDATE_CONSUMER_OFFSET, at, one_way=True)
+    assert cluster.told("kind", "client_id", "queue_id") == [
+        ("commit", "same", 0),
+        ("commit", "same #2", 1),
+    ]
 
 
 def test_a_replica_is_no_other_broker_and_no_other_client() -> None:
