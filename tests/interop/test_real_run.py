@@ -13,8 +13,8 @@ MESSAGES = 10
 HELD = CheckReport("lost", "", "OFFSET-001", None, MESSAGES, MESSAGES, ())
 
 
-def report(name: str, judgement: Judgement, why: str = "why") -> CheckReport:
-    found = Finding(judgement, why, "OFFSET-001", 1, {}, {})
+def report(name: str, judgement: Judgement, why: str = "why", scene: str = "Clean") -> CheckReport:
+    found = Finding(judgement, why, "OFFSET-001", 1, {"topic": f"Of{scene}"}, {})
     return replace(HELD, name=name, held=0, findings=(found,))
 
 
@@ -36,7 +36,7 @@ def test_a_clean_run_is_one(source: str) -> None:
 )
 def test_what_did_not_happen_is_told(source: str, name: str, judgement: Judgement) -> None:
     (said,) = departures(source, [HELD, report(name, judgement)], MESSAGES)
-    assert said == f"{source}: 1 {judgement} | {name}: why"
+    assert said == f"{source}: Clean: 1 {judgement} | {name}: why"
 
 
 @pytest.mark.parametrize("source", TELL_IT)
@@ -58,19 +58,28 @@ def incidents(source: str) -> list[CheckReport]:
             HELD,
             name=check,
             findings=(
-                Finding(Judgement(how), "why", "", 1, {}, {}, examples=({"topic": f"Of{scene}"},)),
+                Finding(Judgement(how), why, "", 1, {}, {}, examples=({"topic": f"Of{scene}"},)),
             ),
         )
-        for scene, how, check in sorted(SURELY[source])
+        for scene, how, check, why in sorted(SURELY[source])
     ]
 
 
 @pytest.mark.parametrize("source", SURELY)
-def test_where_much_happens_it_is_to_be_told_and_nothing_violated(source: str) -> None:
-    told = incidents(source)
-    assert not [*departures(source, [*told, report("lost", Judgement.OPEN)], None)]
-    (said,) = departures(source, [*told, report("lost", Judgement.VIOLATED)], None)
-    assert said == f"{source}: 1 violated | lost: why"
+def test_where_much_happens_nothing_else_is_to_be_told(source: str) -> None:
+    left_open = [report("lost", how) for how in (Judgement.OPEN, Judgement.UNDECIDABLE)]
+    told = [*incidents(source), *left_open]
+    assert not [*departures(source, told, None)]
+    for judgement in (Judgement.VIOLATED, Judgement.PERMITTED):
+        (said,) = departures(source, [*told, report("lost", judgement, scene="Turn")], None)
+        assert said == f"{source}: Turn: 1 {judgement} | lost: why"
+
+
+@pytest.mark.parametrize("source", SURELY)
+def test_what_is_violated_is_told_where_no_source_tells_all(source: str) -> None:
+    wrong = report("lost", Judgement.VIOLATED, UNTOLD)
+    (said,) = departures(source, [*incidents(source), wrong], None)
+    assert said == f"{source}: Clean: 1 violated | lost: {UNTOLD}"
 
 
 @pytest.mark.parametrize("source", SURELY)
