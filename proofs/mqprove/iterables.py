@@ -99,21 +99,36 @@ class Filled:
 
 @refusing("__eq__", "__next__", *OPERATIONS)
 class Once:
-    """An iterator over something, which is used up by the first loop that goes over it."""
+    """An iterator over something, which is used up by the first loop that goes over it. What it was
+    made of must not change before: an iterator would see that."""
 
-    def __init__(self, over: Any) -> None:
+    def __init__(self, over: Any, *made_of: Any) -> None:
         self.over = over
         self._left, self._made_in = True, turn()
+        self._made_of = [(each, _held(each)) for each in made_of]
 
     def take(self) -> Any:
         """What it goes over, once."""
         if not self._left or self._made_in != turn():
             raise NotUnderstoodError("an iterator that is used again")
+        if any(_held(each) != held for each, held in self._made_of):
+            raise NotUnderstoodError("an iterator over what has changed since")
         self._left = False
         return self.over
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.take())
+
+
+def _held(value: Any) -> Any:
+    """What a list holds now, by identity."""
+    match value:
+        case Listing():
+            return [id(piece) for piece in value.pieces]
+        case list() | dict() | set():
+            return [id(each) for each in value]
+        case _:
+            return None
 
 
 PLACED = (Range, Listing, Numbered, Ids, Points, Zipped, Cycled)  # that have places

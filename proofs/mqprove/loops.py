@@ -526,8 +526,11 @@ def add_to(target: object, items: object) -> None:
     target.extend(items)
 
 
-def display(*parts: tuple[bool, Any]) -> Any:
+def display(*given: tuple[bool, Any]) -> Any:
     """A list that is written down; of each part whether it has a star."""
+    parts = [
+        (star, each.take() if star and isinstance(each, Once) else each) for star, each in given
+    ]
     match parts:
         case (True, Filled() as before), (False, each):
             return before.with_one(each)

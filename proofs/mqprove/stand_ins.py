@@ -48,6 +48,7 @@ from mqprove.symbolic import (
     decide,
     fact,
     in_run,
+    term,
     turn,
     whole,
 )
@@ -242,64 +243,64 @@ def tuple_(*given: Any) -> Any:
 def enumerate_(given: Any, start: Any = 0) -> Any:
     over = gone_over(given)
     if is_symbolic(over) and not isinstance(over, Turns):
-        return Once(Numbered(over, whole(start)))
-    return Once([*builtins.enumerate(over, start)])
+        return Once(Numbered(over, whole(start)), over)
+    return Once([*builtins.enumerate(over, start)], over)
 
 
 def zip_(*given: Any, strict: bool = False) -> Any:
     parts = [gone_over(each) for each in given]
     if not any(isinstance(part, Cycled) or is_symbolic(part) for part in parts):
-        return Once([*builtins.zip(*parts, strict=strict)])
+        return Once([*builtins.zip(*parts, strict=strict)], *parts)
     if strict or not builtins.all(isinstance(part, PLACED) for part in parts):
         raise NotUnderstoodError("lists side by side that may not be as long")
     if builtins.all(isinstance(part, Cycled) for part in parts):
         raise NotUnderstoodError("a cycle without an end")
-    return Once(Zipped(parts))
+    return Once(Zipped(parts), *parts)
 
 
 def cycle_(given: Any) -> Any:
     over = gone_over(given)
     if not isinstance(over, PLACED) or isinstance(over, Cycled):
         raise NotUnderstoodError(f"a cycle of a {type(over).__name__}")
-    return Once(Cycled(over))
+    return Once(Cycled(over), over)
 
 
 def islice_(given: Any, *bounds: Any) -> Any:
-    start, stop, step = (
-        (None, *bounds, None)[:3] if builtins.len(bounds) == 1 else (*bounds, None)[:3]
-    )
-    over = gone_over(given)
+    part, over = slice(*bounds), gone_over(given)
     if not isinstance(over, Listing):
         raise NotUnderstoodError(f"islice of a {type(over).__name__}")
-    for bound, least in ((start, 0), (stop, 0), (step, 1)):
+    for bound, least in ((part.start, 0), (part.stop, 0), (part.step, 1)):
         if bound is not None and decide(whole(bound) < least):
             raise ValueError("islice() takes no negative bounds")
-    return Once(over[start:stop:step])
+    return Once(over[part], over)
 
 
 def chain_(*given: Any) -> Any:
     parts = [gone_over(each) for each in given]
     if not builtins.all(isinstance(part, Listing) for part in parts):
         raise NotUnderstoodError("a chain of something else than lists of queues")
-    return Once(Listing(piece for part in parts for piece in list_(part).pieces))
+    return Once(Listing(piece for part in parts for piece in list_(part).pieces), *parts)
 
 
 def reversed_(given: Any) -> Any:
     match given:
         case Listing():
-            return Once(given[::-1])
+            return Once(given[::-1], given)
         case Range():
             return Once(given.backwards())
         case builtins.list() | builtins.tuple() | builtins.range() | str():
-            return Once([*builtins.reversed(given)])
+            return Once([*builtins.reversed(given)], given)
         case _:
             raise NotUnderstoodError(f"reversed of a {type(given).__name__}")
 
 
 def int_(*given: Any) -> Any:
-    if builtins.len(given) == 1 and isinstance(given[0], Number | Truth):
-        return Number(whole(given[0]))
-    return int(*given)
+    if builtins.len(given) != 1 or not isinstance(given[0], Number | Truth):
+        return int(*given)
+    number = term(given[0])
+    if number.is_real():
+        raise NotUnderstoodError("the whole part of a float")
+    return Number(number)
 
 
 # By what is called, whatever it is named there.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import z3
@@ -65,7 +65,7 @@ FIRST = st.one_of(
     ),
     st.just("at for at in range(c) if cid_all[at] == current_cid"),
 )
-LISTS = st.one_of(
+KINDS: Final[tuple[st.SearchStrategy[list[str]], ...]] = (
     st.tuples(NUMBERS, NUMBERS).map(lambda p: [f"return mq_all[{p[0]}:{p[1]}]"]),
     st.tuples(NUMBERS, SIMPLE).map(lambda p: [f"return mq_all[{p[0]} :: max(1, {p[1]})]"]),
     st.tuples(SIMPLE, SIMPLE).map(lambda p: [f"return mq_all[{p[0]}:][:{p[1]}]"]),
@@ -186,11 +186,21 @@ LISTS = st.one_of(
             f"return mq_all[start:][: sum({p[1]} for at in range(c))]",
         ]
     ),
-    st.tuples(st.sampled_from(["any", "all"]), TESTS, SIMPLE, SIMPLE).map(
+    st.tuples(
+        st.sampled_from(["any", "all"]),
+        st.sampled_from(["at <", "at !=", "index <= at and at >", "at % c =="]),
+        st.sampled_from(["index", "c", "2", "n - 1"]),
+        st.sampled_from(["n", "c", "index", "n - index"]),
+    ).map(
         lambda p: [
-            f"if {p[0]}({p[1]} for at in range({p[2]})):",
-            f"    return mq_all[{p[3]}:]",
-            "return mq_all[:1] if all(cid != current_cid for cid in cid_all) else mq_all[1:]",
+            f"is_there = {p[0]}({p[1]} {p[2]} for at in range({p[3]}))",
+            f"return mq_all[{p[2]}:] if is_there else mq_all[:1]",
+        ]
+    ),
+    st.tuples(st.sampled_from(["any", "all"]), st.sampled_from(["==", "!="]), SIMPLE).map(
+        lambda p: [
+            f"is_there = {p[0]}(cid {p[1]} current_cid for cid in cid_all)",
+            f"return mq_all[{p[2]}:] if is_there else mq_all[:1]",
         ]
     ),
     st.tuples(SIMPLE, st.sampled_from(["<", "==", ">="]), SIMPLE, SIMPLE).map(
@@ -219,6 +229,7 @@ LISTS = st.one_of(
         ]
     ),
 )
+PARTS = 2  # of the kinds, to be tried side by side
 SETUP = (
     "from itertools import chain, cycle, islice",
     "index = cid_all.index(current_cid)",
@@ -282,11 +293,12 @@ class Read:
         return any(not self._at(goal, queues, members, index) for goal in goals)
 
 
-def test_what_is_read_is_what_python_does(pytestconfig: pytest.Config) -> None:
-    programs = pytestconfig.getoption("--programs")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_is_read_is_what_python_does(pytestconfig: pytest.Config, part: int) -> None:
+    programs = pytestconfig.getoption("--programs") // PARTS
     none_is_unhealthy = list(HealthCheck)
     tried = settings(max_examples=programs, deadline=None, suppress_health_check=none_is_unhealthy)
-    tried(given(LISTS)(read_as_python_does))()
+    tried(given(st.one_of(KINDS[part::PARTS]))(read_as_python_does))()
 
 
 def read_as_python_does(lines: list[str]) -> None:

@@ -78,7 +78,11 @@ STAGES = (
         (*PYTEST, "tests/mqprove/test_walks.py", "-k", "keeps", "--walks", "150", "-n", "2"),
         5,
     ),
-    Stage("programs", (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000"), 10),
+    Stage(
+        "programs",
+        (*PYTEST, "tests/mqprove/test_lifting.py", "--programs", "10000", "-n", "2"),
+        10,
+    ),
     Stage("bench", ("tests/bench/bench.py",), 43),
     Stage("follow", ("tests/mqaudit/follow_load.py", "--seed", SEED), 15),
     Stage("real", ("tests/interop/real_run.py", "clean", "--messages", "20000"), 6),
