@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import wrong_after as wrong_after
 import wrong_delays as wrong_delays
 import wrong_neighbours as wrong_neighbours
 import wrong_others as wrong_others
