@@ -113,19 +113,24 @@ CHECKS: Final[tuple[Callable[[Part], Iterator[pa.RecordBatch]], ...]] = (
 
 
 def _is_overtaken(t: Tenured, at: Whole, own: Whole) -> Flags:
-    """Whether only the commit just before was higher, and one of the two was carried by a pull.
+    """Whether only commits of another thread were higher, and sent since its own thread read.
 
     A timer and the pulls of a queue are of two threads: each reads how far the queue has come, and
-    then sends it. All before those two are not higher, nor is where the tenure began.
+    then sends it. The timer reads after it has sent its last one, and pulls by tens may be sent
+    before it sends this one; of the timer, which is slow, a pull is overtaken once. What had been
+    sent before is not higher, nor is where the tenure began.
     """
     commits = Groups.of(t.tenure[at])
-    value, carried = t["at"][at], t.part.is_carried[t.rows[at]].astype(np.int64)
-    last = commits.before(value)
-    floor = commits.before(commits.before(commits.highest(value)))
+    value, carried = np.where(t.former, NIL, t["at"])[at], t.part.is_carried[t.rows[at]]
+    highest = commits.highest(value)
+    of_pull = commits.before(commits.before(highest))
+    of_timer = commits.before(commits.latest(np.where(carried, NIL, highest)))
     began = t.first_value(t.did == Did.QUERY_OFFSET)[t.tenure[at]]
+    floor = np.where(carried, of_pull, of_timer)
     floor = np.where(floor == NIL, began, floor)
-    by_another = commits.before(carried) + carried == 1
-    return np.asarray((last == own) & by_another & (floor != NIL) & (value >= floor), bool)
+    is_behind_one = (commits.before(value) == own) & (commits.before(carried.astype(int), 1) == 0)
+    may_be = np.where(carried, is_behind_one, True)
+    return np.asarray(may_be & (floor != NIL) & (value >= floor), bool)
 
 
 def _so_far(t: Tenured, values: Whole) -> Whole:

@@ -160,7 +160,7 @@ WENT_BACK: Final = Check(
         "back": Outcome(VIOLATED, "lower than its owner had committed before"),
         "overtaken": Outcome(
             PERMITTED,
-            "lower than the one just before it, which another thread of its owner sent",
+            "lower than what another thread of its owner sent just before it",
             known_as=("progress-lost",),
         ),
         "handed over": Outcome(

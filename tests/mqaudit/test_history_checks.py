@@ -745,6 +745,17 @@ def a_pull_that_lags_behind(r: Recorder) -> list[Expected]:
     return [(WENT_BACK, "overtaken", once), (WENT_BACK, "back", again)]
 
 
+def a_timer_that_pulls_overtake(r: Recorder) -> list[Expected]:
+    """It sends what it had read after its last one, and never less than was sent before that."""
+    consumed(r, 0, 1, 2)
+    r.commit("a", 1)
+    for offset in (2, 3):
+        r.at("commit", "a", value=offset, queue_offset=3)
+    overtaken = r.commit("a", 2)
+    r.at("commit", "a", value=3, queue_offset=3)
+    return [(WENT_BACK, "overtaken", overtaken), (WENT_BACK, "back", r.commit("a", 2))]
+
+
 def a_pull_two_commits_behind(r: Recorder) -> list[Expected]:
     consumed(r, 0, 1, 2)
     for offset in (1, 2, 3):
@@ -1283,6 +1294,7 @@ CASES: dict[str, Case] = {
         commit_went_back,
         a_commit_of_another_thread,
         a_pull_that_lags_behind,
+        a_timer_that_pulls_overtake,
         a_pull_two_commits_behind,
         pulls_of_one_thread_go_back,
         raw_client,
