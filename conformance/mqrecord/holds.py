@@ -7,6 +7,8 @@ What a client decides is not on the wire. These rules derive it, and are named i
   may be overtaken by itself: its last commits come behind), or was told a list of members that
   leaves the queue to another (its timer may commit just before its rebalance does); if it commits
   it no more, until another begins what it gave up, or for `LEAVING_MS`;
+- *doubt*: what comes behind that commit is dropped, if it was the rebalance's, and consumed, if it
+  was the timer's: it was received if a later commit passes it;
 - *silence*: or until it has no connection any more, or has neither pulled nor committed the queue
   for `SILENT_MS`; a member whose last connection its broker ends then is cut off;
 - *back*: who was silent, or cut off, and then pulls or commits without having asked where to begin
@@ -51,18 +53,22 @@ class Hold:
     committed_ms: float | None = None  # when it first committed it after that
     is_given_up: bool = False  # the member said itself that it leaves
     unfinished: dict[int, Received] = field(default_factory=dict)  # by queue offset, in their order
+    doubtful: dict[int, Received] = field(default_factory=dict)  # likewise: received, or dropped
 
     @property
     def is_taking(self) -> bool:
-        """Whether what comes is for its listener: what comes behind its last commits is dropped."""
+        """Whether what comes is for its listener; else it is in doubt."""
         return self.committed_ms is None
 
     def finished(self, committed: int) -> Iterator[tuple[int, Received]]:
         """What was received below an offset and had not been finished: it is, from now on."""
-        for offset in list(self.unfinished):
-            if offset >= committed:
-                break
-            yield offset, self.unfinished.pop(offset)
+        yield from _below(committed, self.unfinished)
+
+    def no_longer_doubtful(self, committed: int) -> Iterator[tuple[int, Received]]:
+        """What was received below an offset after all."""
+        for offset, message in _below(committed, self.doubtful):
+            self.received(offset, message)
+            yield offset, message
 
     def received(self, offset: int, message: Received) -> None:
         self.unfinished[offset] = message
@@ -73,6 +79,7 @@ class Hold:
         """From elsewhere: what it had received is nothing to it any more."""
         self.next_offset = offset
         self.unfinished.clear()
+        self.doubtful.clear()
 
     def leaves(self, now_ms: float, given_up: bool = False) -> None:
         """What it commits within `LAST_MS` of its next commit is the last of it."""
@@ -98,6 +105,14 @@ class Hold:
             (self.seen_ms, SILENT_MS),
         )
         return any(since is not None and now_ms > since + ms for since, ms in since_and_for)
+
+
+def _below(end: int, messages: dict[int, Received]) -> Iterator[tuple[int, Received]]:
+    """The messages up to an offset, taken out."""
+    for offset in list(messages):
+        if offset >= end:
+            break
+        yield offset, messages.pop(offset)
 
 
 @dataclass(slots=True)

@@ -25,13 +25,13 @@ _RETRY_MARK: Final = 4  # its place there
 def commit(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
     """15: how far it has come; mostly nobody answers."""
     if asked.request.is_oneway:
-        yield from _committed(link, asked, Outcome.UNKNOWN, now_ms)
+        yield from _committed(seen, link, asked, Outcome.UNKNOWN, now_ms)
 
 
 def committed(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:
     """15, answered."""
     went = Outcome.OK if answer.code == ResponseCode.SUCCESS else Outcome.FAILED
-    yield from _committed(link, asked, went, now_ms)
+    yield from _committed(seen, link, asked, went, now_ms)
 
 
 def told_progress(
@@ -53,7 +53,7 @@ def pull(seen: Seen, link: Link, asked: Asked, now_ms: float) -> Rows:
     fields = asked.request.ext_fields
     member, queue = link.member(asked), link.queue(asked)
     if int(fields["sysFlag"]) & _COMMITS and int(fields["commitOffset"]) > 0:
-        yield from _committed(link, asked, Outcome.UNKNOWN, now_ms)
+        yield from _committed(seen, link, asked, Outcome.UNKNOWN, now_ms)
     if member is None:
         return
 
@@ -78,11 +78,13 @@ def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
     """11, answered: what a member got of a queue that it holds."""
     member, queue = link.member(asked), link.queue(asked)
     hold = member.holds.get(queue) if member else None
-    if member is None or hold is None or not hold.is_taking:
+    if member is None or hold is None:
         return
     if "nextBeginOffset" in answer.ext_fields:
         hold.next_offset = int(answer.ext_fields["nextBeginOffset"])
-    if answer.code == ResponseCode.PULL_OFFSET_MOVED:  # as after a reset by the broker itself
+    if (
+        answer.code == ResponseCode.PULL_OFFSET_MOVED and hold.is_taking
+    ):  # as after a reset by the broker itself
         hold.goes_on(int(answer.ext_fields["nextBeginOffset"]))
         yield elsewhere(link.client, hold.next_offset, link.at(asked))
     if answer.code != ResponseCode.SUCCESS:
@@ -92,9 +94,13 @@ def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
     wanted = member.subscriptions.get(queue.topic)
     for record in decode_messages(answer.body):
         message = _received(record)
-        if wanted is None or is_wanted(wanted, message.tag):
+        if wanted is not None and not is_wanted(wanted, message.tag):
+            continue
+        if hold.is_taking:
             hold.received(record.queue_offset, message)
             yield _received_row(seen, at, record.queue_offset, message)
+        else:
+            hold.doubtful[record.queue_offset] = message
 
 
 def told_reset(seen: Seen, link: Link, notice: RemotingCommand, now_ms: float) -> Rows:
@@ -151,7 +157,7 @@ def pop_finished(
     yield row(EventKind.ACK, queue_offset=int(fields["offset"]), **at)
 
 
-def _committed(link: Link, asked: Asked, went: Outcome, now_ms: float) -> Rows:
+def _committed(seen: Seen, link: Link, asked: Asked, went: Outcome, now_ms: float) -> Rows:
     """A commit, and what it says to be finished."""
     member, queue = link.member(asked), link.queue(asked)
     value = int(asked.request.ext_fields["commitOffset"])
@@ -161,6 +167,8 @@ def _committed(link: Link, asked: Asked, went: Outcome, now_ms: float) -> Rows:
     hold = member.holds.get(queue) if member else None
     if hold:
         hold.seen_ms = now_ms
+        for offset, message in hold.no_longer_doubtful(value):
+            yield _received_row(seen, at, offset, message)
         for offset, message in hold.finished(value):
             yield _with(EventKind.ACK, Outcome.OK, at, offset, message)
 

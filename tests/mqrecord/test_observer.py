@@ -75,6 +75,42 @@ def test_a_timer_may_commit_just_before_a_rebalance_does() -> None:
         assert cluster.told("kind") == [(said,)]
 
 
+def test_what_comes_behind_a_timers_commit_was_received_if_it_is_committed() -> None:
+    """Its rebalance takes longer: it goes on, and what it then commits it has consumed."""
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(3)
+    member.pulls(3, 0, "a")
+    member.told_members("one", "two")
+    member.commits(3, 1)  # the timer's
+    cluster.told()
+    member.pulls(3, 1, "b", "c")
+    assert cluster.told("kind") == []  # it would be dropped if the commit were the rebalance's
+    member.pulls(3, 3, "d", commits=2)
+    told = cluster.told("kind", "queue_offset", "value")
+    assert told == [("receive", 1, None), ("ack", 1, None), ("commit", 3, 2)]
+    member.commits(3, 3)
+    told = cluster.told("kind", "queue_offset", "value")
+    assert told == [("receive", 2, None), ("ack", 2, None), ("commit", None, 3)]
+    cluster.after(LAST_MS + 1)
+    assert cluster.told("kind") == [("revoke",)]  # what came last is dropped
+
+
+def test_who_keeps_a_queue_after_all_has_not_gone_elsewhere() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(3)
+    member.told_members("one", "two")
+    member.commits(3, 0)
+    member.pulls(3, 0, "a", "b")
+    member.told_members("one")
+    cluster.told()
+    member.pulls(3, 2, "c", commits=2)
+    assert cluster.told("kind", "queue_offset") == [
+        *(("receive", 0), ("receive", 1), ("ack", 0), ("ack", 1), ("commit", 2), ("receive", 2)),
+    ]
+
+
 def test_who_is_given_a_queue_again_may_leave_it_once_more() -> None:
     cluster = Cluster()
     member = Member(cluster, "one")
