@@ -204,16 +204,19 @@ def send_batch(
     bodies: Sequence[bytes],
     queue_id: int = 0,
     properties: Mapping[str, str] | Sequence[Mapping[str, str]] | None = None,
+    *,
+    flags: Sequence[int] | None = None,
 ) -> Request:
     """SEND_BATCH_MESSAGE: several messages of one queue in one request, all with the same
-    properties, or each with its own."""
+    properties, or each with its own; `flags`: one for each, 0 where none are given."""
     each = properties if isinstance(properties, Sequence) else [properties or {}] * len(bodies)
+    besides = [property_string(of).encode() for of in each]
     inner = b"".join(
-        struct.pack(">iiiii", 22 + len(body) + len(beside), 0, 0, 0, len(body))
+        struct.pack(">iiiii", 22 + len(body) + len(beside), 0, 0, flag, len(body))
         + body
         + struct.pack(">h", len(beside))
         + beside
-        for body, beside in zip(bodies, (property_string(of).encode() for of in each), strict=True)
+        for body, beside, flag in zip(bodies, besides, flags or [0] * len(bodies), strict=True)
     )
     return replace(send(topic, inner, queue_id).having(m=True), code=SEND_BATCH_MESSAGE)
 
@@ -499,7 +502,13 @@ def _lock_body(group: str, client_id: str, queues: Iterable[tuple[str, str, int]
 
 
 def unregister(client_id: str, group: str) -> Request:
+    """UNREGISTER_CLIENT of a consumer."""
     return Request(UNREGISTER_CLIENT, {"clientID": client_id, "consumerGroup": group})
+
+
+def unregister_producer(client_id: str, group: str) -> Request:
+    """UNREGISTER_CLIENT of a producer."""
+    return Request(UNREGISTER_CLIENT, {"clientID": client_id, "producerGroup": group})
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,6 +194,29 @@ def test_attributes_are_altered(scene: Scene) -> None:
     assert attributes(scene, topic) == {"cleanup.policy": "DELETE"}
 
 
+@case("ADMIN-002", party="broker", after="test_attributes_are_altered")
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda topic: requests.create_topic(topic, 2, 2),
+        lambda topic: requests.create_topic(topic, 2, 2).without("attributes", "force"),
+        lambda topic: requests.create_topics((topic, 2)),
+    ],
+    ids=["empty", "by 4.9.7", "in a list"],
+)
+def test_a_change_that_says_nothing_of_attributes_leaves_them(
+    scene: Scene, changed: Callable[[str], Request]
+) -> None:
+    topic = scene.name("T")
+    made = requests.create_topic(topic, 1, 1)
+    done(scene.broker.call(made.having(attributes="+message.type=FIFO,+cleanup.policy=DELETE")))
+    done(scene.broker.call(changed(topic)))
+    shown = scene.topic_config(topic)
+    assert shown
+    assert (shown["readQueueNums"], shown["writeQueueNums"]) == (2, 2)
+    assert shown["attributes"] == {MESSAGE_TYPE: "FIFO", "cleanup.policy": "DELETE"}
+
+
 @case("ADMIN-002", party="broker")
 def test_nothing_is_taken_from_a_topic_that_is_being_created(scene: Scene) -> None:
     topic = scene.name("T")

@@ -14,7 +14,7 @@ from mqconform.case import case
 from mqconform.connection import Connection, eventually
 from mqconform.frame import frame, json_header
 from mqconform.requests import Request, Subscription
-from mqconform.scene import Scene
+from mqconform.scene import Scene, done
 
 JOINED = "test_a_heartbeat_makes_a_member"
 
@@ -189,6 +189,30 @@ def test_unregistering_takes_the_connection_and_not_the_id(scene: Scene) -> None
     assert noticed(first, group)
     assert second.call(requests.unregister(scene.client("first"), group)).code == 0
     assert scene.members(group) == ["first"]
+
+
+@case("GROUP-005", "ADMIN-008", party="broker", after=JOINED)
+@pytest.mark.parametrize("leaves", ["producer", "consumer"])
+def test_who_unregisters_takes_nobody_along_whose_group_has_the_same_name(
+    scene: Scene, leaves: str
+) -> None:
+    group, name = scene.new_group(), scene.client("both")
+    stays = join(scene, "stays", group)
+    both = join(scene, "both", group)
+    assert noticed(stays, group)
+    done(both.call(requests.producer_heartbeat(name, group)))
+    unregister = {"producer": requests.unregister_producer, "consumer": requests.unregister}
+    done(both.call(unregister[leaves](name, group)))
+    producing = Request(requests.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": group})
+    producers = scene.broker.call(producing)
+    if leaves == "producer":
+        assert scene.members(group) == ["both", "stays"]
+        assert producers.code == 1
+        assert stays.is_quiet()
+    else:
+        assert scene.members(group) == ["stays"]
+        assert [each["clientId"] for each in done(producers).json()["connectionSet"]] == [name]
+        assert noticed(stays, group)
 
 
 @case("GROUP-008", party="broker")

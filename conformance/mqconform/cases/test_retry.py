@@ -9,7 +9,7 @@ from mqconform.case import case
 from mqconform.connection import eventually
 from mqconform.records import Record, parse_records
 from mqconform.requests import Request
-from mqconform.scene import Scene, done
+from mqconform.scene import Scene, done, shows
 
 STORED = "test_a_message_is_stored_as_it_was_sent"
 AGAIN = "test_a_message_that_was_sent_back_comes_again"
@@ -17,6 +17,7 @@ AGAIN = "test_a_message_that_was_sent_back_comes_again"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 ONE_SECOND, TEN_SECONDS = 1, 3  # levels of delay
 WAITED_S = 15.0  # for what comes after a second
+COMPRESSED = (1, 0x101, 0x201, 0x301)  # of a sysFlag: by an old client, LZ4, ZSTD, zlib
 GROUP_MAXIMUM = 16  # retryMaxTimes of a group that says nothing of it
 
 
@@ -160,8 +161,30 @@ def test_a_message_that_is_given_up_is_in_the_dead_letter_topic(
     done(scene.broker.call(request))
     assert eventually(lambda: is_dead(scene, group))
     (dead,) = scene.read_all(f"%DLQ%{group}", group)
-    assert (dead.body, dead.reconsume_times) == (b"hard", 1)
-    assert dead.properties["RETRY_TOPIC"] == record.topic
+    assert (dead.body, dead.flag, dead.born_timestamp) == (b"hard", 7, record.born_timestamp)
+    assert dead.reconsume_times == 1
+    kept = {name: record.properties[name] for name in ("KEYS", "TAGS", "UNIQ_KEY")}
+    shows(dead.properties, {**kept, "RETRY_TOPIC": record.topic})
+
+
+@case("RETRY-001", "RETRY-005", party="broker", after=AGAIN)
+@pytest.mark.parametrize("sys_flag", COMPRESSED, ids=hex)
+@pytest.mark.parametrize(
+    ("level", "to"), [(ONE_SECOND, "%RETRY%"), (-1, "%DLQ%")], ids=["again", "dead"]
+)
+def test_a_compressed_message_that_is_sent_back_is_still_one(
+    scene: Scene, level: int, to: str, sys_flag: int
+) -> None:
+    """By its flag a consumer knows that it must be decompressed, and how; no broker does that."""
+    topic, group = scene.topic(), scene.group()
+    done(scene.broker.call(requests.send(topic, b"packed").having(f=sys_flag)))
+    assert eventually(lambda: scene.max_offset(topic) == 1)
+    (record,) = scene.read_all(topic, group)
+    assert record.sys_flag == sys_flag
+    done(scene.broker.call(request_of(group, record, level, GROUP_MAXIMUM)))
+    assert eventually(lambda: scene.max_offset(f"{to}{group}") == 1)
+    (kept,) = scene.read_all(f"{to}{group}", group)
+    assert (kept.sys_flag, kept.body) == (sys_flag, b"packed")
 
 
 @case("RETRY-004", party="broker", after=AGAIN)

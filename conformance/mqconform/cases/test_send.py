@@ -260,6 +260,25 @@ def test_a_batch_of_any_number_is_stored_whole(scene: Scene, count: int) -> None
     assert answer.fields["msgId"] == ",".join(record.message_id for record in records)
 
 
+@case("SEND-001", "SEND-013", party="broker", after="test_a_batch_is_stored_as_its_messages")
+@pytest.mark.parametrize(
+    "flags",
+    [[7, 8], [0, 7, 0], [-1, 0, 255, 256, 65_536, 2**31 - 1, -(2**31)], [*range(33)]],
+    ids=len,
+)
+def test_each_message_of_a_batch_has_its_own_flag_and_properties(
+    scene: Scene, flags: list[int]
+) -> None:
+    topic = scene.topic()
+    sent = [(flag, {"KEYS": f"k{n}", "TAGS": f"t{n % 3}"}) for n, flag in enumerate(flags)]
+    own = [properties for _, properties in sent]
+    done(scene.broker.call(requests.send_batch(topic, [b"x"] * len(flags), 0, own, flags=flags)))
+    assert eventually(lambda: scene.max_offset(topic) == len(flags))
+    records = scene.read_all(topic, scene.group())
+    found = [(each.flag, {name: each.properties.get(name) for name in own[0]}) for each in records]
+    assert found == sent
+
+
 @case("SEND-036", party="broker", after=STORED)
 @pytest.mark.parametrize(("filter_type", "flag"), [("SINGLE_TAG", 0), ("MULTI_TAG", 2)])
 def test_a_message_says_that_its_topic_is_of_several_tags(
