@@ -28,7 +28,6 @@ SOME_ORDERED = "test_a_batch_that_is_popped_in_order_blocks_its_queue"
 
 SHORT_MS = 1_000  # an invisible time whose end is waited for
 LONGEST_MS = 259_200_000  # timerMaxDelaySec: 3 days
-REVIVE_TRIES = 64  # pops, to meet each of eight queues
 REVIVE_S = 30  # what a busy broker may take to bring a message back: an idle one takes 3 to 6 s
 LONG_POLL_MS = 30_000
 NOTHING = 210
@@ -702,32 +701,3 @@ def test_a_popped_message_comes_again_after_a_crash(scene: Scene) -> None:
     scene.restart(Restart.KILL)
     again = Consumer(scene, one.topic, one.group)
     assert b"kept" in bodies(again.pop_again())
-
-
-@case("POP-001", party="broker", claims="restart", after=REVIVED)
-def test_what_came_again_before_a_stop_does_not_come_twice(scene: Scene) -> None:
-    one = consumer(scene)
-    scene.send(one.topic, b"a")
-    (message,) = one.pop(invisible_ms=SHORT_MS)
-    assert one.is_brought_back()
-    another_comes_again(scene, revive_queue(message))  # so that it is noted that this one did
-    scene.restart(Restart.CLEAN)
-    another_comes_again(scene, revive_queue(message))
-    assert scene.max_offset(one.retry_topic) == 1
-
-
-def another_comes_again(scene: Scene, queue: str) -> None:
-    """Wait until a message is brought back whose checkpoint is in that queue, behind all before."""
-    one = consumer(scene)
-    for _ in range(REVIVE_TRIES):
-        scene.send(one.topic, b"another")
-        (message,) = one.pop(invisible_ms=SHORT_MS)
-        if revive_queue(message) == queue:
-            break
-        done(one.ack(message))
-    assert one.is_brought_back()
-
-
-def revive_queue(message: Popped) -> str:
-    """Where its checkpoint is; brokers take one after the other, or any."""
-    return message.handle.split(" ")[3]
