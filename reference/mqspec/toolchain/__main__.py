@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from mqrules import UserError
-from mqspec.toolchain import fetch, jar_sets, keep_own_classes, resolve
+from mqspec.toolchain import fetch, jar_sets, resolve
 
 
 def main() -> int:
@@ -21,8 +21,6 @@ def main() -> int:
                     print(f'"{coordinate}" = "{digest}"')
             else:
                 fetch(jar_set, lambda line: print(line, flush=True))
-        if not args.resolve:
-            keep_own_classes()
     except UserError as error:
         print(f"mqspec: {error}", file=sys.stderr)
         return 2
