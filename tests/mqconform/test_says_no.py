@@ -447,8 +447,11 @@ WRONG = {
     "what_is_sent_back_loses_its_flag": Wrong(
         SEND_BACK,
         sent_back_without_flag,
-        "sent_back_comes_again or given_up",
-        {"a_message_that_was_sent_back_comes_again"},
+        "sent_back_comes_again or given_up or without_retry_queues",
+        {
+            "a_message_that_was_sent_back_comes_again",
+            "a_message_that_is_given_up_is_in_the_dead_letter_topic",
+        },
     ),
     "no_retry_queues_is_one": Wrong(
         MAY_SEND_BACK,
