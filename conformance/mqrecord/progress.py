@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from mqrecord.holds import Received
@@ -82,9 +83,8 @@ def pulled(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms
         return
     if "nextBeginOffset" in answer.ext_fields:
         hold.next_offset = int(answer.ext_fields["nextBeginOffset"])
-    if (
-        answer.code == ResponseCode.PULL_OFFSET_MOVED and hold.is_taking
-    ):  # as after a reset by the broker itself
+    # As after a reset by the broker itself.
+    if answer.code == ResponseCode.PULL_OFFSET_MOVED and hold.is_taking:
         hold.goes_on(int(answer.ext_fields["nextBeginOffset"]))
         yield elsewhere(link.client, hold.next_offset, link.at(asked))
     if answer.code != ResponseCode.SUCCESS:
@@ -125,11 +125,17 @@ def given_back(
     place = int(asked.request.ext_fields["offset"])  # in the log of this broker
     held = (one for one in member.holds.items() if one[0].broker_name == link.broker)
     for queue, hold in held:
-        unfinished = hold.unfinished.items()
-        found = [offset for offset, message in unfinished if message.physical_offset == place]
-        for offset in found:
-            at = at_queue(link.client, member.group, queue)
+        at = at_queue(link.client, member.group, queue)
+        for offset in _that_lie_at(place, hold.doubtful):  # it was received, then
+            hold.received(offset, hold.doubtful.pop(offset))
+            yield _received_row(seen, at, offset, hold.unfinished[offset])
+        for offset in _that_lie_at(place, hold.unfinished):
             yield _with(EventKind.ACK, Outcome.FAILED, at, offset, hold.unfinished.pop(offset))
+
+
+def _that_lie_at(place: int, messages: Mapping[int, Received]) -> list[int]:
+    """The queue offsets of messages by their place in the log: one, or none."""
+    return [offset for offset, one in messages.items() if one.physical_offset == place]
 
 
 def popped(seen: Seen, link: Link, asked: Asked, answer: RemotingCommand, now_ms: float) -> Rows:

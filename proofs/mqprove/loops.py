@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import BuiltinFunctionType, CellType, FunctionType
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import z3
 
@@ -45,6 +45,7 @@ from mqprove.ring import Points, Ring
 from mqprove.symbolic import (
     NotUnderstoodError,
     Number,
+    Path,
     Term,
     Truth,
     again,
@@ -72,18 +73,8 @@ _SYMBOLIC: Final = (*PLACED, Turns)
 # An iterator would be used up by the first turn that stands for any.
 _GONE_OVER: Final[tuple[type, ...]] = (
     *_SYMBOLIC,
-    *(
-        Once,
-        Unknown,
-        builtins.list,
-        builtins.tuple,
-        builtins.range,
-        dict,
-        set,
-        frozenset,
-        str,
-        bytes,
-    ),
+    *(Once, Unknown, builtins.list, builtins.tuple, builtins.range),
+    *(dict, set, frozenset, str, bytes),
     *(type({}.keys()), type({}.values()), type({}.items())),
 )
 
@@ -165,12 +156,9 @@ def first(
     given = gone_over(given)
     if turn() or isinstance(given, Turns):
         raise NotUnderstoodError(f"line {line}: the first, in a loop or of rooms")
-    at = z3.FreshInt("turn")
-    inside, each = any_turn(given, at)
-    before = ordinary_state(test)
-    paths = explore_one(lambda: builtins.bool(test(each)), inside, line)
-    if ordinary_state(test) != before or any(path.effects for path in paths):
-        raise NotUnderstoodError(f"line {line}: what is looked for changes on the way")
+    at, inside, _, paths = _looked_at_once(
+        given, lambda each: builtins.bool(test(each)), line, "what is looked for", test
+    )
     passes = z3.Or([path.condition for path in paths if path.value])
     facts = [each for path in paths for each in path.facts]
 
@@ -180,6 +168,29 @@ def first(
     if default:
         return default[0]
     raise StopIteration
+
+
+class _OneTurn(NamedTuple):
+    """One turn that stands for any: its number, when it is one, what it is given, and what can
+    come of it."""
+
+    at: Term
+    inside: z3.BoolRef
+    each: object
+    paths: list[Path]
+
+
+def _looked_at_once(
+    given: Any, look: Callable[[Any], object], line: int, what: str, *functions: object
+) -> _OneTurn:
+    """A look at what any turn is given, by functions that change nothing."""
+    at = z3.FreshInt("turn")
+    inside, each = any_turn(given, at)
+    before = [*map(ordinary_state, functions)]
+    paths = explore_one(lambda: look(each), inside, line)
+    if [*map(ordinary_state, functions)] != before or any(path.effects for path in paths):
+        raise NotUnderstoodError(f"line {line}: {what} changes on the way")
+    return _OneTurn(at, inside, each, paths)
 
 
 def exists(
@@ -219,15 +230,18 @@ def total(
     given = gone_over(given)
     if turn() or isinstance(given, Turns):
         raise NotUnderstoodError(f"line {line}: a sum, in a loop or of rooms")
-    at, turns = z3.FreshInt("turn"), count(given)
-    inside, each = any_turn(given, at)
-    before = ordinary_state(element), ordinary_state(test)
-    paths = explore_one(lambda: element(each) if test(each) else 0, inside, line)
-    is_other = (ordinary_state(element), ordinary_state(test)) != before
-    if is_other or any(path.effects or path.facts for path in paths):
-        raise NotUnderstoodError(f"line {line}: a sum of what changes on the way")
+    at, _, _, paths = _looked_at_once(
+        given,
+        lambda each: element(each) if test(each) else 0,
+        line,
+        "what is summed",
+        element,
+        test,
+    )
+    if any(path.facts for path in paths):
+        raise NotUnderstoodError(f"line {line}: a sum of what rests on more than is seen")
 
-    found = term(start)
+    turns, found = count(given), term(start)
     for path in paths:
         value, chosen_turns = term(path.value), _as_a_range(at, path.condition, turns)
         if value.eq(ZERO):
@@ -492,12 +506,10 @@ def _chosen_turns(
     test: Callable[[Any], object],
     line: int,
 ) -> _Chosen:
-    at = z3.FreshInt("turn")
-    inside, each = given.any_turn(at)
-    before = ordinary_state(test)
-    paths = explore_one(lambda: builtins.bool(test(each)), inside, line)
-    is_other = ordinary_state(test) != before or any(path.effects for path in paths)
-    if is_other or element(each) is not each:
+    at, _, each, paths = _looked_at_once(
+        given, lambda each: builtins.bool(test(each)), line, "what is chosen", test
+    )
+    if element(each) is not each:
         raise NotUnderstoodError(f"line {line}: a list made of rooms")
     passes = z3.Or([path.condition for path in paths if path.value])
     return _Chosen(given, at, passes, tuple(told for path in paths for told in path.facts))

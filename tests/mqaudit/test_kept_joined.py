@@ -173,8 +173,8 @@ def test_a_commit_goes_back_only_soon_after_its_member_was_told_to(
     commit = next(line for line in reversed(lines) if " updateConsumeOffsetToBroker " in line)
     head, _, committed = commit.partition(" - ")
     start, who = datetime.fromisoformat(head[:23]), committed.partition("MessageQueue ")[0]
-    for number, (told, of_queue, seconds, _) in enumerate(TOLD, 1):
-        at, number = start + timedelta(minutes=2 * number), 10 * number
+    for nth, (told, of_queue, seconds, _) in enumerate(TOLD, 1):
+        at, number = start + timedelta(minutes=2 * nth), 10 * nth
         queue = f"MessageQueue [topic=Traced, brokerName=broker-a, queueId={number}]"
         told_of = queue.replace(f"{number}]", f"{number + of_queue}]")
         for later, message in (
@@ -194,7 +194,7 @@ def test_a_commit_goes_back_only_soon_after_its_member_was_told_to(
         for one in reports["went back"].findings
         for place in one.examples
     }
-    assert found == {10 * number: judgement for number, (*_, judgement) in enumerate(TOLD, 1)}
+    assert found == {10 * nth: judgement for nth, (*_, judgement) in enumerate(TOLD, 1)}
 
 
 def test_a_member_without_its_log_leaves_owners_open(spark: SparkSession, tmp_path: Path) -> None:

@@ -443,6 +443,24 @@ def test_a_message_that_is_given_back_is_not_finished_by_a_commit() -> None:
     ]
 
 
+def test_a_message_in_doubt_that_is_given_back_was_received() -> None:
+    cluster = Cluster()
+    member = Member(cluster, "one")
+    member.begins(3)
+    member.told_members("one", "two")
+    member.commits(3, 0)
+    member.pulls(3, 0, "a", "b")
+    cluster.told()
+    fields = {"group": GROUP, "originMsgId": "any", "offset": PLACE, "delayLevel": 0}
+    cluster.answer(member.link, member.ask(RequestCode.CONSUMER_SEND_MSG_BACK, fields))
+    assert cluster.told("kind", "outcome", "queue_offset") == [
+        ("receive", "ok", 0),
+        ("ack", "failed", 0),
+    ]
+    member.commits(3, 1)
+    assert cluster.told("kind") == [("commit",)]
+
+
 SENDS = [
     ("TAGS\x01a\x02UNIQ_KEY\x01u\x02KEYS\x01k\x02", 0, [("ok", "u", 5)]),
     ("KEYS\x01k\x02", 0, [("ok", "k", 5)]),

@@ -24,7 +24,7 @@ from mqconform.scene import done
 from mqspec.core import conversation, end_transaction
 from mqspec.core.broker_states import BrokerStates
 from mqspec.core.log import PutResult, PutStatus
-from mqspec.core.record import Record, decode_properties, encode_properties
+from mqspec.core.record import Record, SysFlag, decode_properties, encode_properties
 from mqspec.core.transaction import (
     OP_TOPIC,
     EndTransaction,
@@ -38,8 +38,12 @@ NAME: Final = "topic"  # of the model
 LONG_AGO_MS: Final = 60_000
 LATE_MS: Final = 2_000  # between a request's sending and its effect, and between two clocks
 TAGS: Final = ("", "A", NEGATIVE, "t" * 500, "ä€𝄞")
-PREPARED: Final = 4  # of a sysFlag
-FLAGS: Final = (0, 0, 0, 1, 0x101, 0x201, 0x301)  # compressed, and by what
+PREPARED: Final = int(SysFlag.PREPARED)
+COMPRESSED: Final = int(SysFlag.COMPRESSED)
+FLAGS: Final = (  # of a sysFlag: compressed, and by what
+    *(0, 0, 0, COMPRESSED),
+    *(COMPRESSED | int(by) for by in (SysFlag.LZ4, SysFlag.ZSTD, SysFlag.ZLIB)),
+)
 BODIES: Final = (1, 2, 255, 256, 65_536)
 IMMUNITIES: Final = ("", "", "", "-1", "1", "30", "3600", "soon")  # seconds
 SHOWN: Final = ("TAGS", "KEYS", "UNIQ_KEY", "PGROUP", "TRAN_MSG", "CHECK_IMMUNITY_TIME_IN_SECONDS")
