@@ -8,6 +8,7 @@ from typing import Final
 
 from mqconform import requests
 from mqconform.connection import ClosedError, Connection, SilentError, eventually
+from mqconform.frame import Frame
 from mqconform.requests import Request
 from mqconform.target import Address, parse_address
 from mqconform.transcript import Transcript
@@ -16,10 +17,22 @@ from mqrules import UserError
 READY_S: Final = 180.0  # for a broker to serve after its start: a JVM on a busy machine
 _ANSWER_S: Final = 4.0  # for a nameserver to answer at all
 _CLUSTER_INFO: Final = Request(requests.GET_BROKER_CLUSTER_INFO)
+_ASKED_MAX: Final = 9  # times, for a list of brokers: each may meet a registration
+_FAILED_CODE: Final = 1
 _UNKNOWN_CODE: Final = 3  # what a server answers to a request that is not for it
 _SHOWN_BYTES: Final = 200
 NOWHERE: Final[Mapping[Address, Address]] = {}
 _REMEDY: Final = "give a nameserver's address"
+
+
+def cluster_info(nameserver: Connection) -> Frame:
+    """What a nameserver tells of all brokers and clusters. It may fail while a broker registers
+    (NAMESRV-004), and is asked again then. Raises SilentError or ClosedError."""
+    for _ in range(_ASKED_MAX):
+        answer = nameserver.call(_CLUSTER_INFO)
+        if answer.code != _FAILED_CODE:
+            break
+    return answer
 
 
 class Cluster:
@@ -90,7 +103,7 @@ class Cluster:
         """Raises OSError, SilentError or ClosedError without an answer, UserError where it is
         not a nameserver's."""
         with Connection(self.nameserver, Transcript(), _ANSWER_S) as connection:
-            answer = connection.call(_CLUSTER_INFO)
+            answer = cluster_info(connection)
         if answer.code != 0:
             what = f"answers code {answer.code} {answer.remark!r}, and no list of brokers"
             hint = ", as a broker does" if answer.code == _UNKNOWN_CODE else ""

@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,15 @@ from rich.console import Console
 
 from mqconform import connection, report, requests, stage
 from mqconform.case import Status
-from mqconform.cluster import Cluster
+from mqconform.cluster import Cluster, cluster_info
 from mqconform.command import run_pytest
+from mqconform.connection import Connection
 from mqconform.frame import RESPONSE, frame, json_header, parse_frame
 from mqconform.plugin import Selection, Suite
 from mqconform.progress import lines, progress
 from mqconform.reference import serve
 from mqconform.target import Address, CommandError, Commands, Lifecycle, Target, free_ports
+from mqconform.transcript import Transcript
 from mqrules import UserError, Verdict, read_evidence
 from mqspec.cli import main
 from mqspec.service import Dispatcher
@@ -43,16 +46,21 @@ def statuses(suite: Suite) -> dict[str, Status]:
 # What is no nameserver
 
 
+Answer = tuple[int, bytes]
+
+
 @contextmanager
-def answering(code: int, body: bytes) -> Iterator[Address]:
-    """A server that answers one request, with these."""
+def answering(*answers: Answer) -> Iterator[Address]:
+    """A server that gives a client one after the other, and the last one again and again."""
 
     def answer() -> None:
         client, _ = server.accept()
+        left = chain(answers, repeat(answers[-1]))
         with client:
-            asked = parse_frame(client.recv(1 << 16))
-            header = json.loads(json_header(code, None, asked.opaque, RESPONSE))
-            client.sendall(frame(json.dumps(header | {"remark": "why not"}).encode(), body))
+            while raw := client.recv(1 << 16):
+                code, body = next(left)
+                header = json.loads(json_header(code, None, parse_frame(raw).opaque, RESPONSE))
+                client.sendall(frame(json.dumps(header | {"remark": "why not"}).encode(), body))
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=answer)
@@ -71,23 +79,33 @@ NONE = (
 
 @pytest.mark.parametrize("body", NONE, ids=repr)
 def test_an_answer_that_is_no_list_of_brokers_is_shown(body: bytes) -> None:
-    with answering(0, body) as address, pytest.raises(UserError) as refused:
+    with answering((0, body)) as address, pytest.raises(UserError) as refused:
         Cluster(address).find()
     assert f"{address}: answers what is no list of brokers: {body!r}" in str(refused.value)
 
 
 @pytest.mark.parametrize(("code", "hint"), [(1, ""), (3, ", as a broker does")])
 def test_an_answer_that_says_no_is_shown(code: int, hint: str) -> None:
-    with answering(code, b"") as address, pytest.raises(UserError) as refused:
+    with answering((code, b"")) as address, pytest.raises(UserError) as refused:
         Cluster(address).find()
     assert f"answers code {code} 'why not', and no list of brokers{hint};" in str(refused.value)
+
+
+@pytest.mark.parametrize("failures", [1, 8])
+def test_a_list_of_brokers_that_a_registration_came_between_is_asked_again(failures: int) -> None:
+    listed = b'{"brokerAddrTable":{}}'
+    with (
+        answering(*[(1, b"")] * failures, (0, listed)) as address,
+        Connection(address, Transcript()) as nameserver,
+    ):
+        assert cluster_info(nameserver).body == listed
 
 
 def test_a_broker_that_cannot_be_reached_is_named() -> None:
     (port,) = free_ports(1)
     table = {"brokerAddrTable": {"b": {"brokerAddrs": {"0": f"127.0.0.1:{port}"}}}}
     with (
-        answering(0, json.dumps(table).encode()) as address,
+        answering((0, json.dumps(table).encode())) as address,
         pytest.raises(UserError, match=f"can be reached; tried: b at 127.0.0.1:{port};"),
     ):
         Cluster(address).find()

@@ -15,6 +15,7 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import case
+from mqconform.cluster import cluster_info
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame, frame, json_header
 from mqconform.records import parse_records
@@ -312,7 +313,7 @@ def test_pop_retry_topics_go_with_their_topic(scene: Scene) -> None:
 
 @case("ADMIN-005", party="broker")
 def test_topics_of_the_system_stay(scene: Scene) -> None:
-    info = scene.nameserver.call(Request(requests.GET_BROKER_CLUSTER_INFO)).json()
+    info = cluster_info(scene.nameserver).json()
     broker = scene.broker_names[0]
     cluster = info["brokerAddrTable"][broker]["cluster"]
     for topic in ("SCHEDULE_TOPIC_XXXX", cluster, broker, f"{cluster}_REPLY_TOPIC"):
@@ -356,7 +357,7 @@ def test_a_broker_has_the_groups_of_the_system(scene: Scene) -> None:
 
 def system_topics(scene: Scene) -> set[str]:
     broker = scene.broker_names[0]
-    info = done(scene.nameserver.call(Request(requests.GET_BROKER_CLUSTER_INFO))).json()
+    info = done(cluster_info(scene.nameserver)).json()
     (cluster,) = (name for name, has in info["clusterAddrTable"].items() if broker in has)
     return {
         *("SELF_TEST_TOPIC", "BenchmarkTest", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX"),

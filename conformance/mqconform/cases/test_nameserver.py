@@ -18,6 +18,7 @@ import pytest
 
 from mqconform import requests
 from mqconform.case import at_edges, case
+from mqconform.cluster import cluster_info
 from mqconform.connection import Connection, eventually
 from mqconform.frame import Frame
 from mqconform.requests import Request
@@ -178,7 +179,7 @@ def has_broker_ids(
 def test_the_cluster_info_lists_every_broker(scene: Scene) -> None:
     broker = Broker(scene)
     assert broker.register({}) == 0
-    info = scene.nameserver.call(Request(requests.GET_BROKER_CLUSTER_INFO)).json()
+    info = cluster_info(scene.nameserver).json()
     assert info["brokerAddrTable"][broker.name]["brokerAddrs"] == {"0": broker.address}
     assert info["clusterAddrTable"][broker.cluster] == [broker.name]
     assert set(scene.broker_names) <= set(info["brokerAddrTable"])
@@ -190,7 +191,7 @@ def test_the_cluster_info_lists_every_replica(scene: Scene) -> None:
     replicas = [Broker(scene, 20 + n, twin=master, broker_id=n) for n in (1, 2, 3)]
     for broker in (master, *replicas):
         assert broker.register({}) == 0
-    info = scene.nameserver.call(Request(requests.GET_BROKER_CLUSTER_INFO)).json()
+    info = cluster_info(scene.nameserver).json()
     addresses = {str(each.broker_id): each.address for each in (master, *replicas)}
     assert info["brokerAddrTable"][master.name]["brokerAddrs"] == addresses
     assert info["clusterAddrTable"][master.cluster] == [master.name]

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from hypothesis import strategies as st
 
 from mqconform import requests
+from mqconform.cluster import cluster_info
 from mqconform.connection import Connection, eventually
 from mqconform.explore.edges import COUNTS
 from mqconform.explore.player import NAMESERVER, DepartureError, Program, World
@@ -295,6 +296,8 @@ class Everybody(_Asked):
         return Request(requests.GET_BROKER_CLUSTER_INFO)
 
     def seen(self, world: World, answer: Frame) -> Any:
+        if answer.code:  # a registration of this round may have come between
+            answer = cluster_info(self.connection(world))
         told, info = _told(world), answer.json()
         brokers, clusters = info["brokerAddrTable"], info["clusterAddrTable"]
         return (
