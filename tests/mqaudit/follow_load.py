@@ -6,10 +6,12 @@
 processes of their own, and so is the load: a producer, and a group whose members die now and then.
 Among the recorder's files come those of other recorders, each with an anomaly made by hand, whole
 or in two halves. The follower is killed with -9 after a third of the time and after two, and
-started again each time; in the end it reads what is left.
+started again each time. On the same processors as the load it may fall behind: in the end it reads
+what is left, and how far it is is said meanwhile.
 
 Exit code 1 where the findings are not the batch's, or an anomaly was not told, or the load fell
-below the rate. Says which rate was reached, and which process took how much of a processor.
+below the rate. Says which rate was reached, how far behind the follower was when the load ended,
+and which process took how much of a processor.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -62,6 +64,8 @@ BODY: Final = b"x" * 100
 RECENT_S: Final = 60
 LIFE_S: Final = 45  # of a member
 ENOUGH: Final = 0.98  # of the rate
+DRAINED_S: Final = 3600  # by when a follower must have read what is left
+SAID_S: Final = 30  # so often it is said how far it is
 
 
 # The load, in a process of its own.
@@ -215,8 +219,10 @@ def followed(home: Path, seconds: float, rate: float, seed: int) -> int:
             planting.join()
         sent, took = map(float, said.split())
         broker.terminate()  # once the recorder has seen all
+    there = sum(pq.read_metadata(file).num_rows for file in folder.glob("**/*.parquet"))
+    behind = there - judged(home)
     with following(*words, "--once", cwd=home) as follower:
-        drained, _ = follower.communicate(timeout=STOP_S)
+        drained = once_drained(follower, lambda: f"{judged(home)} of {there} events are judged")
     shares = {name: taken / took for name, taken in processors.end().items()}
 
     spark = session()
@@ -231,10 +237,33 @@ def followed(home: Path, seconds: float, rate: float, seed: int) -> int:
     print(
         f"{sent / took:.0f} messages a second for {took:.0f} s, {batch.coverage['events']} events"
     )
+    print(f"{behind} of them were not judged yet when the load had ended")
     print(f"{sum(expected.values())} findings, {len(lines)} lines of alerts")
     print("processors:", ", ".join(f"{name} {share:.2f}" for name, share in shares.items()))
     print(*problems[:20] or ["the follower told what the batch tells"], sep="\n")
     return int(bool(problems))
+
+
+def judged(home: Path) -> int:
+    """How many events the follower has judged by now."""
+    known = home / "known" / "state" / "current.json"
+    return int(json.loads(known.read_text())["coverage"]["events"]) if known.exists() else 0
+
+
+def once_drained(
+    follower: subprocess.Popen[str], how_far: Callable[[], str], most_s: float = DRAINED_S
+) -> str:
+    """What a follower says that has read all there is. Raises TimeoutError where it never does."""
+    until = time.monotonic() + most_s
+    while True:
+        try:
+            said, _ = follower.communicate(timeout=min(SAID_S, most_s))
+        except subprocess.TimeoutExpired:
+            print(how_far(), flush=True)
+            if time.monotonic() > until:
+                raise TimeoutError(f"not drained after {most_s:g} s: {how_far()}") from None
+        else:
+            return said
 
 
 def differences(lines: Sequence[str], expected: Counter[tuple[Any, ...]]) -> Iterator[str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from follow_load import anomalies, differences
+import pytest
+from follow_load import anomalies, differences, once_drained
 from test_planted import PLANTED
 
 ONE = {"check": "lost", "run": PLANTED[0].__name__}
@@ -43,3 +46,20 @@ def test_each_anomaly_is_a_recorder_whole_or_in_two(tmp_path: Path) -> None:
         events = [row for file in files for row in pq.read_table(file).to_pylist()]
         assert {row["run"] for row in events} == {case.__name__}
         assert [row["seq"] for row in events] == list(range(len(events)))
+
+
+def program(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+
+
+def test_a_follower_that_drains_is_waited_for() -> None:
+    with program("print('all')") as follower:
+        assert once_drained(follower, lambda: "some") == "all\n"
+
+
+def test_a_follower_that_never_drains_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with program("import time; time.sleep(600)") as follower:
+        with pytest.raises(TimeoutError, match="1 of 2"):
+            once_drained(follower, lambda: "1 of 2", most_s=0.1)
+        follower.kill()
+    assert "1 of 2" in capsys.readouterr().out
