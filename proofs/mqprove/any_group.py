@@ -256,13 +256,13 @@ class AnyGroup:
         )
 
         def call() -> object:
-            return lifted.allocate(
-                strategy_of(lifted, self.strategy, how),
-                self.name,
-                cid,
-                all_queues(self.queues),
-                ids,
-            )
+            queues = all_queues(self.queues)
+            pieces = [*queues.pieces]
+            strategy = strategy_of(lifted, self.strategy, how)
+            taken = lifted.allocate(strategy, self.name, cid, queues, ids)
+            if queues.pieces != pieces:
+                raise NotUnderstoodError("the list of queues that it is given is changed")
+            return taken
 
         before = ordinary_state(vars(lifted))
         paths = explore(call, self.hypotheses)

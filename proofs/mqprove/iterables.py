@@ -190,8 +190,6 @@ def each_at(value: Any, at: Term) -> object:
         case Cycled():
             length = count(value.of)
             return each_at(value.of, at - length * (at / length))
-        case Points():
-            return Number(value.circle.point(at))
         case _:
             return value.at(at)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import deepcopy
 from functools import cache
 from types import ModuleType, SimpleNamespace
@@ -21,21 +21,28 @@ from typing import Any
 
 from mqprove import loops, rooms, stand_ins
 from mqprove.reading import (
+    chosen_value,
     counting,
+    filling,
     generator,
     given_meanings,
+    growing,
     is_copy,
     is_function_of_one,
+    more_behind,
+    searching,
+    shrinking,
     without_filter,
     without_filter_of,
 )
-from mqprove.symbolic import NotUnderstoodError
+from mqprove.symbolic import RUNTIME, NotUnderstoodError
 
-_RUNTIME = "__runtime__"
 _CALLED: Sequence[Callable[..., Any]] = (
     *(loops.add_to, loops.comprehension, loops.display, loops.first),
     *(loops.is_symbolic, loops.loop, loops.after),
     *(loops.counted, loops.ending, loops.goes_on),
+    *(loops.rest_of, loops.left, loops.shortened),
+    *(loops.grows, loops.joined, loops.grown),
     *(loops.exists, loops.flattened, loops.for_all, loops.total),
     *(stand_ins.attribute, stand_ins.is_, stand_ins.plain, stand_ins.refuse),
     stand_ins.compared,
@@ -60,7 +67,7 @@ def lift(module: ModuleType) -> ModuleType:
     ast.fix_missing_locations(tree)
     lifted = ModuleType(module.__name__)
     called = {function.__name__: function for function in _CALLED}
-    lifted.__dict__[_RUNTIME] = SimpleNamespace(**called, Map=rooms.Map)
+    lifted.__dict__[RUNTIME] = SimpleNamespace(**called, Map=rooms.Map)
     with warnings.catch_warnings():
         # A mutant may compare with `is`: Python warns of it, and that is the mutation.
         warnings.simplefilter("ignore", SyntaxWarning)
@@ -101,10 +108,8 @@ class _Rewriter(ast.NodeTransformer):
         given = self._new_name("given")
         line = node.lineno
         names = [each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)]
-        after = [
-            ast.parse(f"{each} = {_RUNTIME}.after({each!r}, {line})").body[0] for each in names
-        ]
-        symbolic = [*self._turned(node, given), *after]
+        after = [ast.parse(f"{each} = {RUNTIME}.after({each!r}, {line})").body[0] for each in names]
+        symbolic = self._searched(node, given, after) or [*self._turned(node, given), *after]
         over = ast.Name(given, ast.Load())
         plain = ast.For(node.target, over, self._block(node.body), node.orelse)
         return self._either(node, given, self.visit(node.iter), symbolic, plain)
@@ -112,6 +117,8 @@ class _Rewriter(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> ast.AST | list[ast.stmt]:
         if not self._functions:
             return node
+        if lessened := self._lessened(node):
+            return lessened
         found = counting(node, self._functions[-1])
         if found is None:
             self.generic_visit(node)
@@ -130,35 +137,105 @@ class _Rewriter(ast.NodeTransformer):
         body = [ast.Expr(deepcopy(listed)), *found.body]
         target = ast.Name(found.name, ast.Store())
         loop = ast.copy_location(ast.For(target, over, deepcopy(body), []), node)
-        after = ast.parse(f"{found.name} = {_RUNTIME}.ending({given})").body[0]
+        after = ast.parse(f"{found.name} = {RUNTIME}.ending({given})").body[0]
         symbolic = [*self._turned(loop, given), after]
         plain = ast.While(self.visit(node.test), self._block(node.body), [])
         return self._either(node, given, self.visit(over), symbolic, plain)
+
+    def _lessened(self, node: ast.While) -> list[ast.stmt] | None:
+        """A while that takes the first ones off a list, as a loop over what it has taken before."""
+        found = shrinking(node)
+        if found is None:
+            return None
+        held, given, taken = map(self._new_name, ("held", "given", "taken"))
+        line = ast.Constant(node.lineno)
+        name = ast.Name(found.name, ast.Load())
+        numbers = (deepcopy(found.least), deepcopy(found.step))
+        hold = ast.Assign([ast.Name(held, ast.Store())], _ours("rest_of", name, *numbers, line))
+        view = ast.parse(f"{found.name} = {RUNTIME}.left({held}, {taken})").body[0]
+        target = ast.Name(taken, ast.Store())
+        over = ast.parse(f"{held}.turns", mode="eval").body
+        loop = ast.For(target, over, [view, *deepcopy(found.body)], [])
+        end = f"{found.name} = {RUNTIME}.shortened({held}, {found.pops})"
+        # It is the turn's own there, so that it is not carried from turn to turn.
+        turned = self._turned(ast.copy_location(loop, node), given, own=found.name)
+        symbolic = [*turned, *ast.parse(end).body]
+        plain = ast.While(self.visit(node.test), self._block(node.body), [])
+        either = self._either(node, given, over, symbolic, plain)
+        return [ast.copy_location(hold, node), *either]
+
+    def _searched(
+        self, node: ast.For, given: str, after: Iterable[ast.stmt]
+    ) -> list[ast.stmt] | None:
+        """A loop for the first that passes, by that one."""
+        found = searching(node)
+        if found is None:
+            return None
+        hit = self._new_name("hit")
+        each = ast.parse(ast.unparse(node.target), mode="eval").body
+        element = _of_one(node.target, ast.Tuple([each], ast.Load()))
+        test = _of_one(node.target, self.visit(deepcopy(found.test)))
+        over, none = ast.Name(given, ast.Load()), ast.Tuple([], ast.Load())
+        first = _ours("first", over, element, test, ast.Constant(node.lineno), none)
+        unpack = ast.Assign([node.target], ast.parse(f"{hit}[0]", mode="eval").body)
+        then = [unpack, *self._block(deepcopy([*found.then]))]
+        otherwise = [*after, *self._block(deepcopy(node.orelse))] or [ast.Pass()]
+        return [
+            ast.Assign([ast.Name(hit, ast.Store())], first),
+            ast.If(ast.Name(hit, ast.Load()), then, otherwise),
+        ]
 
     def _new_name(self, word: str) -> str:
         self._names += 1
         return f"__{word}_{self._names}"
 
-    def _turned(self, node: ast.For, given: str) -> list[ast.stmt]:
-        """A loop by one turn, where it can be, of what has a name."""
-        problem = _problem(node, self._functions[-1])
+    def _turned(self, node: ast.For, given: str, own: str = "") -> list[ast.stmt]:
+        """A loop by one turn, where it can be, of what has a name. A name that each turn gives
+        a value first is its `own`."""
+        names = growing(node.body)
+        problem = _problem(node, self._functions[-1], {own, *names})
         if problem:
             words = f"{given}, None, {node.lineno}, {problem!r}"
-            return ast.parse(f"{_RUNTIME}.loop({words})").body
+            return ast.parse(f"{RUNTIME}.loop({words})").body
         body, each = self._new_name("body"), self._new_name("each")
         function = ast.parse(f"def {body}({each}): pass").body[0]
         assert isinstance(function, ast.FunctionDef)
         unpack = ast.Assign([node.target], ast.Name(each, ast.Load()))
-        turned = _Turn().visit(ast.Module(deepcopy(node.body), []))
+        turned = _Turn(names).visit(ast.Module(deepcopy(node.body), []))
         function.body = [unpack, *self._block(turned.body)]
-        call = ast.parse(f"{_RUNTIME}.loop({given}, {body}, {node.lineno}, '')").body[0]
-        return [function, call]
+        line = ast.Constant(node.lineno)
+        over, turn = ast.Name(given, ast.Load()), ast.Name(body, ast.Load())
+        filled = self._filling(node, names)
+        call = ast.Expr(_ours("loop", over, turn, line, ast.Constant(""), *filled))
+        before, after = (
+            [ast.parse(f"{name} = {RUNTIME}.{what}({name})").body[0] for name in sorted(names)]
+            for what in ("grows", "grown")
+        )
+        return [*before, function, call, *after]
+
+    def _filling(self, node: ast.For, names: Collection[str]) -> list[ast.expr]:
+        """Of a loop that fills a list with its elements where a test passes: the test, as it is
+        written, too, and what puts a list to that list."""
+        body = [chosen_value(each) or each for each in node.body]
+        found = filling(body, node.target)
+        if found is None:
+            return []
+        items = ast.Name("__items", ast.Load())
+        target = deepcopy(_filled(found.put))
+        is_grown = isinstance(found.put, ast.Assign)
+        if is_grown and target.id not in names:
+            return []
+        put = ast.Lambda(
+            _arguments(["__items"]), _ours("joined" if is_grown else "add_to", target, items)
+        )
+        test = _of_one(node.target, self.visit(deepcopy(found.test)))
+        return [test, ast.Constant(ast.unparse(found.test)), put]
 
     def _either(
         self, node: ast.stmt, given: str, over: ast.expr, symbolic: list[ast.stmt], plain: ast.stmt
     ) -> list[ast.stmt]:
         """A loop over what is symbolic, or the same over what is not."""
-        test = ast.parse(f"{_RUNTIME}.is_symbolic({given})", mode="eval").body
+        test = ast.parse(f"{RUNTIME}.is_symbolic({given})", mode="eval").body
         choice = ast.If(test, symbolic, [plain])
         made = [ast.Assign([ast.Name(given, ast.Store())], over), choice]
         return [ast.copy_location(each, node) for each in made]
@@ -266,7 +343,7 @@ class _Rewriter(ast.NodeTransformer):
         if name in ("filter", "map") and self._functions:
             return self._refused(node, f"a {name} that is kept, or whose function is not seen")
         if name in _CONSUMERS and len(node.args) == 1 and through:  # used up at once
-            if name in ("list", "tuple"):
+            if name in ("list", "tuple", "min", "max"):
                 node.args = [self.visit(_as_list(through))]
             else:
                 self.generic_visit(through)
@@ -369,7 +446,9 @@ def _is_place(target: ast.expr) -> bool:
 
 def _ours(name: str, *arguments: ast.expr) -> ast.expr:
     """A call of what the rewriting puts in."""
-    return ast.Call(ast.parse(f"{_RUNTIME}.{name}", mode="eval").body, list(arguments), [])
+    # Without a place of its own: so it has that of what it stands in, which a refusal names.
+    function = ast.Attribute(ast.Name(RUNTIME, ast.Load()), name, ast.Load())
+    return ast.Call(function, list(arguments), [])
 
 
 def _called(name: str, argument: ast.expr) -> ast.Call:
@@ -379,11 +458,24 @@ def _called(name: str, argument: ast.expr) -> ast.Call:
 
 def _is_ours(function: ast.expr) -> bool:
     """Whether a call was put there by the rewriting."""
-    return isinstance(function, ast.Attribute) and ast.unparse(function.value) == _RUNTIME
+    return isinstance(function, ast.Attribute) and ast.unparse(function.value) == RUNTIME
 
 
 class _Turn(ast.NodeTransformer):
-    """One turn of a loop as a function's body: `continue` ends it, `+=` adds to a list."""
+    """One turn of a loop as a function's body: `continue` ends it, `+=` adds to a list, and so does
+    what gives a name of those that grow itself with more behind."""
+
+    def __init__(self, growing: Collection[str]) -> None:
+        self._growing = growing
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        chosen = chosen_value(node)
+        if chosen and isinstance(node.targets[0], ast.Name) and node.targets[0].id in self._growing:
+            return self.generic_visit(chosen)
+        found = more_behind(node)
+        if found is None or found[0] not in self._growing:
+            return node
+        return ast.Expr(_ours("joined", ast.Name(found[0], ast.Load()), found[1]))
 
     def visit_Continue(self, node: ast.Continue) -> ast.AST:
         return ast.Return(None)
@@ -402,6 +494,16 @@ def _as_list(value: ast.expr) -> ast.expr:
     if through is None:
         return value
     return ast.copy_location(ast.ListComp(through.elt, through.generators), value)
+
+
+def _filled(put: ast.stmt) -> ast.Name:
+    """The name of the list that a statement puts something to."""
+    names = (node for node in ast.walk(put) if isinstance(node, ast.Name))
+    match put:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))):
+            return ast.Name(name, ast.Load())
+        case _:
+            return ast.Name(next(names).id, ast.Load())
 
 
 def _test(over: ast.comprehension) -> ast.expr:
@@ -425,8 +527,9 @@ def _arguments(names: Iterable[str]) -> ast.arguments:
     return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
 
 
-def _problem(loop: ast.For, function: ast.AST) -> str:
-    """Why one turn of a loop does not stand for any; empty where it does."""
+def _problem(loop: ast.For, function: ast.AST, not_carried: Collection[str] = ()) -> str:
+    """Why one turn of a loop does not stand for any; empty where it does. Of some names it is known
+    that nothing is carried on in them."""
     inside = list(ast.walk(ast.Module(loop.body, [])))
     for node in inside:
         if isinstance(node, ast.Break | ast.Return | ast.Yield | ast.While):
@@ -449,5 +552,5 @@ def _problem(loop: ast.For, function: ast.AST) -> str:
     elsewhere = {
         n.id for n in ast.walk(function) if isinstance(n, ast.Name) and id(n) not in within
     }
-    carried = sorted((stored - added) & elsewhere)
+    carried = sorted((stored - added - {*not_carried}) & elsewhere)
     return f"{', '.join(carried)} is carried from turn to turn" if carried else ""

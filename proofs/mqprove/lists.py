@@ -452,6 +452,15 @@ class ListingTuple(Listing):
     copy = __add__ = __iadd__ = _refused
 
 
+class Rebuilt(Listing):
+    """A list that may be another one's still: so it is not changed in its place."""
+
+    def _refused(self, *_: object) -> Any:
+        raise NotUnderstoodError("a list that may be another's too, and is changed in its place")
+
+    append = extend = add = __iadd__ = _refused  # type: ignore[assignment]
+
+
 def _part(piece: Piece, start: Term, stop: Term, step: Term, down: bool = False) -> Piece:
     if piece.is_plain:
         return Piece(piece.base, start, stop, step, down=down)

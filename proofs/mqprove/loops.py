@@ -34,14 +34,16 @@ from mqprove.lists import (
     ZERO,
     Choice,
     Listing,
+    ListingTuple,
     Piece,
     Queue,
+    Rebuilt,
     Unknown,
     chosen,
     first_at,
     id_at,
 )
-from mqprove.ring import Points, Ring
+from mqprove.ring import ALL, STAYING, Points, Ring
 from mqprove.symbolic import (
     NotUnderstoodError,
     Number,
@@ -58,6 +60,7 @@ from mqprove.symbolic import (
     refusals,
     term,
     turn,
+    whole,
 )
 
 
@@ -79,8 +82,28 @@ _GONE_OVER: Final[tuple[type, ...]] = (
 )
 
 
-def loop(given: Any, body: Callable[[Any], object] | None, line: int, problem: str) -> None:
-    """A loop, by one turn that stands for any; without one where that is a problem."""
+def loop(
+    given: Any,
+    body: Callable[[Any], object] | None,
+    line: int,
+    problem: str,
+    *filling: Any,
+) -> None:
+    """A loop, by one turn that stands for any; without one where that is a problem. One that is a
+    `Filling` may have a test that is not read."""
+    refused_before = builtins.len(refusals())
+    try:
+        _loop(given, body, line, problem)
+    except NotUnderstoodError:
+        how = Filling(*filling) if filling else None
+        read = _by_a_condition(given, how.test, how.condition) if how else None
+        if how is None or read is None:
+            raise
+        del refusals()[refused_before:]  # read in another way
+        how.put(read)
+
+
+def _loop(given: Any, body: Callable[[Any], object] | None, line: int, problem: str) -> None:
     if problem or body is None:
         raise NotUnderstoodError(f"line {line}: {problem}")
     given = gone_over(given)
@@ -136,8 +159,82 @@ def ending(given: Range) -> Number:
     return Number(given.start + given.step * given.count())
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Rest:
+    """What a while uses up from its front: the list, and as its turns how many are taken before."""
+
+    of: Any
+    turns: Any
+    pieces: Sequence[Any] = ()  # of the list, before
+    looked_before: int = 0  # how often lists had been looked at
+
+
+def rest_of(of: Any, least: Any, step: Any, line: int) -> Rest:
+    """What such a while uses up, so many at a step as long as more than the least are left. Without
+    turns where it is an ordinary list: the loop is run as it stands then."""
+    if not isinstance(of, Listing):
+        return Rest(of, builtins.range(0))
+    if isinstance(of, ListingTuple) or of.depth < turn():
+        raise NotUnderstoodError(f"line {line}: a tuple, or another loop's list, that is used up")
+    if not certain(whole(step) > 0):
+        raise NotUnderstoodError(f"line {line}: a while that may have no end")
+    if not certain(whole(least) >= 0):
+        raise NotUnderstoodError(f"line {line}: a while that may go on where nothing is left")
+    length = of.length() - whole(least)
+    turns = Range(ZERO, length, whole(step))
+    return Rest(of, turns, (*of.pieces,), builtins.len(looked_at()))
+
+
+def left(rest: Rest, taken: Any) -> Any:
+    """What is left of it, once so many are taken."""
+    return Listing(rest.pieces)[taken:]
+
+
+def shortened(rest: Rest, pops: bool) -> Any:
+    """What is left of it after the loop, which is another list unless it `pops`."""
+    turns = rest.turns
+    remains = Listing(rest.pieces)[Number(turns.step * turns.count()) :]
+    looked = looked_at()[rest.looked_before :]
+    if [*map(id, rest.of.pieces)] != [*map(id, rest.pieces)]:
+        raise NotUnderstoodError("a list that is changed while it is used up")
+    if not pops:
+        return Rebuilt(remains.pieces)
+    if type(rest.of) is not Listing or any(each is rest.of for each in looked):
+        raise NotUnderstoodError("a list that is looked at, or another's, while it is used up")
+    rest.of.pieces = remains.pieces
+    return rest.of
+
+
+class _Growing(Listing):
+    """A list that is put together anew in each turn of a loop: what it was `before`, and more."""
+
+    def __init__(self, before: Listing) -> None:
+        super().__init__(before.pieces)
+        self.before = before
+
+
+def grows(value: Any) -> Any:
+    """A list, before a loop gives its name more behind it in each turn."""
+    return _Growing(value) if type(value) in (Listing, Rebuilt) else value
+
+
+def joined(target: Any, more: Any) -> None:
+    """`target = target + more` in a loop's turn."""
+    if not isinstance(target, _Growing) or isinstance(more, ListingTuple):
+        raise NotUnderstoodError("what grows in a loop, and is no list of queues")
+    target.before.look()  # which is another list from the first turn on, and must not change
+    target.extend(more)
+
+
+def grown(value: Any) -> Any:
+    """The list after the loop. Without a turn it is still what it was before, whoever has that."""
+    return Rebuilt(value.pieces) if isinstance(value, _Growing) else value
+
+
 def goes_on(value: Any, line: int) -> bool:
     """Whether a while without a bound goes on."""
+    if in_run() and isinstance(value, Listing):
+        raise NotUnderstoodError(f"line {line}: a while that does not use up its list step by step")
     if in_run() and isinstance(value, Truth | Number | Unknown):
         again(line)
     return builtins.bool(value)
@@ -154,15 +251,15 @@ def first(
     if not is_symbolic(given):
         return builtins.next((element(each) for each in given if test(each)), *default)
     given = gone_over(given)
-    if turn() or isinstance(given, Turns):
-        raise NotUnderstoodError(f"line {line}: the first, in a loop or of rooms")
+    if isinstance(given, Turns):
+        raise NotUnderstoodError(f"line {line}: the first of rooms")
     at, inside, _, paths = _looked_at_once(
         given, lambda each: builtins.bool(test(each)), line, "what is looked for", test
     )
     passes = z3.Or([path.condition for path in paths if path.value])
     facts = [each for path in paths for each in path.facts]
 
-    is_there, place = _first_place(at, inside, passes, facts)
+    is_there, place = _first_place(at, inside, passes, facts, count(given), line)
     if decide(is_there):
         return element(each_at(given, place))
     if default:
@@ -228,11 +325,11 @@ def total(
     if not is_symbolic(given):
         return builtins.sum((element(each) for each in given if test(each)), start)
     given = gone_over(given)
-    if turn() or isinstance(given, Turns):
-        raise NotUnderstoodError(f"line {line}: a sum, in a loop or of rooms")
+    if isinstance(given, Turns):
+        raise NotUnderstoodError(f"line {line}: a sum of rooms")
     at, _, _, paths = _looked_at_once(
         given,
-        lambda each: element(each) if test(each) else 0,
+        lambda each: _counted(element(each)) if test(each) else 0,
         line,
         "what is summed",
         element,
@@ -248,12 +345,28 @@ def total(
             continue
         if chosen_turns is None or _mentions(value, at) or value.is_real():
             raise NotUnderstoodError(f"line {line}: a sum whose parts are not counted")
-        found += value * chosen_turns.count()
+        found = z3.simplify(found + value * _certain_count(chosen_turns))
     return Number(found)
 
 
+def _counted(value: Any) -> Any:
+    """A truth as the number that it counts as, by what is so in a turn."""
+    return int(builtins.bool(value)) if isinstance(value, Truth) else value
+
+
+def _certain_count(turns: Range) -> Term:
+    """How many turns there are, in simpler words where it is known that there is one or more."""
+    is_plain = turns.step.eq(ONE) and certain(turns.start <= turns.stop)
+    return z3.simplify(turns.stop - turns.start) if is_plain else turns.count()
+
+
 def _first_place(
-    at: Term, inside: z3.BoolRef, passes: z3.BoolRef, facts: Sequence[z3.BoolRef]
+    at: Term,
+    inside: z3.BoolRef,
+    passes: z3.BoolRef,
+    facts: Sequence[z3.BoolRef],
+    turns: Term,
+    line: int,
 ) -> tuple[z3.BoolRef, Term]:
     """Whether a turn passes, and the first that does. It is guessed, and that it is right proved;
     where no guess is, it is whatever has that meaning."""
@@ -265,9 +378,15 @@ def _first_place(
         here = (at, guess)
         for each in facts:
             fact(z3.substitute(z3.Implies(inside, each), here))
-        is_one = z3.substitute(z3.And(inside, passes), here)
-        if certain(is_one) and certain(z3.Implies(z3.And(inside, at < guess), z3.Not(passes))):
+        if not certain(z3.Implies(z3.And(inside, at < guess), z3.Not(passes))):
+            continue
+        if certain(z3.substitute(z3.And(inside, passes), here)):
             return z3.BoolVal(True), guess
+        is_one = z3.Implies(guess < turns, z3.substitute(passes, here))
+        if certain(z3.And(guess >= 0, is_one)):
+            return guess < turns, guess
+    if turn():  # another one in each turn
+        raise NotUnderstoodError(f"line {line}: the first in a loop, which is not found")
 
     # By its meaning, so that it is the same in each run.
     meaning = z3.substitute(z3.And(inside, passes), (at, z3.Int("turn"))).sexpr()
@@ -323,8 +442,9 @@ def _over_turns(piece: Piece, choice: Choice, given: object, turns: Term, line: 
         raise NotUnderstoodError(f"line {line}: a loop that does not go on at one distance")
     first = z3.substitute(start, (at, ZERO))
     found = Piece(piece.base, z3.simplify(first), first + distance * turns, distance, down=down)
-    if isinstance(given, Range) and _is_same(first, given.start) and _is_same(distance, given.step):
-        found = replace(found, stop=given.stop)  # the same places, in simpler words
+    if isinstance(given, Range) and _is_same(distance, given.step):
+        # The same places, in simpler words.
+        found = replace(found, stop=z3.simplify(given.stop + (first - given.start)))
     if z3.is_true(z3.simplify(choice.condition)):
         return found
     chosen_turns = _as_a_range(at, choice.condition, turns)
@@ -348,8 +468,8 @@ def _as_a_range(at: Term, condition: z3.BoolRef, turns: Term) -> Range | None:
     for start in (ZERO, *bounds):
         for stop in (turns, *bounds):
             if is_condition(z3.And(start <= at, at < stop)):
-                low = z3.If(start > 0, start, ZERO)
-                high = z3.If(stop < turns, stop, turns)
+                low = start if certain(start >= 0) else z3.If(start > 0, start, ZERO)
+                high = stop if certain(stop <= turns) else z3.If(stop < turns, stop, turns)
                 return Range(low, high, ONE)
     for step, shift in _divisors(condition, at):
         rests = _compared_rests(condition, at)
@@ -389,7 +509,28 @@ def _compared(condition: z3.ExprRef, at: Term) -> list[Term]:
             bound = z3.simplify(at - sign * (left - right))
             if not _mentions(bound, at):
                 found[str(bound)] = bound
+            for place in _points_before(left, right, sign, at):
+                found[str(place)] = place
     return list(found.values())
+
+
+def _points_before(left: Term, right: Term, sign: int, at: Term) -> Iterator[Term]:
+    """Where the points of a ring begin that are no less than what the one of the turn is compared
+    with, or one more. What their order says of both is told."""
+    for node in (*_nodes(left), *_nodes(right)):
+        circle = next((each for each in (ALL, STAYING) if each.has_as_point(node)), None)
+        if circle is None:
+            continue
+        number = z3.simplify(node - sign * (left - right))
+        shift = z3.simplify(node.arg(0) - at)
+        if _mentions(number, at) or _mentions(shift, at):
+            continue
+        for bound in (number, z3.simplify(number + 1)):
+            place = circle.before(bound)
+            for each in (node.arg(0), place):
+                for told in circle.either_side(bound, each):
+                    fact(told)
+            yield z3.simplify(place - shift)
 
 
 def _compared_rests(condition: z3.ExprRef, at: Term) -> list[Term]:
@@ -435,6 +576,8 @@ def comprehension(
         return [element(each) for each in given if test(each)]
     if isinstance(over := goes_over(given), Turns):
         return _chosen_turns(over, element, test, line)
+    if isinstance(over, Points):
+        return _chosen_points(over, element, test, line)
     made = Listing()
 
     def body(each: Any) -> None:
@@ -446,19 +589,37 @@ def comprehension(
     try:
         loop(given, body, line, "")
     except NotUnderstoodError:
-        if not isinstance(given, Listing) or not _same_for_all(test):
-            raise
-        parent = given.only().base
-        base = chosen(parent, f"{parent.name} if {condition}")
-        fact(base.length >= 0)
-        fact(base.length <= parent.length)
-        whole_base = given.only().start.eq(ZERO) and given.only().stop.eq(given.only().base.length)
-        left = Queue(base, z3.FreshInt("left"))
-        if not whole_base or element(left) is not left:
+        read = _by_a_condition(given, test, condition)
+        if (
+            read is None
+            or element(left := Queue(read.only().base, z3.FreshInt("left"))) is not left
+        ):
             raise
         del refusals()[refused_before:]  # read in another way
-        return Listing([Piece(base, ZERO, base.length, ONE)])
+        return read
     return made
+
+
+def _by_a_condition(given: Any, test: Callable[[Any], object], condition: str) -> Listing | None:
+    """What a condition that is not read leaves of a whole list, if it is the same for all members:
+    nothing else is known of it."""
+    if not isinstance(given, Listing) or not _same_for_all(test):
+        return None
+    part = given.only()
+    if not (part.start.eq(ZERO) and part.stop.eq(part.base.length) and part.step.eq(ONE)):
+        return None
+    base = chosen(part.base, f"{part.base.name} if {condition}")
+    fact(base.length >= 0)
+    fact(base.length <= part.base.length)
+    return Listing([Piece(base, ZERO, base.length, ONE)])
+
+
+class Filling(NamedTuple):
+    """What a loop does that puts its elements to a list where a test passes, and nothing else."""
+
+    test: Callable[[Any], object]
+    condition: str  # as it is written
+    put: Callable[[Listing], object]
 
 
 def flattened(
@@ -513,6 +674,23 @@ def _chosen_turns(
         raise NotUnderstoodError(f"line {line}: a list made of rooms")
     passes = z3.Or([path.condition for path in paths if path.value])
     return _Chosen(given, at, passes, tuple(told for path in paths for told in path.facts))
+
+
+def _chosen_points(
+    given: Points,
+    element: Callable[[Any], object],
+    test: Callable[[Any], object],
+    line: int,
+) -> Points:
+    """Those of a ring's points that pass, where they are neighbours."""
+    at, _, each, paths = _looked_at_once(
+        given, lambda each: builtins.bool(test(each)), line, "what is chosen", test
+    )
+    passes = z3.Or([path.condition for path in paths if path.value])
+    turns = _as_a_range(at, passes, given.length)
+    if element(each) is not each or turns is None or not turns.step.eq(ONE):
+        raise NotUnderstoodError(f"line {line}: points that are not neighbours, or something else")
+    return Points(given.circle, z3.simplify(given.start + turns.start), _certain_count(turns))
 
 
 def _same_for_all(value: object) -> bool:

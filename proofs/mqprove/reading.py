@@ -1,7 +1,8 @@
 """What loops and comprehensions are written as: one meaning in several ways of writing it.
 
-`filter` and `map` of a function go through a list as a generator does, and a `while` that counts up
-to a bound as a loop over a range.
+`filter` and `map` of a function go through a list as a generator does; a `while` that counts up to
+a bound, or takes the first ones off a list until it is empty, is a loop over a range; and a list
+that is given itself with more behind it grows as one that is added to.
 """
 
 from __future__ import annotations
@@ -164,6 +165,236 @@ def _is_plain(value: ast.expr) -> bool:
             return True
         case _:
             return False
+
+
+@dataclass(frozen=True, slots=True)
+class Shrinking:
+    """A while that takes so many off the front of a list in each turn, as long as more than the
+    least are left: `while rest: ...; rest = rest[step:]`."""
+
+    name: str
+    least: ast.expr
+    step: ast.expr
+    body: Sequence[ast.stmt]
+    pops: bool  # it changes the list itself
+
+
+def shrinking(loop: ast.While) -> Shrinking | None:
+    """How a while uses up a list, if it does: by as many in all turns."""
+    left = _left(loop.test)
+    if left is None or loop.orelse:
+        return None
+    name, least = left
+    body = [each for statement in loop.body for each in _apart(statement, name)]
+    steps = [step for step in (_cut(each, name) for each in body) if step is not None]
+    stored = [*_stored(body)]
+    ends = (ast.Continue, ast.Break, ast.Return, ast.Nonlocal, ast.Global, ast.Try, ast.With)
+    is_left = any(isinstance(node, ends) for each in body for node in ast.walk(each))
+    if len(steps) != 1 or stored.count(name) != 1 or is_left:
+        return None
+    is_plain = _is_plain(steps[0]) and _is_plain(least)
+    looked_at = {*_names(steps[0]), *_names(least)}
+    if not is_plain or looked_at & {name, *stored}:
+        return None
+    pops = any(_is_pop(node, name) for each in loop.body for node in ast.walk(each))
+    return Shrinking(name, least, steps[0], body, pops)
+
+
+def _left(test: ast.expr) -> tuple[str, ast.expr] | None:
+    """The list that a test looks at, and how many must be left for more than that."""
+    match test:
+        case ast.Name(name) | ast.Call(ast.Name("len"), [ast.Name(name)], []):
+            return name, ast.Constant(0)
+        case ast.Compare(
+            ast.Call(ast.Name("len"), [ast.Name(name)], []), [ast.Gt() | ast.GtE() as how], [least]
+        ) | ast.Compare(
+            least, [ast.Lt() | ast.LtE() as how], [ast.Call(ast.Name("len"), [ast.Name(name)], [])]
+        ):
+            is_one_more = isinstance(how, ast.GtE | ast.LtE)
+            return name, ast.BinOp(least, ast.Sub(), ast.Constant(1)) if is_one_more else least
+        case _:
+            return None
+
+
+def _apart(statement: ast.stmt, name: str) -> list[ast.stmt]:
+    """A statement that takes something off a list and does something else, as several."""
+    cut = ast.parse(f"{name} = {name}[1:]").body[0]
+    match statement:
+        case ast.Assign(
+            [ast.Tuple([ast.Name() as first, ast.Starred(ast.Name(rest))])], ast.Name(same)
+        ) if rest == same == name:
+            found: list[ast.stmt] = [ast.Assign([first], _first_of(name)), cut]
+        case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)) if _is_one_by_one(targets, values):
+            pairs = [*zip(targets, values, strict=True)]
+            own = [pair for pair in pairs if isinstance(pair[0], ast.Name) and pair[0].id == name]
+            others = [pair for pair in pairs if pair not in own]
+            found = [ast.Assign([target], value) for target, value in (*others, *own)]
+        case ast.Assign() | ast.AugAssign() | ast.AnnAssign() | ast.Expr() if [
+            *_names(statement)
+        ].count(name) == 1 and any(_is_pop(node, name) for node in ast.walk(statement)):
+            found = [_Popped(name).visit(deepcopy(statement)), cut]
+        case _:
+            return [statement]
+    return [ast.fix_missing_locations(ast.copy_location(each, statement)) for each in found]
+
+
+def _is_one_by_one(targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> bool:
+    """Whether names get their values one by one as they do all at once, the list's own last."""
+    own = [each.id for each in targets if isinstance(each, ast.Name)]
+    seen = [{*_names(value)} & {*own} for value in values]
+    is_plain = len(own) == len(targets) == len(values) == len({*own})
+    starred = any(isinstance(value, ast.Starred) for value in values)
+    lists = {each for names in seen for each in names}
+    return is_plain and not starred and len(lists) <= 1
+
+
+def _first_of(name: str) -> ast.expr:
+    return ast.parse(f"{name}[0]", mode="eval").body
+
+
+def _is_pop(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.Call(ast.Attribute(ast.Name(of), "pop"), [ast.Constant(0)], []):
+            return of == name
+        case _:
+            return False
+
+
+class _Popped(ast.NodeTransformer):
+    """What is taken off the front, as the first that is there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if _is_pop(node, self._name):
+            return _first_of(self._name)
+        self.generic_visit(node)
+        return node
+
+
+def _cut(statement: ast.stmt, name: str) -> ast.expr | None:
+    """How many `name = name[step:]` takes off."""
+    match statement:
+        case ast.Assign(
+            [ast.Name(one)],
+            ast.Subscript(ast.Name(other), ast.Slice(ast.expr() as step, None, None)),
+        ) if one == other == name:
+            return step
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Searching:
+    """A loop that looks for the first that passes, and does something with it alone."""
+
+    test: ast.expr
+    then: Sequence[ast.stmt]
+
+
+def searching(loop: ast.For) -> Searching | None:
+    """What a loop looks for, if it is left at once where something passes: by break or return."""
+    match loop.body:
+        case [ast.If(test, [*then, ast.Break()], [])]:
+            pass
+        case [ast.If(test, [*before, ast.Return() as last], [])]:
+            then = [*before, last]
+        case _:
+            return None
+    jumps = (ast.Break, ast.Continue)
+    is_left = any(isinstance(node, jumps) for each in then for node in ast.walk(each))
+    through = ast.comprehension(loop.target, loop.iter, [], 0)
+    if is_left or not is_function_of_one(through, (test,)):
+        return None
+    return Searching(test, then)
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """A loop that puts its elements to a list where a test passes, and does nothing else."""
+
+    test: ast.expr
+    put: ast.stmt
+
+
+def filling(body: Sequence[ast.stmt], target: ast.expr) -> Filling | None:
+    """What a loop with this body and target fills, if it does nothing else."""
+    match body:
+        case [ast.If(test, [put], [] | [ast.Pass()])]:
+            pass
+        case [ast.If(skipped, [ast.Continue()], []), put]:
+            test = ast.UnaryOp(ast.Not(), skipped)
+        case _:
+            return None
+    match put:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(), "append"), [ast.Name(item)], [])):
+            pass
+        case ast.AugAssign(ast.Name(), ast.Add(), ast.List([ast.Name(item)])):
+            pass
+        case _:
+            more = more_behind(put)
+            if more is None or not isinstance(more[1], ast.List):
+                return None
+            names = [each.id for each in more[1].elts if isinstance(each, ast.Name)]
+            if len(names) != len(more[1].elts) or len(names) != 1:
+                return None
+            (item,) = names
+    through = ast.comprehension(target, ast.Constant(None), [], 0)
+    is_own = isinstance(target, ast.Name) and target.id == item
+    return Filling(test, put) if is_own and is_function_of_one(through, (test,)) else None
+
+
+def more_behind(statement: ast.AST) -> tuple[str, ast.expr] | None:
+    """A name that is given itself and a list behind it, and that list: `name = name + more`."""
+    match statement:
+        case ast.Assign([ast.Name(name)], ast.BinOp(op=ast.Add()) as value):
+            first, more = _first_and_more(value)
+            is_own = isinstance(first, ast.Name) and first.id == name
+            return (name, more) if is_own else None
+        case ast.Assign([ast.Name(name)], ast.List([ast.Starred(ast.Name(same)), *rest])) if (
+            name == same
+        ):
+            return name, ast.List(rest, ast.Load())
+        case _:
+            return None
+
+
+def _first_and_more(value: ast.BinOp) -> tuple[ast.expr, ast.expr]:
+    """Of a sum its first, and the sum of the others."""
+    match value.left:
+        case ast.BinOp(op=ast.Add()) as left:
+            first, more = _first_and_more(left)
+            return first, ast.BinOp(more, ast.Add(), value.right)
+        case _:
+            return value.left, value.right
+
+
+def chosen_value(statement: ast.AST) -> ast.If | None:
+    """`name = one if test else other` as two statements, where either is the name or more of it."""
+    match statement:
+        case ast.Assign([ast.Name(name) as target], ast.IfExp(test, one, other)):
+            ways: list[list[ast.stmt]] = []
+            for value in (one, other):
+                made = ast.Assign([target], value)
+                is_same = isinstance(value, ast.Name) and value.id == name
+                if not is_same and more_behind(made) is None:
+                    return None
+                ways.append([ast.Pass()] if is_same else [made])
+            found = ast.If(test, *ways)
+            return ast.fix_missing_locations(ast.copy_location(found, statement))
+        case _:
+            return None
+
+
+def growing(body: Iterable[ast.stmt]) -> set[str]:
+    """The names that get nothing in a loop but themselves with more behind."""
+    inside = [node for each in body for node in ast.walk(each)]
+    grown = [name for name, _ in filter(None, map(more_behind, inside))]
+    for chosen in filter(None, map(chosen_value, inside)):
+        grown += [*{name for name, _ in filter(None, map(more_behind, ast.walk(chosen)))}]
+    stored = [*_stored(body)]
+    return {name for name in grown if grown.count(name) == stored.count(name)}
 
 
 def _names(value: ast.AST) -> Iterator[str]:

@@ -9,7 +9,7 @@ import z3
 from mqprove.lists import ZERO, FewerIds, Id, Ids, Text, Unknown, place_in
 from mqprove.symbolic import NotUnderstoodError, Number, Term, decide, whole
 
-_hash = z3.Function("hash", z3.IntSort(), z3.IntSort())  # of a queue
+hash_at = z3.Function("hash", z3.IntSort(), z3.IntSort())  # of a queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,10 @@ class Circle:
         """The point at a place."""
         return self._of("point", place)
 
+    def has_as_point(self, term: z3.ExprRef) -> bool:
+        """Whether a term is the point at some place."""
+        return bool(z3.is_app(term) and term.decl().eq(self.point(ZERO).decl()))
+
     def stands(self, point: Term) -> Term:
         """Whose a point is."""
         return self._of("stands", point)
@@ -41,12 +45,12 @@ class Circle:
 
     def next_owner(self, queue: Term) -> Term:
         """Who stands at the next point of a queue's hash."""
-        at = self.before(_hash(queue))
+        at = self.before(hash_at(queue))
         return self.stands(self.point(z3.If(at == self.size, ZERO, at)))
 
     def next_facts(self, queue: Term) -> list[z3.BoolRef]:
         """What is known of a queue's next point."""
-        return self.first_at_or_after(_hash(queue))[1]
+        return self.first_at_or_after(hash_at(queue))[1]
 
     def first_at_or_after(self, number: Term) -> tuple[Term, list[z3.BoolRef]]:
         """The place of the first point that is no less than a number, and what that means."""
@@ -59,10 +63,17 @@ class Circle:
             z3.Implies(at < self.size, self.point(at) >= number),
         ]
 
+    def either_side(self, number: Term, place: Term) -> list[z3.BoolRef]:
+        """What the order of the points says of the one at a place, whichever that is."""
+        at, facts = self.first_at_or_after(number)
+        less = z3.Implies(z3.And(place >= 0, place < at), self.point(place) < number)
+        no_less = z3.Implies(z3.And(place >= at, place < self.size), self.point(place) >= number)
+        return [*facts, less, no_less]
+
     def round_the_end(self, queue: Term) -> z3.BoolRef:
         """What a remainder by the number of points comes to, of the place of a queue's next point:
         a lemma, to be proved before it is used."""
-        at = self.before(_hash(queue))
+        at = self.before(hash_at(queue))
         inside = z3.And(at >= 0, at <= self.size, self.size > 0)
         remainder = at - self.size * (at / self.size)
         return z3.Implies(inside, remainder == z3.If(at == self.size, ZERO, at))
@@ -140,21 +151,25 @@ class Ring(Unknown):
 
 
 class Points(Unknown):
-    """The points of a ring in their order."""
+    """The points of a ring in their order, or neighbours among them from a place on."""
 
-    def __init__(self, ring: Ring) -> None:
-        self.circle = ring.circle
-        self.length = ring.circle.size
+    def __init__(self, circle: Circle, start: Term = ZERO, length: Term | None = None) -> None:
+        self.circle, self.start = circle, start
+        self.length = circle.size if length is None else length
 
     def __bool__(self) -> bool:
         return decide(self.length != 0)
 
     def __getitem__(self, index: object) -> Number:
-        return Number(self.circle.point(place_in(whole(index), self.length)))
+        return self.at(place_in(whole(index), self.length))
+
+    def at(self, place: Term) -> Number:
+        """The point at a place of it."""
+        return Number(self.circle.point(place if self.start.eq(ZERO) else self.start + place))
 
 
 def hash_of(text: object) -> Number:
     """The hash of a queue, any function of it."""
     if not isinstance(text, Text) or text.of is None:
         raise NotUnderstoodError("the hash of something else than a queue")
-    return Number(_hash(text.of))
+    return Number(hash_at(text.of))

@@ -42,6 +42,7 @@ from mqprove.lists import (
 from mqprove.loops import is_symbolic
 from mqprove.ring import Points, Ring
 from mqprove.symbolic import (
+    RUNTIME,
     NotUnderstoodError,
     Number,
     Truth,
@@ -159,7 +160,7 @@ def _is_code(called: Any) -> bool:
         frozen = getattr(called, "__dataclass_params__", None)
         return issubclass(called, BaseException) or bool(frozen and frozen.frozen)
     known = isinstance(called, FunctionType)
-    lifted = known and "__runtime__" in called.__globals__
+    lifted = known and RUNTIME in called.__globals__
     return lifted or (known and called.__module__.startswith("mqprove."))
 
 
@@ -223,6 +224,8 @@ def list_(*given: Any) -> Any:
             return Ids(ids.length)
         case (Ids() as ids,):
             return ids.copy()
+        case (Points() as points,):
+            return Points(points.circle, points.start, points.length)
         case (Once(over=Listing()) as once,):
             return list_(once.take())
         case _:
@@ -294,6 +297,27 @@ def reversed_(given: Any) -> Any:
             raise NotUnderstoodError(f"reversed of a {type(given).__name__}")
 
 
+def min_(*given: Any, **how: Any) -> Any:
+    return _end_of(given, how, 0, builtins.min)
+
+
+def max_(*given: Any, **how: Any) -> Any:
+    return _end_of(given, how, -1, builtins.max)
+
+
+def _end_of(given: Sequence[Any], how: Any, end: int, original: Callable[..., Any]) -> Any:
+    """The least or greatest, which of points in their order is the first or last."""
+    over = given[0] if builtins.len(given) == 1 else None
+    points = Points(over.circle) if isinstance(over, Ring) else over
+    if not isinstance(points, Points) or how.keys() - {"default"}:
+        return original(*given, **how)
+    if points:
+        return points[end]
+    if "default" in how:
+        return how["default"]
+    raise ValueError("min() or max() of nothing")
+
+
 def int_(*given: Any) -> Any:
     if builtins.len(given) != 1 or not isinstance(given[0], Number | Truth):
         return int(*given)
@@ -306,6 +330,8 @@ def int_(*given: Any) -> Any:
 # By what is called, whatever it is named there.
 _INSTEAD: Final[Sequence[tuple[Any, Callable[..., Any]]]] = (
     (int, int_),
+    (min, min_),
+    (max, max_),
     (reversed, reversed_),
     (zip, zip_),
     (itertools.chain, chain_),
@@ -323,7 +349,7 @@ def sorted_(given: Any, **how: Any) -> Any:
             how["key"](each)  # which must not raise; the order itself is not known anyway
         return turns
     if isinstance(given, Ring) and not how:
-        return Points(given)
+        return Points(given.circle)
     if is_symbolic(given) or isinstance(given, Ring):
         raise NotUnderstoodError("a list in another order")
     return builtins.sorted(given, **how)
@@ -344,6 +370,8 @@ def summary(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     def bisect_left(points: Any, value: Any) -> Any:
         if not isinstance(points, Points):
             return bisect.bisect_left(points, value)
+        if not points.length.eq(points.circle.size):
+            raise NotUnderstoodError("a place among some of the points")
         at, facts = points.circle.first_at_or_after(whole(value))
         for each in facts:
             fact(each)

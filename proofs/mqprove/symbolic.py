@@ -12,6 +12,7 @@ of which a refutation learns the values that it needs.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import z3
 
+RUNTIME = "__runtime__"  # what a lifted module knows its stand-ins by
 PATHS_MAX = 64  # of one call: more, or more decisions on one of them, mean that the
 DECISIONS_MAX = 64  # code loops on a symbolic number
 WHILE_TURNS_MAX = 16  # of one while without a bound that was found
@@ -36,9 +38,17 @@ class NotUnderstoodError(Exception):
     """
 
     def __init__(self, what: str) -> None:
-        super().__init__(what)
+        super().__init__(what if what.startswith("line ") else _line() + what)
         if _Run.active:
             _Run.active.refused.append(self)
+
+
+def _line() -> str:
+    """Where the code under proof is now, in the words of a refusal; empty: nowhere."""
+    frame = inspect.currentframe()
+    while frame and RUNTIME not in frame.f_globals:
+        frame = frame.f_back
+    return f"line {frame.f_lineno}: " if frame else ""
 
 
 def refusing(*names: str) -> Callable[[type[T]], type[T]]:

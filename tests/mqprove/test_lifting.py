@@ -65,6 +65,32 @@ FIRST = st.one_of(
     ),
     st.just("at for at in range(c) if cid_all[at] == current_cid"),
 )
+LEFT = st.sampled_from(
+    ["rest", "len(rest)", "len(rest) > 1", "len(rest) >= 2", "index < len(rest)", "len(rest) > c"]
+)
+TAKEN_OFF = st.sampled_from(
+    [
+        ["taken.append(rest[0])", "rest = rest[{step}:]"],
+        ["taken += rest[:1]", "rest = rest[{step}:]"],
+        ["rest = rest[{step}:]", "taken += rest[:1]"],
+        ["mq, *rest = rest", "taken = taken + [mq]"],
+        ["mq, rest = rest[0], rest[{step}:]", "taken = [*taken, mq]"],
+        ["taken.append(rest.pop(0))"],
+        ["mq = rest.pop(0)", "if len(rest) > {step}:", "    taken += [mq]"],
+        ["rest.pop(0)", "rest = rest[{step}:]"],
+    ]
+)
+MORE = st.sampled_from(
+    [
+        "taken = taken + [mq_all[at]]",
+        "taken = [*taken, mq_all[at]]",
+        "taken = taken + [mq_all[at]] if {test} else taken",
+        "taken = taken if {test} else [*taken, mq_all[at]]",
+        "taken = taken + [mq_all[at]] + mq_all[at + 1 : at + 2]",
+        "taken = taken + mq_all[at : at + 1]",
+        "taken = [mq_all[at]] + taken",
+    ]
+)
 KINDS: Final[tuple[st.SearchStrategy[list[str]], ...]] = (
     st.tuples(NUMBERS, NUMBERS).map(lambda p: [f"return mq_all[{p[0]}:{p[1]}]"]),
     st.tuples(NUMBERS, SIMPLE).map(lambda p: [f"return mq_all[{p[0]} :: max(1, {p[1]})]"]),
@@ -218,6 +244,41 @@ KINDS: Final[tuple[st.SearchStrategy[list[str]], ...]] = (
             "        return mq_all[share:rest]",
             "    case _, rest:",
             f"        return mq_all[rest : {p[2]}]",
+        ]
+    ),
+    # Lists that are used up, or put together anew; what a loop looks for
+    st.tuples(SIMPLE, LEFT, st.sampled_from(["1", "2", "c"]), SIMPLE, TAKEN_OFF).map(
+        lambda p: [
+            "taken = mq_all[:0]",
+            f"rest = mq_all[{p[0]}:]",
+            f"while {p[1]}:",
+            *(f"    {line.format(step=p[2])}" for line in p[4]),
+            f"return taken + rest[{p[3]}:]",
+        ]
+    ),
+    st.tuples(SIMPLE, SIMPLE, TESTS, MORE, st.sampled_from(["mq_all", "mq_all[:1]", "[]"])).map(
+        lambda p: [
+            f"before = taken = {p[4]}",
+            f"for at in range({p[0]}, {p[1]}):",
+            f"    {p[3]}".format(test=p[2]),
+            "return taken if n > c else before",
+        ]
+    ),
+    st.tuples(SIMPLE, SIMPLE, TESTS, st.sampled_from(["", "at = index", "return mq_all[:1]"])).map(
+        lambda p: [
+            f"for at in range({p[0]}, {p[1]}):",
+            f"    if {p[2]}:",
+            "        break",
+            *(["else:", f"    {p[3]}"] if p[3] else []),
+            "return mq_all[at::c]",
+        ]
+    ),
+    st.tuples(TESTS, SIMPLE).map(
+        lambda p: [
+            "for at, mq in enumerate(mq_all):",
+            f"    if {p[0]}:",
+            f"        return [mq, *mq_all[at + {p[1]} :: c]]",
+            f"return mq_all[{p[1]}:]",
         ]
     ),
     st.tuples(SIMPLE, SIMPLE).map(

@@ -8,7 +8,12 @@ from random import Random
 import pytest
 import z3
 
-from mqprove.ring import ALL, STAYING, Circle, without
+from mqprove.any_group import AnyGroup
+from mqprove.group import CONSISTENT_HASH
+from mqprove.lists import id_at
+from mqprove.mutants import mutate
+from mqprove.ring import ALL, STAYING, Circle, hash_at, without
+from mqspec.core import allocation
 from mqspec.core.allocation import hash_ring
 
 POINTS = 7  # of a hash function: so that ids meet at one point
@@ -71,3 +76,67 @@ def test_other_rings_are_not_taken(staying: dict[int, int]) -> None:
     everyone = {1: LEAVER, 2: 0, 4: 2, 5: 3}
     assert may_be(everyone, {2: 0, 4: 2, 5: 3})
     assert not may_be(everyone, staying)
+
+
+KEY, AFTER = "key = hash_key(str(mq))", "points[0]"
+NEXT = {
+    "next": f"{KEY}; return ring[next((p for p in points if p {{how}} key), {AFTER})]",
+    "least": f"{KEY}; return ring[min((p for p in points if p {{how}} key), default={AFTER})]",
+    "later": f"{KEY}; later = [p for p in points if p {{how}} key]; "
+    f"return ring[later[0] if later else {AFTER}]",
+    "last": f"{KEY}; later = [p for p in points if p {{how}} key]; "
+    f"return ring[later[-1] if later else {AFTER}]",
+    "some of some": f"{KEY}; later = [p for p in points if p {{how}} key]; "
+    "return ring[[p for p in later if p > key][0] if later[1:] else max(ring)]",
+    "counted": f"{KEY}; return ring[points[sum(p {{how}} key for p in points) % len(points)]]",
+    "length": f"{KEY}; return ring[points[len([p for p in points if p {{how}} key]) - 1]]",
+    "place": f"{KEY}; return ring[points[next((at for at in range(len(points)) "
+    "if points[at] {how} key), 0)]]",
+    "numbered": f"{KEY}; return ring[points[next((at for at, p in enumerate(points) "
+    "if key {how} p), -1)]]",
+    "loop": f"{KEY}\nfor p in points:\n    if p {{how}} key:\n        return ring[p]\n"
+    f"return ring[{AFTER}]",
+    "left": f"{KEY}\nfor p in points:\n    if p {{how}} key:\n        break\n"
+    f"else:\n    p = {AFTER}\nreturn ring[p]",
+}
+WHOLE = "return ring[points[bisect_left(points, hash_key(str(mq))) % len(points)]]"
+
+
+@pytest.mark.parametrize("how", ["<", "<=", ">", ">=", "=="])
+@pytest.mark.parametrize("name", NEXT)
+def test_what_is_read_of_a_ring_is_what_python_does(name: str, how: str) -> None:
+    """Whichever point is looked for: it is that which Python finds, or it is refused."""
+    body = NEXT[name].format(how=how).replace("; ", "\n").replace("\n", "\n" + " " * 12)
+    module = mutate("by hand", allocation, WHOLE, body).module
+    group = AnyGroup(module, CONSISTENT_HASH)
+    member, queue = group.member("i"), z3.Int("k")
+    takes = member.takes(queue)
+    if group.not_understood:
+        from_one_on = ("<", "<=") if name == "numbered" else (">", ">=")
+        assert how not in from_one_on or name == "some of some"
+        return
+
+    ring = {2: 0, 4: 2, 5: 1}
+    for hashed in range(7):
+        solver = z3.Solver()
+        hypotheses = [each for each in group.hypotheses if not z3.is_quantifier(each)]
+        solver.add(*hypotheses, *is_ring(ALL, ring), group.queues == 1, group.members == 3)
+        solver.add(queue == 0, hash_at(queue) == hashed, member.position == 1)
+        solver.add(*(id_at(z3.IntVal(at)) == at for at in range(3)))
+        expected = owner_in_python(body, ring, hashed)
+        if expected is None:  # it raises: then that it does not is what would have to be shown
+            goals = [each.goal for each in group.obligations]
+            assert solver.check(z3.Not(z3.And(goals))) == z3.sat
+            continue
+        assert solver.check() == z3.sat
+        assert solver.check(takes != (expected == 1)) == z3.unsat, hashed
+
+
+def owner_in_python(body: str, ring: Mapping[int, int], hashed: int) -> int | None:
+    """Whose a queue is that is hashed to a number, by the body of `owner`; None: it raises."""
+    known = {"ring": ring, "points": sorted(ring), "hash_key": lambda _: hashed, "mq": ""}
+    exec("def owner():\n            " + body, known)
+    try:
+        return known["owner"]()  # type: ignore[operator,no-any-return]
+    except (IndexError, ValueError):
+        return None
