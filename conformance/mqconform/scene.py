@@ -116,7 +116,8 @@ class Scene:
         for each in list(self._open_ones):
             each.cut_off()
 
-    def _opened(self, connection: Connection) -> Connection:
+    def opened(self, connection: Connection) -> Connection:
+        """A connection that ends with the scene."""
         self._open_ones.append(connection)
         if self._is_cut_off:
             connection.cut_off()
@@ -139,6 +140,9 @@ class Scene:
     @property
     def broker_names(self) -> list[str]:
         return list(self._cluster.brokers)
+
+    def address_of(self, broker_name: str) -> Address:
+        return self._cluster.brokers[broker_name]
 
     @property
     def groups_by_use(self) -> bool:
@@ -169,7 +173,7 @@ class Scene:
             broker_name=name,
             manner=manner,
         )
-        return self._opened(connection)
+        return self.opened(connection)
 
     @property
     def secured(self) -> Secured:
@@ -178,13 +182,13 @@ class Scene:
         return self._target.secured
 
     def connect_secured(self) -> Connection:
-        return self._opened(Connection(self.secured.address, self.transcript))
+        return self.opened(Connection(self.secured.address, self.transcript))
 
     def connect_nameserver(
         self, *, tls: ssl.SSLContext | None = None, manner: Manner | None = None
     ) -> Connection:
         address = self._cluster.nameserver
-        return self._opened(Connection(address, self.transcript, tls=tls, manner=manner))
+        return self.opened(Connection(address, self.transcript, tls=tls, manner=manner))
 
     @contextlib.contextmanager
     def identical(self, what: str) -> Iterator[None]:

@@ -88,8 +88,9 @@ class Explorer:
         would be found again and again."""
         began = time.monotonic()
         end = began + duration_s
-        with ThreadPoolExecutor(len(areas)) as pool:
-            explored = [pool.submit(self._explore, area, end) for area in areas]
+        lanes = [(area, lane) for area in areas for lane in range(getattr(area, "lanes", 1))]
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            explored = [pool.submit(self._explore, *lane, end) for lane in lanes]
             try:
                 while wait(explored, _TELL_S).not_done:
                     self.explored.seconds = time.monotonic() - began
@@ -102,9 +103,10 @@ class Explorer:
         self.explored.seconds = time.monotonic() - began
         return self.explored
 
-    def _explore(self, area: Area, end: float) -> None:
-        for batch in itertools.count():
-            if time.monotonic() > end or self._is_over:
+    def _explore(self, area: Area, lane: int, end: float) -> None:
+        for batch in itertools.count(lane, getattr(area, "lanes", 1)):
+            is_found = area.name in [found.area for found in self.explored.found]
+            if time.monotonic() > end or self._is_over or is_found:
                 return
             if found := self._batch(area, batch, end):
                 self.explored.found.append(found)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from mqconform.cluster import Cluster
 from mqconform.explore import found as cases
-from mqconform.explore.areas import ALONE, NAMES
+from mqconform.explore.areas import ALONE, NAMED, NAMES
 from mqconform.explore.engine import Explored, Explorer
 from mqconform.explore.vigil import Vigil
 from mqconform.target import Target
@@ -42,8 +42,9 @@ def explore(
     prefix: str,
 ) -> int:
     """Explore; 1 where something departs from the core. Raises UserError."""
-    if unknown := [name for name in names if name not in (*NAMES, *ALONE)]:
-        raise UserError(unknown[0], "no such area", f"one of {', '.join((*NAMES, *ALONE))}")
+    every = (*NAMES, *NAMED, *ALONE)
+    if unknown := [name for name in names if name not in every]:
+        raise UserError(unknown[0], "no such area", f"one of {', '.join(every)}")
     if alone := [name for name in names if name in ALONE]:
         if len(names) > 1:
             raise UserError(alone[0], "touches what else is explored", "name it alone")

@@ -77,7 +77,8 @@ class Area(Protocol):
 
     name: str
     about: str
-    # `looks_s`, where it has one: what it needs to be at rest, s
+    # `looks_s`, where it has one: what it needs to be at rest, s; `lanes`: how many programs are
+    # played side by side
     within_s: float  # programs that take longer are not judged: time would do what nobody asked for
 
     def programs(self) -> Any:
@@ -277,7 +278,7 @@ def _seen(
     world: World, where: str, op: Op, connection: Connection, opaque: int, request: Request
 ) -> Any:
     """What an answer says. One that says SYSTEM_BUSY was not worked on, and is sent again."""
-    with _readable(where, op):
+    with readable(where, op):
         answer = connection.answer(opaque)
         if answer.code == _BUSY:
             answer = connection.call(request)
@@ -285,7 +286,7 @@ def _seen(
 
 
 @contextlib.contextmanager
-def _readable(where: str, op: Op) -> Iterator[None]:
+def readable(where: str, op: Any) -> Iterator[None]:
     """Raises DepartureError where there is no answer, or one that is none."""
     try:
         yield
@@ -312,7 +313,7 @@ def _look(area: Area, world: World, states: list[State], setting: Any, where: st
 
         def is_explained(op: Op = op) -> bool:
             nonlocal left, why
-            with _readable(where, op):
+            with readable(where, op):
                 seen = op.seen(world, _connection(world, op).call(op.request(world)))
             if time.monotonic() - world.began > area.within_s:
                 raise TooSlowError

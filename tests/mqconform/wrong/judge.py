@@ -87,9 +87,16 @@ def judge(
         explorer = Explorer(target, cluster, seed, "mq", shrinks=shrinks)
         watched = SILENT_S + 40 if is_vigil else seconds
         with Vigil(explorer.scene, watched if is_vigil else 0) as vigil:
-            areas = [area_of("kv" if is_vigil else BROKERS[name].area)]
-            explored = explorer.run(areas, watched)
-            return explored, vigil.end()
+            areas = ["kv"] if is_vigil else explored_of(BROKERS[name].area)
+            return explorer.run(list(map(area_of, areas)), watched), vigil.end()
+
+
+def explored_of(area: str) -> list[str]:
+    """What is explored of a broker that is wrong in an area: that, and everything beside the
+    reference."""
+    if area == CASES:
+        return ["beside"]
+    return [area] if area in ALONE else [area, "beside"]
 
 
 def failing(name: str, expression: str) -> dict[str, list[str]]:
@@ -106,7 +113,7 @@ def failing(name: str, expression: str) -> dict[str, list[str]]:
 
 def noticed(name: str, args: argparse.Namespace) -> str:
     """How a wrong broker is noticed; empty of one that survives."""
-    if args.cases or BROKERS[name].area == CASES:
+    if args.cases:
         return ", ".join(list(failing(name, args.k))[:4])
     found = explored(name, args.seconds, args.seed)
     return f"after {found['requests']} requests: {found['why']}" if found else ""
@@ -123,14 +130,13 @@ def kept(name: str, args: argparse.Namespace, blind: Set[str]) -> dict[str, Any]
     """All that notices a wrong broker, for the book; without cases that fail on the right one."""
     broker = BROKERS[name]
     by_cases = failing(name, CASES_OF[broker.area])
-    explores = broker.area != CASES
     return {
         "name": name,
         "about": " ".join(broker.about.split()),
         "kind": broker.area,
         "seconds": args.seconds,
         "cases": {case: of for case, of in by_cases.items() if case not in blind},
-        "explored": explored(name, args.seconds, args.seed) if explores else None,
+        "explored": explored(name, args.seconds, args.seed),
     }
 
 

@@ -20,5 +20,8 @@ NAMES: Final = (
     "delays",
     "tools",
 )
+NAMED: Final = ("beside",)
+"""Areas that are explored where they are named. Of 5.3.3 this tells in what the reference differs
+from it, which is still to be read."""
 ALONE: Final = ("restarts",)
 """Areas that touch whoever else uses the target: explored where they are named, and alone."""
