@@ -14,7 +14,9 @@ What a client decides is not on the wire. These rules derive it, and are named i
 - *back*: who was silent, or cut off, and then pulls or commits without having asked where to begin
   had kept the queue, and owns it from then on again, where it was;
 - *share*: what a list of members leaves to whom says `allocate()`, averagely, which is the default,
-  until a member goes on pulling what that does not give it: then silence alone counts.
+  until a member goes on pulling what that does not give it: then silence alone counts. Where the
+  queues of a topic change, who was told when is not seen: either route may be a client's for
+  `BELIEVED_MS`.
 """
 
 from __future__ import annotations

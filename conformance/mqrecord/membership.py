@@ -109,7 +109,7 @@ def told_route(
     if answer.code == ResponseCode.SUCCESS:
         topic = asked.request.ext_fields["topic"]
         route = from_body(TopicRouteData, answer.body)
-        seen.queues[topic] = sorted(subscribe_queues(topic, route))
+        seen.told_route(topic, tuple(sorted(subscribe_queues(topic, route))), now_ms)
     yield from ()
 
 
@@ -128,7 +128,7 @@ def told_members(
         yield row(EventKind.VIEW, value=len(ids), tag=view, **who)
 
     if member.is_averaging:
-        share = _share(seen, link.client, member, ids)
+        share = _share(seen, link.client, member, ids, now_ms)
         for queue, hold in chain(member.holds.items(), member.silent.items()):
             if queue in share or member.is_locking:
                 hold.stays()
@@ -211,14 +211,16 @@ def _named(ids: list[str]) -> str:
     return sha256("\n".join(ids).encode()).hexdigest()[:_VIEW_DIGITS]
 
 
-def _share(seen: Seen, client: Client, member: Membership, ids: list[str]) -> set[MessageQueue]:
-    """What is the member's of all topics that it subscribes to, averagely."""
+def _share(
+    seen: Seen, client: Client, member: Membership, ids: list[str], now_ms: float
+) -> set[MessageQueue]:
+    """What may be the member's of all topics that it subscribes to, averagely."""
     found: set[MessageQueue] = set()
     own_id = client.name.partition(SECOND)[0]
     for topic in member.subscriptions:
-        try:
-            queues = seen.queues.get(topic, [])
-            found.update(allocate(STRATEGIES["AVG"], member.group, own_id, queues, ids))
-        except AllocationError:  # no queues, or no list: the member changes nothing
-            found.update(queue for queue in member.holds if queue.topic == topic)
+        for queues in seen.believed(topic, now_ms):
+            try:
+                found.update(allocate(STRATEGIES["AVG"], member.group, own_id, list(queues), ids))
+            except AllocationError:  # no queues, or no list: the member changes nothing
+                found.update(queue for queue in member.holds if queue.topic == topic)
     return found

@@ -24,6 +24,12 @@ Rows: TypeAlias = Iterator[Row]
 TWO_LINKS_MS: Final = 60_000
 
 
+# A client of 5.3.3 asks for a route each 30 s, and takes its share of it within another 20 s.
+BELIEVED_MS: Final = 50_000
+
+Queues: TypeAlias = tuple[MessageQueue, ...]
+
+
 class Asked(NamedTuple):
     """A request that waits for its answer."""
 
@@ -87,7 +93,7 @@ class Seen:
         self.delays_ms = delays_ms  # of the levels, from 1 on
         self.links: dict[int, Link] = {}
         self.clients: dict[str, Client] = {}  # those that said who they are
-        self.queues: dict[str, list[MessageQueue]] = {}  # by topic, as last told
+        self._routes: dict[str, dict[Queues, float]] = {}  # by topic, each with when it was told
         self.down: set[Server] = set()
         self.restarted_ms: dict[Server, float] = {}
 
@@ -131,6 +137,23 @@ class Seen:
             (link.client,) = lost
             link.client.links.add(link.number)
             link.is_guessed = True
+
+    def told_route(self, topic: str, queues: Queues, now_ms: float) -> None:
+        """A client was told where the topic is: which one, a nameserver's link does not say."""
+        told = self._routes.setdefault(topic, {})
+        told.pop(queues, None)
+        told[queues] = now_ms
+
+    def believed(self, topic: str, now_ms: float) -> list[Queues]:
+        """What a client may take for the queues of a topic: what any was told last, and what it
+        may itself have been told before that, for as long as it goes by it."""
+        told = self._routes.get(topic, {})
+        last = next(reversed(told), ())
+        return [last] + [
+            queues
+            for queues, told_ms in told.items()
+            if queues != last and now_ms <= told_ms + BELIEVED_MS
+        ]
 
     def delay_ms(self, level: int) -> int | None:
         """For how long a message of a level is delayed; None: it is not."""

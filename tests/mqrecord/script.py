@@ -85,12 +85,16 @@ class Member:
         beat = {"clientID": client_id, "consumerDataSet": [group], "producerDataSet": []}
         self.beat = json.dumps(beat).encode()
         self.ask(RequestCode.HEART_BEAT, body=self.beat)
+        self.told_route()
+
+    def told_route(self, queues: int = QUEUES) -> None:
         route = {
             "brokerDatas": [],
-            "queueDatas": [{"brokerName": "broker-a", "readQueueNums": QUEUES, "perm": 6}],
+            "queueDatas": [{"brokerName": "broker-a", "readQueueNums": queues, "perm": 6}],
         }
-        opaque = cluster.ask(self.nameserver, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": TOPIC})
-        cluster.answer(self.nameserver, opaque, body=json.dumps(route).encode())
+        asked = RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": TOPIC}
+        opaque = self.cluster.ask(self.nameserver, *asked)
+        self.cluster.answer(self.nameserver, opaque, body=json.dumps(route).encode())
 
     def ask(self, code: int, fields: Mapping[str, object] | None = None, **more: Any) -> int:
         return self.cluster.ask(self.link, code, fields, **more)

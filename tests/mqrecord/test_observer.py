@@ -6,7 +6,7 @@ import pytest
 from script import BROKER, GROUP, PLACE, QUEUES, REPLICA, TOPIC, Cluster, Member
 
 from mqrecord.holds import LAST_MS, LEAVING_MS, SILENT_MS
-from mqrecord.seen import TWO_LINKS_MS
+from mqrecord.seen import BELIEVED_MS, TWO_LINKS_MS
 from mqspec.wire.codes import RequestCode, ResponseCode
 
 
@@ -60,6 +60,29 @@ def test_a_queue_is_left_with_the_commit_after_a_list_gives_it_to_another() -> N
     assert cluster.told("kind") == []
     cluster.after(LAST_MS + 1)
     assert cluster.told("kind", "queue_id") == [("revoke", 2), ("revoke", 3)]
+
+
+def test_who_may_go_by_an_older_route_keeps_what_that_gives_it() -> None:
+    """Another client was told of fewer queues; this one is not yet, as far as one can see."""
+    cluster = Cluster()
+    member, other = Member(cluster, "one"), Member(cluster, "two")
+    member.begins(1)
+    other.told_route(queues=2)
+    cluster.told()
+    member.told_members("one", "two")
+    member.commits(1, 5)
+    cluster.after(LAST_MS + 1)
+    member.commits(1, 6)
+    assert cluster.told("kind") == [("view",), ("commit",), ("commit",)]
+
+    for _ in range(2):  # by now it has been told: of two queues the first is its own
+        cluster.after(BELIEVED_MS / 2)
+        other.told_route(queues=2)
+    cluster.told()
+    member.told_members("one", "two")
+    member.commits(1, 7)
+    cluster.after(LAST_MS + 1)
+    assert cluster.told("kind") == [("commit",), ("revoke",)]
 
 
 def test_a_timer_may_commit_just_before_a_rebalance_does() -> None:
