@@ -77,9 +77,10 @@ def served(name: str) -> Iterator[Target]:
 
 
 def judge(
-    name: str, seconds: float, seed: int, *, shrinks: bool = True
+    name: str, seconds: float, seed: int, *, areas: Sequence[str] = (), shrinks: bool = True
 ) -> tuple[Explored, list[str]]:
-    """Explore a wrong broker; what was found, and what was said of members."""
+    """Explore a wrong broker, by default what it is wrong in; what was found, and what was said of
+    members."""
     is_vigil = BROKERS[name].area == VIGIL
     with served(name) as target:
         cluster = Cluster(target.nameserver)
@@ -87,8 +88,8 @@ def judge(
         explorer = Explorer(target, cluster, seed, "mq", shrinks=shrinks)
         watched = SILENT_S + 40 if is_vigil else seconds
         with Vigil(explorer.scene, watched if is_vigil else 0) as vigil:
-            areas = ["kv"] if is_vigil else explored_of(BROKERS[name].area)
-            return explorer.run(list(map(area_of, areas)), watched), vigil.end()
+            played = ["kv"] if is_vigil else areas or [BROKERS[name].area]
+            return explorer.run(list(map(area_of, played)), watched), vigil.end()
 
 
 def explored_of(area: str) -> list[str]:
@@ -121,7 +122,8 @@ def noticed(name: str, args: argparse.Namespace) -> str:
 
 def explored(name: str, seconds: float, seed: int) -> dict[str, Any] | None:
     """What exploration said of a wrong broker, and after how many requests; None if nothing."""
-    done, said = judge(name, seconds, seed, shrinks=False)
+    areas = explored_of(BROKERS[name].area)
+    done, said = judge(name, seconds, seed, areas=areas, shrinks=False)
     why = [" ".join(found.why.split()) for found in done.found] + said
     return {"requests": done.requests.total(), "why": why[0][:300]} if why else None
 
