@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from random import Random
@@ -15,9 +16,10 @@ import pytest
 
 from mqconform.catalogue import Form, forms
 from mqconform.connection import SilentError
-from mqconform.explore.areas.asking import ELSEWHERE, GROUPS, KINDS, NOT_DRAWN
-from mqconform.explore.areas.beside import Both, program
+from mqconform.explore.areas.asking import ELSEWHERE, GROUPS, IN_TIME_S, KINDS, NOT_DRAWN
+from mqconform.explore.areas.beside import Ask, Both, Wait, program
 from mqconform.explore.oracle import Side
+from mqconform.explore.player import TooSlowError
 from mqconform.explore.telling import RECORD_NOT_TOLD, Words, differing, leaves
 from mqconform.frame import Frame
 from mqconform.records import Record
@@ -140,6 +142,22 @@ def test_what_differs_is_told_with_its_place() -> None:
 def test_kinds_name_rules_that_there_are() -> None:
     for kind in KINDS.values():
         assert set(kind.rules) <= rules().keys(), kind.name
+
+
+def test_what_a_short_pop_starts_is_waited_for() -> None:
+    both = Both.__new__(Both)
+    both.sides, both.waits = (Recording(), Recording()), set()
+    both._note(Ask(0, 0, "pop"))
+    assert not both.waits
+    both.sides[1].notes["short"] = time.monotonic()
+    both._note(Ask(0, 1, "ack"))
+    assert not both.waits
+    both._note(Ask(0, 1, "pop"))
+    assert both.waits == {(Wait.SHORT, 1)}
+
+    both.sides[1].notes["short"] -= IN_TIME_S
+    with pytest.raises(TooSlowError):
+        both._note(Ask(0, 1, "ack"))
 
 
 def test_a_seed_makes_one_program() -> None:

@@ -19,8 +19,8 @@ from wrong_brokers import BROKERS
 
 from mqconform import requests
 from mqconform.cluster import Cluster
+from mqconform.explore import engine, vigil
 from mqconform.explore import found as cases
-from mqconform.explore import vigil
 from mqconform.explore.areas import ALONE, NAMES, delays, keys, messages, transactions
 from mqconform.explore.engine import Explored, Explorer, Found
 from mqconform.explore.player import NAMESERVER, DepartureError, Program, World, _on
@@ -163,6 +163,27 @@ def test_a_departure_is_told_while_others_are_explored(monkeypatch: pytest.Monke
     explored = Explorer(nowhere, nowhere, 1, "mq").run(areas, 60, tell)
     assert waited == [True]
     assert [found.area for found in explored.found] == ["departs", "waits"]
+
+
+def test_what_is_checked_in_several_lanes_is_counted_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Programs that are played at once: each ends once all have begun."""
+    begun = threading.Barrier(4)
+
+    def play(*_: object) -> int:
+        begun.wait(30)
+        return 10
+
+    monkeypatch.setattr(engine, "play", play)
+    monkeypatch.setattr(Explorer, "scene", lambda self: SimpleNamespace(close=lambda: None))
+    nowhere = cast(Any, SimpleNamespace(lifecycle=None, wait=None))
+    explorer, area = Explorer(nowhere, nowhere, 1, "mq"), cast(Any, SimpleNamespace(name="one"))
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            pool.submit(explorer.play, area, Program(None, ()))
+    assert explorer.explored.requests["one"] == 40
+    assert explorer.explored.programs["one"] == 4
 
 
 def test_every_request_names_rules_that_there_are() -> None:

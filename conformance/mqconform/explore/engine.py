@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -72,6 +73,7 @@ class Explorer:
         self.tidy = Tidy(cluster, self._recorder.run)
         self._stage = Stage(target.lifecycle, cluster.wait)
         self._scenes = itertools.count(1)
+        self._counting = threading.Lock()
         self._is_over = False
         self._is_one_enough = not shrinks
         self._shrink_s = _SHRINK_S if shrinks else 0.0
@@ -121,8 +123,10 @@ class Explorer:
         """Play one program in a scene of its own. Raises DepartureError."""
         scene = self.scene()
         try:
-            self.explored.requests[area.name] += play(area, program, scene)
-            self.explored.programs[area.name] += 1
+            checked = play(area, program, scene)
+            with self._counting:  # an area may have several lanes
+                self.explored.requests[area.name] += checked
+                self.explored.programs[area.name] += 1
         finally:
             scene.close()
 

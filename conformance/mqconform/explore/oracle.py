@@ -24,7 +24,7 @@ BROKERS: Final = 2
 
 
 class Oracle:
-    """The reference, which is right by definition, from the first use to the end of the process."""
+    """The reference, from the first use to the end of this process."""
 
     def __init__(self) -> None:
         home = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -77,7 +77,7 @@ class Side:
             connection.close()
 
     def take_notices(self) -> None:
-        """What brokers sent of their own accord, to what they sent before, by code."""
+        """Put what brokers sent of their own accord behind what they sent before."""
         for (client, broker), connection in self._connections.items():
             while connection.notices:
                 notice = connection.notices.popleft()

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Final
 
 from mqconform import requests
-from mqconform.connection import Connection, SilentError
+from mqconform.connection import Connection, SilentError, eventually
 from mqconform.explore.areas.pops import handles_of
 from mqconform.explore.edges import NEGATIVE
 from mqconform.explore.oracle import Side
@@ -25,7 +25,7 @@ from mqconform.frame import RESPONSE, Frame, frame, json_header
 from mqconform.records import Record, parse_records
 from mqconform.requests import COMMIT, ROLLBACK, Request, Subscription
 from mqspec.core.attributes import TOPIC_ATTRIBUTES
-from mqspec.core.extra_info import normal_topic, parse_handle, pop_retry_topic
+from mqspec.core.extra_info import NORMAL_TOPIC, normal_topic, parse_handle, pop_retry_topic
 from mqspec.core.record import SysFlag
 
 Draw = Mapping[str, Any]
@@ -194,11 +194,12 @@ def _sent(side: Side, broker: int, topic: int, answer: Frame, count: int = 1) ->
 
 def _await(side: Side, broker: int, topic: int, queue: int, end: int) -> None:
     asked = requests.max_offset(side.topics[topic], queue)
-    deadline = time.monotonic() + PUSHED_S
-    while time.monotonic() < deadline:
+
+    def is_there() -> bool:
         answer = side.call(asked, broker)
-        if answer.code != 0 or answer.number("offset") >= end:
-            return
+        return answer.code != 0 or answer.number("offset") >= end
+
+    eventually(is_there, PUSHED_S)
 
 
 @kind("SEND-001", "SEND-004", draw=drawn(at, message), often=5)
@@ -320,7 +321,8 @@ def _reply(
         name = side.groups[0] + "p"
         side.call(requests.producer_heartbeat(f"client-{to}", name), broker, to)
     asked = _message(side, topic, queue, m, REPLY_TO_CLIENT=f"client-{to}", MSG_TYPE="reply")
-    asked = replace(requests.send_v1(asked) if v1 else asked, code=324 if v1 else 325)
+    code = requests.SEND_REPLY_MESSAGE if v1 else requests.SEND_REPLY_MESSAGE_V2
+    asked = replace(requests.send_v1(asked) if v1 else asked, code=code)
     replier = side.connection(CLIENTS + 1, broker)
     opaque, pushed = replier.ask(asked), None
     deadline = time.monotonic() + PUSHED_S
@@ -434,16 +436,10 @@ def _pop(
         for name in infos
         if topic != LATE
     }
-    comes_again = {one[0].properties.get("UNIQ_KEY") for one in found if "1 " in one[3][-12:]}
-    return {
-        "code": 0,
-        "fields": side.words.fields(fields),
-        "own": own,
-        "records": side.words.records(
-            (one[0] for one in found), is_in_order=topic != LATE and not comes_again and not
-            any(parse_handle(one[3]).topic_flag != "0" for one in found),
-        ),
-    }  # fmt: skip
+    comes_again = any(parse_handle(handle).topic_flag != NORMAL_TOPIC for *_, handle in found)
+    is_in_order = topic != LATE and not comes_again
+    told = side.words.records((record for record, *_ in found), is_in_order=is_in_order)
+    return {"code": 0, "fields": side.words.fields(fields), "own": own, "records": told}
 
 
 def _handled(side: Side, broker: int, which: int) -> Any:
@@ -452,9 +448,10 @@ def _handled(side: Side, broker: int, which: int) -> Any:
     known = side.lists["popped", broker]
     if not known:
         return None
+
     topic, group, queue_id, offset, handles = known[-1 - which % len(known)]
     name, group_name = side.topics[topic], side.groups[group]
-    if parse_handle(handles[-1]).topic_flag != "0":
+    if parse_handle(handles[-1]).topic_flag != NORMAL_TOPIC:
         name = pop_retry_topic(name, group_name)
     return name, group_name, queue_id, offset, handles
 

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from random import Random
 from typing import Any, Final
 
@@ -30,7 +31,7 @@ from mqconform.explore.areas.asking import (
     SHORT_MS,
     TIMER_MS,
 )
-from mqconform.explore.oracle import BROKERS, Side, ours_of, theirs_of
+from mqconform.explore.oracle import Side, ours_of, theirs_of
 from mqconform.explore.player import DepartureError, Program, TooSlowError, World, readable
 from mqconform.explore.telling import differing
 from mqconform.records import Record, parse_records
@@ -45,11 +46,19 @@ MARKS: Final = 8  # queues that the revive log has
 DIFFERENCES_MAX: Final = 12
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A name that is drawn, for two programs to be told apart."""
+class Wait(StrEnum):
+    """What time does that a request started."""
 
-    brokers: int = BROKERS
+    DELAY = "a message comes that waited"
+    SHORT = "a message comes again that was popped"
+    CHECK = "a producer is asked about a half"
+
+
+WAITS_FOR: Final = {"wait": Wait.DELAY, "back": Wait.DELAY, "half": Wait.CHECK}
+"""What a kind of request starts."""
+
+SHORTEN: Final = ("pop", "change")  # which may, by a short invisible time, and need not
+BESIDE: Final = (*SHORTEN, "ack", "ack_all", "lock", "unlock")  # may stand beside what waits
 
 
 @dataclass(frozen=True)
@@ -110,7 +119,7 @@ class Both:
         self.sides = self.theirs, self.ours
         self.brokers = range(len(self.theirs.names))
         self.marked, self.marker = world.scene.name("M"), world.scene.name("N")
-        self.waits: set[tuple[str, int]] = set()  # for what, at which broker
+        self.waits: set[tuple[Wait, int]] = set()  # for what, at which broker
 
     def begin(self) -> None:
         for side in self.sides:
@@ -137,15 +146,18 @@ class Both:
             return differing(theirs, ours)
 
         seen = self._same(both, SAME_S) if kind.reads else both()
-        self._note(op, args)
+        self._note(op)
         return seen
 
-    def _note(self, op: Ask, args: dict[str, Any]) -> None:
-        if op.kind in ("wait", "back", "half"):
-            self.waits.add((op.kind, op.broker))
+    def _note(self, op: Ask) -> None:
+        """What is to be waited for."""
+        if op.kind in WAITS_FOR:
+            self.waits.add((WAITS_FOR[op.kind], op.broker))
+
         began = min(side.notes.get("short", math.inf) for side in self.sides)
         if began < math.inf:
-            self.waits.add(("pop", op.broker))
+            if op.kind in SHORTEN:
+                self.waits.add((Wait.SHORT, op.broker))
             if time.monotonic() - began > IN_TIME_S:
                 raise TooSlowError
 
@@ -188,16 +200,16 @@ class Both:
                     f" {COMES_S:.0f} s\n  rules: DELAY-003, TIMER-002, POP-002"
                 )
         for broker in self.brokers:
-            if ("half", broker) in waits:
+            if (Wait.CHECK, broker) in waits:
                 self._ask_about_halves(broker)
 
-    def _marks(self, side: Side, what: str, broker: int) -> Iterator[tuple[str, int, int]]:
+    def _marks(self, side: Side, what: Wait, broker: int) -> Iterator[tuple[str, int, int]]:
         """What to wait for: the end of a queue."""
-        if what in ("wait", "back"):
+        if what is Wait.DELAY:
             for queue, waits in enumerate(({"DELAY": "1"}, {"TIMER_DELAY_MS": str(TIMER_MS)})):
                 done(side.call(requests.send(self.marked, b"m", queue, waits), broker))
                 yield self.marked, queue, self._count(side, broker, f"queue {queue}")
-        if what == "short":
+        if what is Wait.SHORT:
             for _ in range(MARKS):
                 sent = done(side.call(requests.send(self.marked, b"m", 2), broker))
                 asked, end = requests.max_offset(self.marked, 2), sent.number("queueOffset") + 1
@@ -412,38 +424,29 @@ class Area:
     within_s = math.inf
     lanes = 4  # most of a program is waiting
 
-    def programs(self) -> st.SearchStrategy[Program[Setting]]:
+    def programs(self) -> st.SearchStrategy[Program[None]]:
         # Of all zeros, which is drawn first each time, nothing is made.
         return st.binary(min_size=8, max_size=8).filter(any).map(program)
 
-    def begin(self, world: World, setting: Setting) -> None:
+    def begin(self, world: World, setting: None) -> None:
         world.notes["both"] = both = Both(world)
         both.begin()
 
     def settle(self, world: World, round_: Sequence[Any]) -> None:
         return
 
-    def last(self, world: World, setting: Setting) -> Sequence[Any]:
+    def last(self, world: World, setting: None) -> Sequence[Any]:
         return ()
 
 
-BESIDE: Final = (
-    "pop",
-    "ack",
-    "ack_all",
-    "change",
-    "lock",
-    "unlock",
-)  # what may stand beside what waits
-_SHORTEN: Final = ("pop", "change")  # which may start what time ends, and need not
 COOL: Final = tuple(n for n, one in KINDS.items() for _ in range(one.often) if not one.heats)
 HOT: Final = tuple(
     n for n, one in KINDS.items() for _ in range(one.often)
-    if one.heats or n in (*_SHORTEN, "ack", "ack_all")
+    if one.heats or n in (*SHORTEN, "ack", "ack_all")
 )  # fmt: skip
 
 
-def program(seed: bytes) -> Program[Setting]:
+def program(seed: bytes) -> Program[None]:
     """Some stretches of requests, the last of which start what time ends, with a look behind."""
     r = Random(seed)
     rounds: list[Ask] = []
@@ -451,12 +454,12 @@ def program(seed: bytes) -> Program[Setting]:
         rounds += [_drawn(r, r.choice(COOL), LONG_MS) for _ in range(r.choice((10, 30, 60)))]
         rounds += [_drawn(r, r.choice(HOT), SHORT_MS) for _ in range(r.choice((0, 6, 12, 20)))]
         rounds.append(Look())
-    return Program(Setting(), tuple((op,) for op in rounds))
+    return Program(None, tuple((op,) for op in rounds))
 
 
 def _drawn(r: Random, kind: str, most_ms: int) -> Ask:
     args = KINDS[kind].draw(r)
-    if kind in _SHORTEN:
+    if kind in SHORTEN:
         args["invisible_ms"] = r.choice((most_ms, LONG_MS))
     return Ask(r.randrange(CLIENTS), r.choice((0, 0, 0, 1)), kind, tuple(args.items()))
 
