@@ -220,14 +220,12 @@ class _Rewriter(ast.NodeTransformer):
         found = filling(body, node.target)
         if found is None:
             return []
-        items = ast.Name("__items", ast.Load())
-        target = deepcopy(_filled(found.put))
-        is_grown = isinstance(found.put, ast.Assign)
-        if is_grown and target.id not in names:
+        if found.is_anew and found.into not in names:
             return []
-        put = ast.Lambda(
-            _arguments(["__items"]), _ours("joined" if is_grown else "add_to", target, items)
-        )
+
+        into, items = ast.Name(found.into, ast.Load()), ast.Name("__items", ast.Load())
+        added = _ours("joined" if found.is_anew else "add_to", into, items)
+        put = ast.Lambda(_arguments(["__items"]), added)
         test = _of_one(node.target, self.visit(deepcopy(found.test)))
         return [test, ast.Constant(ast.unparse(found.test)), put]
 
@@ -494,16 +492,6 @@ def _as_list(value: ast.expr) -> ast.expr:
     if through is None:
         return value
     return ast.copy_location(ast.ListComp(through.elt, through.generators), value)
-
-
-def _filled(put: ast.stmt) -> ast.Name:
-    """The name of the list that a statement puts something to."""
-    names = (node for node in ast.walk(put) if isinstance(node, ast.Name))
-    match put:
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))):
-            return ast.Name(name, ast.Load())
-        case _:
-            return ast.Name(next(names).id, ast.Load())
 
 
 def _test(over: ast.comprehension) -> ast.expr:

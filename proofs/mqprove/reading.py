@@ -315,7 +315,8 @@ class Filling:
     """A loop that puts its elements to a list where a test passes, and does nothing else."""
 
     test: ast.expr
-    put: ast.stmt
+    into: str
+    is_anew: bool  # the name is given a new list, of the old one and the element
 
 
 def filling(body: Sequence[ast.stmt], target: ast.expr) -> Filling | None:
@@ -328,21 +329,21 @@ def filling(body: Sequence[ast.stmt], target: ast.expr) -> Filling | None:
         case _:
             return None
     match put:
-        case ast.Expr(ast.Call(ast.Attribute(ast.Name(), "append"), [ast.Name(item)], [])):
-            pass
-        case ast.AugAssign(ast.Name(), ast.Add(), ast.List([ast.Name(item)])):
-            pass
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(into), "append"), [ast.Name(item)], [])):
+            is_anew = False
+        case ast.AugAssign(ast.Name(into), ast.Add(), ast.List([ast.Name(item)])):
+            is_anew = False
         case _:
-            more = more_behind(put)
-            if more is None or not isinstance(more[1], ast.List):
-                return None
-            names = [each.id for each in more[1].elts if isinstance(each, ast.Name)]
-            if len(names) != len(more[1].elts) or len(names) != 1:
-                return None
-            (item,) = names
+            match more_behind(put):
+                case (into, ast.List([ast.Name(item)])):
+                    is_anew = True
+                case _:
+                    return None
+
     through = ast.comprehension(target, ast.Constant(None), [], 0)
     is_own = isinstance(target, ast.Name) and target.id == item
-    return Filling(test, put) if is_own and is_function_of_one(through, (test,)) else None
+    is_read = is_own and is_function_of_one(through, (test,))
+    return Filling(test, into, is_anew) if is_read else None
 
 
 def more_behind(statement: ast.AST) -> tuple[str, ast.expr] | None:
