@@ -71,7 +71,17 @@ JOBS = {
         ["-m", "ruff", "check", "--quiet", "."],
         ["-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-logo"],
         ["-m", "mypy"],
-        ["-m", "pytest", "-q", "-n", "4", "--dist", "loadfile"],  # on two cores: many wait
+        [
+            "-m",
+            "pytest",
+            "-q",
+            "-n",
+            "4",
+            "--dist",
+            "loadfile",
+            "--durations",
+            "30",
+        ],  # on two cores: many wait
     ],
 }
 

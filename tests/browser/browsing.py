@@ -9,16 +9,17 @@ from __future__ import annotations
 import functools
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-LOOKS = [(width, scheme) for width in (1400, 390) for scheme in ("light", "dark")]
+Look: TypeAlias = tuple[int, str]  # how wide, and light or dark
+LOOKS: Sequence[Look] = [(width, scheme) for width in (1400, 390) for scheme in ("light", "dark")]
 
 needs_browser = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="needs Debian's packages chromium and chromium-driver"
@@ -59,6 +60,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     for argument in (*_QUIET, f"--user-data-dir={profile}"):
         options.add_argument(argument)
     started = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    started.set_script_timeout(300)  # the explorer's Python is slow on a busy machine
     yield started
     started.quit()
 
@@ -83,11 +85,16 @@ def look(browser: Any, width: int, scheme: str) -> None:
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
 
 
-def problems(browser: Any, site: str, page: str) -> list[str]:
-    """Opens a page of a site: what sticks out, what the console says, what it asks elsewhere."""
+def problems(browser: Any, site: str, page: str, looks: Sequence[Look] = LOOKS) -> list[str]:
+    """Opens a page of a site: what the console says, what it asks elsewhere, and what sticks out
+    in any of the looks. It is opened once: to load it takes far longer than to show it again."""
+    look(browser, *looks[0])
     browser.get(f"{site}/{page}")
-    said = browser.execute_script(_STICKS_OUT)
-    found = [said] if said else []
+    found = []
+    for width, scheme in looks:
+        look(browser, width, scheme)
+        if said := browser.execute_script(_STICKS_OUT):
+            found.append(f"{said}, {width} px, {scheme}")
     console = (entry["message"] for entry in browser.get_log("browser"))
     found += [one for one in console if not one.startswith(_BROWSERS_OWN)]
     asked = (

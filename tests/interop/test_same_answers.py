@@ -202,9 +202,6 @@ class Asked:
         label = "".join(filter(str.isalnum, name))
         world = self._world(label)
         for number, (what, wrong) in enumerate(variants(making(world))):
-            # A broker closes a connection that says nothing for two minutes, which many answers
-            # that never come take on a busy machine.
-            self._member.call(requests.max_offset(world.topic))
             if name in CHANGE_THEIR_WORLD:
                 another = self._world(f"{label}-{number}")
                 wrong = dict(variants(making(another)))[what]
@@ -214,6 +211,9 @@ class Asked:
         with Connection(address, Transcript()) as connection:
             try:
                 for _ in range(POPS):
+                    # A broker closes a connection that says nothing for two minutes, which many
+                    # answers that come late or never take on a busy machine.
+                    self._member.call(requests.max_offset("TBW102"))
                     code = connection.answer(connection.ask(request), ANSWER_S).code
                     if code != NOTHING_FOUND:
                         break

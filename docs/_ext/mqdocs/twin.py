@@ -175,16 +175,15 @@ def actions_of() -> dict[str, tuple[str, ...]]:
 def twins(module: Module, python: Path) -> list[Pair]:
     """The module's definitions that the Python module has a function of the same name for."""
     code = python.read_text(encoding="utf-8")
+    lines = code.splitlines()
     functions = {
-        node.name: (ast.get_source_segment(code, node), node.lineno)
+        node.name: ("\n".join(lines[node.lineno - 1 : node.end_lineno]), node.lineno)
         for node in ast.parse(code).body
         if isinstance(node, ast.FunctionDef)
     }
     found = ((part, functions.get(snake_case(name))) for name, part in module.operators.items())
     return [
-        Pair(part, python.name, function[1], function[0])
-        for part, function in found
-        if function and function[0]
+        Pair(part, python.name, function[1], function[0]) for part, function in found if function
     ]
 
 
