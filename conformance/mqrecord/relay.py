@@ -27,6 +27,7 @@ from mqspec.wire.codec import FRAME_BYTES_MAX, Decoder, FrameError, RemotingComm
 from mqspec.wire.codes import RequestCode
 
 CONNECT_S: Final = 3.0
+WAITING_BYTES: Final = 1 << 20  # of a client that are kept until there is a server
 _NAMES_BROKERS: Final = (
     RequestCode.GET_ROUTEINFO_BY_TOPIC,
     RequestCode.GET_BROKER_CLUSTER_INFO,
@@ -226,10 +227,12 @@ class _FromClient(_Side):
         waiting, self._waiting = bytes(self._waiting), bytearray()
         if waiting:
             self.data_received(waiting)
+        self.reads(True)
 
     def data_received(self, data: bytes) -> None:
         if self._other is None:
             self._waiting += data
+            self.reads(len(self._waiting) < WAITING_BYTES)
             return
         self._other.write(data)
         now_ms = time() * 1000

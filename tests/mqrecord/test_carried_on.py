@@ -6,15 +6,16 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 
 import pytest
 
 from mqrecord.observer import Observer
-from mqrecord.relay import Place, Relay
+from mqrecord.relay import WAITING_BYTES, Address, Place, Relay, _FromClient
 from mqrecord.seen import Row
 from mqspec.client.listener import ConsumeStatus
 from mqspec.client.message import Message, MessageExt
@@ -144,6 +145,48 @@ def test_what_is_no_frame_is_carried_on(tmp_path: Path) -> None:
 
     assert asyncio.run(run()) == b"hello" + said
     assert rows == []
+
+
+class Late(Relay):
+    """Connects a link once it is told to."""
+
+    link: _FromClient | None = None
+    go_on: Callable[[], None]
+
+    def connect(self, link: _FromClient, to: list[Address]) -> None:
+        self.link, self.go_on = link, partial(super().connect, link, to)
+
+
+def test_what_comes_before_there_is_a_server_waits_at_its_client() -> None:
+    said = bytes(32 << 20)
+    came = bytearray()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 20):
+            came.extend(data)
+            if len(came) == len(said):
+                writer.close()
+
+    async def run() -> int:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()[:2]
+        relay = Late([address], Place("127.0.0.1", 0, "127.0.0.1"), Observer(), lambda _: None)
+        await relay.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+        writer.write(said)
+        async with asyncio.timeout(DEADLINE_S):
+            while not (relay.link and relay.link.transport) or relay.link.transport.is_reading():
+                await asyncio.sleep(0.02)
+            kept = len(relay.link._waiting)
+            relay.go_on()
+            assert await reader.read() == b""
+        writer.close()
+        await relay.close()
+        server.close()
+        return kept
+
+    assert WAITING_BYTES <= asyncio.run(run()) < 2 * WAITING_BYTES
+    assert bytes(came) == said
 
 
 def record(*words: str) -> subprocess.CompletedProcess[str]:
