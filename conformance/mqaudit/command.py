@@ -95,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
         # What is found may be read from the standard output by a program.
         return _end(args, following.follow(args), Console(stderr=not args.alerts, highlight=False))
     with Console(stderr=True, highlight=False).status("starting Spark") as status:
-        spark = session(args.master, little=_is_little(args.paths))
+        spark = session(args.master, little=is_little(args.paths))
         try:
             audited = audit(
                 spark,
@@ -132,7 +132,7 @@ def _end(args: argparse.Namespace, report: AuditReport, console: Console) -> int
     return 1 if any(rules()[f.rule].level is Level.MUST for f in report.violated) else 0
 
 
-def _is_little(paths: Sequence[str]) -> bool:
+def is_little(paths: Sequence[str]) -> bool:
     """Whether all of it lies on this machine, and is too little to compile queries for."""
     roots = [Path(path) for path in paths]
     if not all(root.exists() for root in roots):

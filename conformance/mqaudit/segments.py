@@ -368,6 +368,9 @@ LOG_COLUMNS: Final[Mapping[str, _Column]] = {
     "born_timestamp_ms": _fixed(40, ">i8"),
     "store_timestamp_ms": _Column(pa.int64(), lambda rows: rows.number(rows.stored_at, ">i8")),
     "reconsume_times": _Column(pa.int64(), lambda rows: rows.number(rows.body_at - 16, ">i4")),
+    "prepared_transaction_offset": _Column(
+        pa.int64(), lambda rows: rows.number(rows.body_at - 12, ">i8")
+    ),
     "store_host": _Column(pa.string(), lambda rows: rows.store_host()),
     "body_size": _Column(pa.int64(), lambda rows: rows.body_size),
     "crc_held": _Column(pa.bool_(), lambda rows: list(rows.crc_held())),

@@ -41,6 +41,7 @@ from recording import recording
 
 from mqaudit import audit
 from mqaudit.check import Check
+from mqaudit.command import is_little
 from mqaudit.history_checks import (
     EQUAL_IDS,
     LOST,
@@ -400,9 +401,9 @@ def keep(home: Path) -> None:
 
 def told(home: Path) -> dict[str, list[CheckReport]]:
     """What the audit says of each source."""
-    spark = session("local[2]", little=True)
-    said = {}
-    for name, paths in sources(home).items():
+    said, where = {}, sources(home)
+    spark = session("local[2]", little=is_little(where["recorder"]))  # what all of them are about
+    for name, paths in where.items():
         audited = audit(spark, paths, examples=EXAMPLES, one_clock=True)
         said[name] = [*audited.report.checks]
         for one in audited.report.unread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import zipfile
 import zlib
@@ -10,12 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mqaudit.segments import log_batches, whole
+from mqspec.core.record import SysFlag
 
 ARCHIVE = Path(__file__).parent / "data" / "cluster-5.3.3.zip"
 TRACES = "RMQ_SYS_TRACE_TOPIC"
 CONTEXT_ENDS, FIELD_ENDS = "\x02", "\x01"
 
-_POSITION_AT, _BODY_AT, _CRC_AT = 28, 88, 8  # of a record whose hosts are of IPv4
+_POSITION_AT, _HALF_AT, _BODY_AT, _CRC_AT = 28, 76, 88, 8  # of a record whose hosts are of IPv4
 _UNIT = ">qiq"
 
 
@@ -60,6 +62,26 @@ def rewrite_traces(store: Path, change: Callable[[list[str]], list[str]]) -> Non
             (tags,) = struct.unpack_from(">q", queue, at * 20 + 12)
             struct.pack_into(_UNIT, queue, at * 20, position, size, tags)
         file.write_bytes(queue)
+
+
+def of_one_transaction(store: Path, is_one_half: bool) -> str:
+    """Make two messages, each of a transaction that was committed, one message that is stored
+    twice: of one half message, or of one for each. Its unique key."""
+    (segment,) = (store / "commitlog").iterdir()
+    columns = ["physical_offset", "sys_flag", "properties", "prepared_transaction_offset"]
+    octets = bytearray(segment.read_bytes())
+    rows = [row for batch in log_batches(whole(segment), columns) for row in batch.to_pylist()]
+    first, second = [
+        row for row in rows if (row["sys_flag"] or 0) & SysFlag.ROLLBACK == SysFlag.COMMIT
+    ]
+    keys = [re.search(rb"UNIQ_KEY\x01(\w+)", row["properties"]) for row in (first, second)]
+    one, other = (found[1] for found in keys if found)
+    if is_one_half:
+        at = second["physical_offset"] + _HALF_AT
+        struct.pack_into(">q", octets, at, first["prepared_transaction_offset"])
+    segment.write_bytes(octets.replace(other, one))  # the CRCs of traces are written anew
+    rewrite_traces(store, lambda bodies: bodies)
+    return one.decode()
 
 
 def _with_body(record: bytes, body: bytes, position: int) -> bytes:

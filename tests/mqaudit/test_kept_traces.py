@@ -9,7 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from recorded_cluster import CONTEXT_ENDS, FIELD_ENDS, rewrite_traces, said, unpacked
+from recorded_cluster import (
+    CONTEXT_ENDS,
+    FIELD_ENDS,
+    of_one_transaction,
+    rewrite_traces,
+    said,
+    unpacked,
+)
 
 from mqaudit import CheckReport, Judgement
 from mqaudit.kept import events, judging
@@ -166,6 +173,32 @@ def test_planted_anomalies_are_found_and_nothing_else(
         assert [f.why for f in judged[name].findings] == [
             f.why for f in judged_clean[name].findings
         ], name
+
+
+def _without_ends(body: str) -> str:
+    contexts = [c for c in body.split(CONTEXT_ENDS)[:-1] if not c.startswith("EndTransaction")]
+    return "".join(context + CONTEXT_ENDS for context in contexts)
+
+
+@pytest.mark.parametrize(
+    ("is_one_half", "why"),
+    [
+        (True, "stored twice, as its transaction was committed twice"),
+        (False, "stored twice, as its producer tried again"),
+    ],
+)
+@pytest.mark.parametrize("is_traced", [True, False])
+def test_a_store_tells_a_transaction_that_was_committed_twice(
+    spark: SparkSession, tmp_path: Path, is_one_half: bool, is_traced: bool, why: str
+) -> None:
+    """From a half message that was sent again; whether or not traces tell how both ended."""
+    store = unpacked(tmp_path) / "store"
+    message = of_one_transaction(store, is_one_half)
+    if not is_traced:
+        rewrite_traces(store, lambda bodies: [*map(_without_ends, bodies)])
+    judged = by_name(joined(spark, store))
+    (found,) = (f for f in judged["repeated"].findings if f.first["message"] == message)
+    assert (found.why, found.count, found.judgement) == (why, 1, Judgement.PERMITTED)
 
 
 def test_each_form_of_a_context() -> None:

@@ -3,8 +3,9 @@
 Each store and each client process is a recorder of its own: its events are in the order of its
 own clock or log, and no two clocks are compared. All of it is one run, `kept`.
 
-- A store tells what is stored where, by its record (`send`), and the progress in its table of
-  offsets (`query_offset`, asked by the store itself).
+- A store tells what is stored where, by its record (`send`), which of it was stored as a
+  transaction was committed (`publish`), and the progress in its table of offsets (`query_offset`,
+  asked by the store itself).
 - Traces tell what was given to listeners and what these said. They name no queue: a message is
   found by its unique key in the stores; of a message that was given back, in the retry topic of
   its group, where there is such a copy. How often the group had given it back is its attempt.
@@ -33,6 +34,7 @@ from mqaudit.kept.trace_source import TraceSource
 from mqaudit.small_files import progress
 from mqrules import EventKind, Outcome
 from mqspec.core.metadata import BrokerConfig, system_topic_names
+from mqspec.core.record import SysFlag
 
 RUN: Final = "kept"
 CLIENTS: Final = "clients"  # the recorder of all of them, where they have one clock
@@ -41,11 +43,14 @@ RETRY, DEAD = "%RETRY%", "%DLQ%"
 
 _LOG: Final = (
     "store,kind,segment,physical_offset,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,"
-    "reconsume_times,store_host,properties"
+    "reconsume_times,prepared_transaction_offset,store_host,properties"
 )
 _SYSTEM: Final = sorted(system_topic_names(BrokerConfig()))
 _SYSTEM_BEGINS: Final = "rmq_sys_"
 _MS_NS: Final = 1_000_000
+# Of the flags of a record: those of transactions, and how they are of one that is committed.
+_OF_TRANSACTION: Final = int(SysFlag.ROLLBACK)
+_COMMITTED: Final = int(SysFlag.COMMIT)
 
 
 def register(spark: SparkSession) -> None:
@@ -58,7 +63,8 @@ def register(spark: SparkSession) -> None:
 
 def stored(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     """A row a message that consumers can get: the records of all topics that are not the
-    broker's own. `copy_of` is the group of a copy to be tried again."""
+    broker's own. `copy_of` is the group of a copy to be tried again; `half`, of a message that was
+    stored as its transaction was committed, where its half message is."""
     log = _loaded(spark, CommitLogSource.name(), roots, columns=_LOG)
     return _messages(log.where("kind = 'record'"))
 
@@ -79,10 +85,10 @@ def live_traces(spark: SparkSession, nameserver: str) -> DataFrame:
 
 
 def _messages(log: DataFrame) -> DataFrame:
-    topic = F.col("topic")
+    topic, transaction = F.col("topic"), F.col("sys_flag").bitwiseAND(_OF_TRANSACTION)
     is_system = topic.isin(_SYSTEM) | topic.startswith(_SYSTEM_BEGINS)
     return (
-        log.where(~F.col("sys_flag").bitwiseAND(12).isin(4, 12))
+        log.where(transaction.isin(0, _COMMITTED))
         .where(~is_system & ~topic.startswith(DEAD))
         .select(
             "store", "segment", "physical_offset", "topic", "queue_id", "queue_offset",
@@ -93,6 +99,7 @@ def _messages(log: DataFrame) -> DataFrame:
             _property("TAGS").alias("tag"),
             F.when(topic.startswith(RETRY), F.substring(topic, len(RETRY) + 1, 1 << 30))
             .alias("copy_of"),
+            F.when(transaction == _COMMITTED, F.col("prepared_transaction_offset")).alias("half"),
         )
     )  # fmt: skip
 
@@ -194,12 +201,42 @@ def sends(stored: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def ends(traces: DataFrame) -> DataFrame:
-    """How producers ended their transactions."""
-    state = F.col("transaction_state")
+def committed(stored: DataFrame) -> DataFrame:
+    """The commits of transactions, as stores have them: a half message is stored again with each.
+
+    A message whose half message was sent again, and each of them committed, was committed once.
+    """
+    of_half = Window.partitionBy("store", "broker", "message_id", "half").orderBy("physical_offset")
+    of_message = Window.partitionBy("message_id", "nth").orderBy(
+        "store", "broker", "physical_offset"
+    )
+    order = Window.partitionBy("store", "segment").orderBy("physical_offset")
     return (
-        traces.where("kind = 'EndTransaction'")
-        .where(state.isin("COMMIT_MESSAGE", "ROLLBACK_MESSAGE"))
+        stored.where("copy_of is null and half is not null and message_id is not null")
+        .withColumn("nth", F.row_number().over(of_half))
+        .withColumn("which", F.row_number().over(of_message))
+        .where("which = 1")
+        .select(
+            F.lit(RUN).alias("run"),
+            F.concat(F.lit("commits in "), "store", F.lit(" from "), F.col("segment"))
+            .alias("process"),
+            (F.row_number().over(order) - 1).cast("long").alias("seq"),
+            F.lit(EventKind.PUBLISH.value).alias("kind"),
+            F.lit(Outcome.OK.value).alias("outcome"),
+            (F.col("time_ms") * _MS_NS).alias("time_ns"),
+            "topic", F.col("message_id").alias("message_key"), "message_id",
+        )
+    )  # fmt: skip
+
+
+def ends(traces: DataFrame, committed: DataFrame) -> DataFrame:
+    """How producers ended their transactions, but for the commits that stores have."""
+    state = F.col("transaction_state")
+    ended = traces.where("kind = 'EndTransaction'")
+    told = committed.select("message_id", F.lit("COMMIT_MESSAGE").alias("transaction_state"))
+    return (
+        ended.where(state.isin("COMMIT_MESSAGE", "ROLLBACK_MESSAGE"))
+        .join(told.distinct(), ["message_id", "transaction_state"], "left_anti")
         .select(
             F.coalesce("log_process", "sender").alias("process"),
             F.when(state == "COMMIT_MESSAGE", EventKind.PUBLISH.value)

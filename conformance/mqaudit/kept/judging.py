@@ -111,9 +111,11 @@ def kept(
     given = members.with_client_id(given, ids, F.col("sender")).persist()
 
     did = members.events(lines, ids)
-    clients = [E.consumed(given), E.ends(traces), did]
+    committed = E.committed(stored)
+    clients = [E.consumed(given), E.ends(traces, committed), did]
     parts = [
         E.sends(stored),
+        committed,
         E.in_order(
             reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), clients), one_clock
         ),
