@@ -16,7 +16,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.resources import as_file, files
 from pathlib import Path
 
 import pytest
@@ -32,10 +31,9 @@ from mqconform.plugin import PREFIX, Selection, Suite
 from mqconform.probe import draft
 from mqconform.progress import progress
 from mqconform.started import BROKERS, EXAMPLES, is_started, started
-from mqconform.target import Address, Target, parse_address, read_target
+from mqconform.target import Address, Target, deviations_of, parse_address, read_target
 from mqconform.transcript import SHOWN
-from mqrules import Deviation, UserError, check_writable, rules, write_evidence
-from mqrules.deviation import read_deviations
+from mqrules import UserError, check_writable, rules, write_evidence
 
 HELP = "test any broker and nameserver for conformance"
 _ALL_FRAMES = 10_000
@@ -240,7 +238,7 @@ def _run_suite(target: Target, args: argparse.Namespace, console: Console, chose
         suite = Suite(
             target,
             cluster,
-            _deviations(target),
+            deviations_of(target.name, target.version),
             rule_ids=args.rule,
             prefix=args.prefix,
             quick=args.quick,
@@ -270,11 +268,3 @@ def run_pytest(words: list[str], plugin: object) -> None:
         raise UserError("-k", "not an expression that pytest understands")
     if code is pytest.ExitCode.INTERNAL_ERROR:
         raise UserError("pytest", "broke down, as it says above")
-
-
-def _deviations(target: Target) -> list[Deviation]:
-    source = files("mqconform").joinpath(f"deviations/{target.name}-{target.version}.toml")
-    if not source.is_file():
-        return []
-    with as_file(source) as path:
-        return read_deviations(path)

@@ -12,6 +12,7 @@ import itertools
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -30,7 +31,7 @@ from mqconform.history import Recorder
 from mqconform.records import Record, parse_records
 from mqconform.requests import Request
 from mqconform.stage import Restart, Stage
-from mqconform.target import Address, Secured, Target
+from mqconform.target import Address, Secured, Target, deviations_of
 from mqconform.tidy import Tidy
 from mqconform.transcript import Transcript
 from mqrules import EventKind, Outcome, Strength
@@ -102,6 +103,11 @@ class Scene:
         self._open_ones: list[Connection] = []
         self._is_cut_off = False
         self._open()
+
+    @cached_property
+    def deviates(self) -> frozenset[str]:
+        """The rules from which the target is listed as departing."""
+        return frozenset(one.rule for one in deviations_of(self._target.name, self._target.version))
 
     def _open(self) -> None:
         self.broker = self.connect()

@@ -12,11 +12,13 @@ import subprocess
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from mqrules import UserError
+from mqrules import Deviation, UserError
+from mqrules.deviation import read_deviations
 from mqrules.schema import decode
 
 _FIRST_PORT, _FIRST_OUTGOING_PORT = 12_000, 32_000
@@ -179,6 +181,16 @@ def _secured(found: TargetFile) -> Secured | None:
         return None
     address = parse_address(found.secured)
     return Secured(lambda: address, found.access_key, found.secret_key)
+
+
+@cache
+def deviations_of(name: str, version: str) -> tuple[Deviation, ...]:
+    """The known departures of a target, as they are listed with the suite."""
+    source = files("mqconform").joinpath(f"deviations/{name}-{version}.toml")
+    if not source.is_file():
+        return ()
+    with as_file(source) as path:
+        return tuple(read_deviations(path))
 
 
 def free_ports(count: int, *, below: int = 0) -> list[int]:

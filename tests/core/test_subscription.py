@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mqspec.core.group import GroupState
 from mqspec.core.record import tags_code
 from mqspec.core.step import apply
 from mqspec.core.subscription import (
@@ -12,6 +13,7 @@ from mqspec.core.subscription import (
     SubscriptionError,
     build_subscription_data,
     is_matched_by_consume_queue,
+    known_subscription,
 )
 
 
@@ -62,10 +64,15 @@ def test_blank_tokens_mean_nothing_at_all(expression: str) -> None:
 def test_what_a_pull_brought_is_forgotten_after_ten_minutes() -> None:
     brought = BroughtSubscriptions()
     for topic, time_ms in (("T", 1_000), ("U", 1_000), ("U", 2_000)):
-        apply(brought, brought.note("G", topic, time_ms).changes)
+        wanted = build_subscription_data(topic, "a", sub_version=7)
+        apply(brought, brought.note("G", wanted, time_ms).changes)
+
+    def versions() -> dict[str, int | None]:
+        known = {t: known_subscription(GroupState(), brought, "G", t) for t in ("T", "U")}
+        return {topic: one.sub_version if one else None for topic, one in known.items()}
+
     apply(brought, brought.forget(1_000 + EXPIRED_TIMEOUT_MS).changes)
-    assert brought.has("G", "T")
+    assert versions() == {"T": 1_000, "U": 2_000}
     apply(brought, brought.forget(1_001 + EXPIRED_TIMEOUT_MS).changes)
-    assert not brought.has("G", "T")
-    assert brought.has("G", "U")
-    assert not brought.has("H", "U")
+    assert versions() == {"T": None, "U": 2_000}
+    assert known_subscription(GroupState(), brought, "H", "U") is None

@@ -17,13 +17,14 @@ import pytest
 from mqconform.catalogue import Form, forms
 from mqconform.connection import SilentError
 from mqconform.explore.areas.asking import ELSEWHERE, GROUPS, IN_TIME_S, KINDS, NOT_DRAWN
-from mqconform.explore.areas.beside import Ask, Both, Wait, program
+from mqconform.explore.areas.beside import ALWAYS, SPARED, Ask, Both, Wait, program
 from mqconform.explore.oracle import Side
 from mqconform.explore.player import TooSlowError
 from mqconform.explore.telling import RECORD_NOT_TOLD, Words, differing, leaves
 from mqconform.frame import Frame
 from mqconform.records import Record
 from mqconform.requests import GET_ALL_TOPIC_CONFIG, GET_TOPIC_CONFIG, Request
+from mqconform.target import deviations_of
 from mqrules import rules
 from mqspec.broker.processor.table import PROCESSORS
 
@@ -77,6 +78,7 @@ def asked() -> list[Request]:
             kind.ask(side, 0, r.randrange(2), **kind.draw(r))
     both = Both.__new__(Both)
     both.brokers, both.prefix, both.marker = range(1), "", "marker"
+    both.deviates = frozenset()
     both._whole(side)
     return side.sent
 
@@ -139,6 +141,14 @@ def test_what_differs_is_told_with_its_place() -> None:
     assert differing({}, {"body": 1}) == ({"": "empty"}, {"/body": 1})
 
 
+def test_lists_of_tables_are_told_in_one_order() -> None:
+    """Whatever order a broker tells them in, and the entries of each."""
+    one, other = {"b": {"y": 1, "x": 2}, "a": 3}, {"a": 4, "b": {"x": 2, "y": 1}}
+    told = Words({}).plain([one, other])
+    assert told == Words({}).plain([other, {"a": 3, "b": {"x": 2, "y": 1}}])
+    assert told != Words({}).plain([other, {"a": 3, "b": {"x": 2, "y": 7}}])
+
+
 def test_kinds_name_rules_that_there_are() -> None:
     for kind in KINDS.values():
         assert set(kind.rules) <= rules().keys(), kind.name
@@ -158,6 +168,26 @@ def test_what_a_short_pop_starts_is_waited_for() -> None:
     both.sides[1].notes["short"] -= IN_TIME_S
     with pytest.raises(TooSlowError):
         both._note(Ask(0, 1, "ack"))
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "another"])
+def test_only_a_listed_departure_is_passed_over(version: str) -> None:
+    """What is not looked at, and not drawn, of Apache 5.3.3 is so of any other broker."""
+    listed = {one.rule for one in deviations_of("apache", version)}
+    both, side = Both.__new__(Both), Recording()
+    both.brokers, both.prefix, both.marker = range(1), "", "marker"
+    both.deviates, both.waits, both.sides = frozenset(listed), set(), (side, side)
+    both.theirs = both.ours = side
+    shown = both._of_topic(side, 0, "T0").keys()
+    flags = set()
+    for _ in range(DRAWN):
+        both.asked(Ask(0, 0, "half", tuple(KINDS["half"].draw(Random()).items())))
+        flags |= {one.fields["h"] for one in side.sent if "h" in one.fields}
+
+    is_apache = version == "5.3.3"
+    assert (set(SPARED.values()) & shown == set()) == is_apache
+    assert (flags == {"0"}) == is_apache
+    assert (SPARED.keys() | ALWAYS.keys() <= listed) == is_apache
 
 
 def test_a_seed_makes_one_program() -> None:

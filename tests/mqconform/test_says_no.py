@@ -367,7 +367,7 @@ WRONG = {
         {"a_group_gets_the_offsets_of_another"},
     ),
     "members_are_not_asked_before_offsets_are_cloned": Wrong(
-        group.may_consume,
+        subscription.may_consume,
         lambda *_: True,
         "offsets_of_another or not_cloned",
         {"offsets_that_are_not_cloned"},

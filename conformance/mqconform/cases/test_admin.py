@@ -797,6 +797,27 @@ def test_what_a_group_wants_of_a_topic(scene: Scene) -> None:
     assert (wanted["subString"], sorted(wanted["tagsSet"])) == ("a || b", ["a", "b"])
 
 
+@case("ADMIN-040", party="broker")
+@pytest.mark.parametrize(("by", "expression"), [("TAG", "a || b"), ("SQL92", "a > 1")])
+def test_what_a_group_pulled_of_a_topic_is_what_it_wants(
+    scene: Scene, by: str, expression: str
+) -> None:
+    topic, group = scene.topic(), scene.new_group()
+    asked = requests.query_subscription(group, topic)
+    # Whether it filters by SQL92 or not, the broker notes what it was told.
+    brings = requests.pull(topic, group, subscription=expression, sub_version=7)
+    scene.broker.call(brings.having(expressionType=by))
+    wanted = done(scene.broker.call(asked)).json()["subscriptionData"]
+    told = [wanted[name] for name in ("topic", "subString", "expressionType")]
+    assert told == [topic, expression, by]
+    assert wanted["subVersion"] > 7
+    done(scene.broker.call(requests.pop(topic, group)), 0, NOTHING)
+    assert done(scene.broker.call(asked)).json()["subscriptionData"]["subString"] == "*"
+    member = scene.connect()
+    done(member.call(requests.heartbeat(scene.client("one"), group, [Subscription(topic, "c")])))
+    assert done(scene.broker.call(asked)).json()["subscriptionData"]["subString"] == "c"
+
+
 @case("ADMIN-041", party="broker")
 def test_members_are_asked_how_far_they_are(scene: Scene) -> None:
     topic, group = scene.topic(), scene.new_group()

@@ -277,3 +277,14 @@ def test_offsets_that_are_not_cloned(scene: Scene) -> None:
     done(scene.broker.call(requests.clone_offset(source, target, wanted)))
     done(scene.broker.call(requests.clone_offset(source, target, topic, offline=True)))
     assert [scene.committed(target, each) for each in (topic, wanted)] == [3, 3]
+
+
+@case("OFFSET-058", party="broker", after="test_offsets_that_are_not_cloned")
+def test_offsets_of_what_a_group_pulled_are_cloned(scene: Scene) -> None:
+    topic, source, target = scene.topic(), scene.group(), scene.group()
+    done(scene.broker.call(requests.commit_offset(source, topic, 3)))
+    member, other = scene.connect(), Subscription(scene.topic())
+    done(member.call(requests.heartbeat(scene.client("one"), source, [other])))
+    scene.broker.call(requests.pull(topic, source))
+    done(scene.broker.call(requests.clone_offset(source, target, topic)))
+    assert scene.committed(target, topic) == 3

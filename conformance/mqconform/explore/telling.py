@@ -65,12 +65,13 @@ class Words:
     def plain(self, value: Any, name: str = "") -> Any:
         """A value of JSON, of a field or of a property."""
         match value:
-            case dict():
-                return {
+            case dict():  # in an order of its own, by which lists of such are sorted
+                told = {
                     self.text(str(key)): self.plain(inner, str(key))
                     for key, inner in value.items()
                     if key not in NOT_TOLD and inner is not None
                 }
+                return dict(sorted(told.items()))
             case list():
                 return sorted((self.plain(inner) for inner in value), key=repr)
             case bool() | float() | None:

@@ -257,12 +257,6 @@ def scan_not_active_channel(state: GroupState, now_ms: int) -> Step:
 # Queries
 
 
-def may_consume(state: GroupState, group: Group, topic: Topic) -> bool:
-    """Whether the members of a group want the topic, or none of them says what it wants."""
-    info = state.consumer_table.get(group)
-    return info is None or not info.subscription_table or topic in info.subscription_table
-
-
 def consumer_id_list(state: GroupState, group: Group) -> list[ClientId | None] | None:
     """The ids of a group in no promised order, an id as often as it has channels (GROUP-002).
 

@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from mqspec.core.extra_info import ReceiptHandle, normal_topic, pop_retry_topic
+from mqspec.core.group import SubscriptionData
 from mqspec.core.log import RETRY_TOPIC_PREFIX, Span, TopicQueue
 from mqspec.core.metadata import (
     BrokerConfig,
@@ -54,7 +55,13 @@ from mqspec.core.revive_log import (
     revive_topic,
 )
 from mqspec.core.step import REMOVED, Change, Step
-from mqspec.core.subscription import TAG, SubscriptionError, build_subscription_data, condition_of
+from mqspec.core.subscription import (
+    ALL,
+    TAG,
+    SubscriptionError,
+    build_subscription_data,
+    condition_of,
+)
 from mqspec.core.types import Group, Topic
 
 MAX_MSG_NUMS: Final = 32
@@ -148,8 +155,7 @@ def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: in
     if step.result:
         return step
     try:
-        exp_type = event.exp_type if event.exp else TAG  # all, whatever is said to be missing
-        wanted = build_subscription_data(event.topic, event.exp, expression_type=exp_type)
+        wanted = _said(event, event.topic, event.exp)
         if wanted.expression_type != TAG:
             condition_of(wanted)
     except SubscriptionError:
@@ -157,6 +163,26 @@ def check_pop(state: MetadataState, config: BrokerConfig, event: Pop, now_ms: in
         refusal = Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
         return Step(step.changes, result=refusal)
     return Step(step.changes, result=wanted)
+
+
+def brought_by(
+    event: Pop, wanted: SubscriptionData | Refusal, *, is_v2: bool
+) -> tuple[SubscriptionData, ...]:
+    """The subscriptions that a pop brings, of its topic and of all of that's retry topic, once the
+    topic may be popped: an expression is read afterwards (ADMIN-027)."""
+    if isinstance(wanted, Refusal) and wanted.code is not ResponseCode.SUBSCRIPTION_PARSE_FAILED:
+        return ()
+    retry = pop_retry_topic(event.topic, event.group, is_v2)
+    try:
+        return _said(event, event.topic, event.exp), _said(event, retry, ALL)
+    except SubscriptionError:
+        return ()
+
+
+def _said(event: Pop, topic: Topic, expression: str) -> SubscriptionData:
+    """What an expression means; all, where the pop has none. Raises SubscriptionError."""
+    exp_type = event.exp_type if event.exp else TAG
+    return build_subscription_data(topic, expression, expression_type=exp_type)
 
 
 def _check_broker(config: BrokerConfig, what: str = "peeking") -> Refusal | None:

@@ -49,6 +49,7 @@ from mqspec.core.pop import (
     Places,
     Pop,
     Popped,
+    brought_by,
     check_peek,
     check_pop,
     init_offset,
@@ -138,12 +139,10 @@ def pop_messages(
     `random_q` is a random number below 100."""
     checked = check_pop(broker.metadata, broker.config, event, now_ms)
     wanted = yield Carry(broker.metadata, checked)
+    for brought in brought_by(event, wanted, is_v2=broker.config.enable_retry_topic_v2):
+        yield Carry(broker.brought, broker.brought.note(event.group, brought, now_ms))
     if isinstance(wanted, Refusal):
         return Answer(wanted.code, wanted.remark, {**NO_POP, "restNum": "0"})
-
-    is_v2 = broker.config.enable_retry_topic_v2
-    for topic in (event.topic, pop_retry_topic(event.topic, event.group, is_v2)):
-        yield Carry(broker.brought, broker.brought.note(event.group, topic, now_ms))
     if event.max_msg_nums < 0:
         remark = f"the field maxMsgNums is {event.max_msg_nums}"
         return Answer(ResponseCode.SYSTEM_ERROR, remark)

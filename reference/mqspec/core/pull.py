@@ -218,6 +218,16 @@ def _carried_subscription(event: Pull) -> SubscriptionData | Refusal:
         return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
 
 
+def _brought(event: Pull, wanted: SubscriptionData | Refusal) -> SubscriptionData | None:
+    """The subscription that a pull brings, once the queue may be read: whether the broker filters
+    by its kind, and serves who asks, is looked at afterwards (ADMIN-027)."""
+    later = ResponseCode.SYSTEM_ERROR, ResponseCode.SUBSCRIPTION_NOT_EXIST
+    if isinstance(wanted, Refusal) and wanted.code not in later:
+        return None
+    carried = _carried_subscription(event) if event.sys_flag & PullSysFlag.SUBSCRIPTION else None
+    return carried if isinstance(carried, SubscriptionData) else None
+
+
 def _heartbeat_subscription(
     state: MetadataState,
     groups: GroupState,
@@ -284,11 +294,11 @@ def pull_message(
     if checked.changes:
         yield Carry(broker.metadata, checked)
     wanted = checked.result
+    topic, queue_id, group = event.topic, event.queue_id, event.group
+    if brought := _brought(event, wanted):
+        yield Carry(broker.brought, broker.brought.note(group, brought, now_ms))
     if isinstance(wanted, Refusal):
         return wanted
-    topic, queue_id, group = event.topic, event.queue_id, event.group
-    if event.sys_flag & PullSysFlag.SUBSCRIPTION:
-        yield Carry(broker.brought, broker.brought.note(group, topic, now_ms))
 
     key = OffsetKey(topic, group, queue_id)
     found: GetResult

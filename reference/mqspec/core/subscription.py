@@ -12,10 +12,10 @@ Facts: FilterAPI.java, ExpressionMessageFilter.java, ConsumerFilterManager.java 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from mqspec.core.group import SubscriptionData
+from mqspec.core.group import GroupState, SubscriptionData, subscription
 from mqspec.core.java import java_split
 from mqspec.core.record import Record, decode_properties, decode_record, string_hash
 from mqspec.core.sql92 import Condition, ExpressionError, matches
@@ -103,24 +103,38 @@ def condition_of(subscription: SubscriptionData) -> Condition:
 
 @dataclass(slots=True)
 class BroughtSubscriptions:
-    """The topics of which a group's pulls and pops brought a subscription (ADMIN-027).
+    """The subscriptions that a group's pulls and pops brought, of each topic the last (ADMIN-027).
 
-    They count for who asks how far the group has come, and for nothing else
+    They count for tools, where no member subscribes the topic, and for nothing else
     (ConsumerManager.compensateSubscribeData, 5.3.3).
     """
 
-    last_ms: dict[tuple[Group, Topic], int] = field(default_factory=dict)
+    wanted: dict[tuple[Group, Topic], SubscriptionData] = field(default_factory=dict)
 
-    def note(self, group: Group, topic: Topic, now_ms: int) -> Step:
-        """One was brought."""
-        return Step((Change("last_ms", (group, topic), now_ms),))
-
-    def has(self, group: Group, topic: Topic) -> bool:
-        """Whether one was brought that is not forgotten."""
-        return (group, topic) in self.last_ms
+    def note(self, group: Group, wanted: SubscriptionData, now_ms: int) -> Step:
+        """One was brought. It is as new as that, whatever version the request said."""
+        brought = replace(wanted, sub_version=now_ms)
+        return Step((Change("wanted", (group, wanted.topic), brought),))
 
     def forget(self, now_ms: int) -> Step:
         """What was brought more than ten minutes ago counts no more."""
         first_ms = now_ms - EXPIRED_TIMEOUT_MS
-        gone = (key for key, last_ms in self.last_ms.items() if last_ms < first_ms)
-        return Step(tuple(Change("last_ms", key, REMOVED) for key in gone))
+        gone = (key for key, wanted in self.wanted.items() if wanted.sub_version < first_ms)
+        return Step(tuple(Change("wanted", key, REMOVED) for key in gone))
+
+
+def known_subscription(
+    groups: GroupState, brought: BroughtSubscriptions, group: Group, topic: Topic
+) -> SubscriptionData | None:
+    """What a group wants of a topic: as its members say, or else as its requests said last."""
+    return subscription(groups, group, topic) or brought.wanted.get((group, topic))
+
+
+def may_consume(
+    groups: GroupState, brought: BroughtSubscriptions, group: Group, topic: Topic
+) -> bool:
+    """Whether a group wants the topic, or no member of it says what it wants."""
+    members = groups.consumer_table.get(group)
+    if members is None or not members.subscription_table:
+        return True
+    return known_subscription(groups, brought, group, topic) is not None

@@ -11,9 +11,9 @@ from mqspec.core.group import (
     SubscriptionData,
     consumers_of,
     producers_of,
-    subscription,
 )
 from mqspec.core.response import Answer
+from mqspec.core.subscription import known_subscription
 from mqspec.service import answered
 from mqspec.transport import Connection
 from mqspec.wire import bodies
@@ -64,7 +64,7 @@ def query_subscription_by_consumer(
 ) -> RemotingCommand:
     """345. What nobody is known to want is left out, and no error."""
     group, topic = text(request, "group"), text(request, "topic")
-    wanted = subscription(broker.groups, group, topic)
+    wanted = known_subscription(broker.groups, broker.brought, group, topic)
     body = {
         "group": group,
         "subscriptionData": subscription_body(wanted) if wanted else None,

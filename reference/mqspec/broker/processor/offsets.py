@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mqspec.broker.carrying import carry, note_told
 from mqspec.broker.conversing import converse_at_once
 from mqspec.core import offset_commit
-from mqspec.core.group import may_consume
 from mqspec.core.metadata import contains_subscription_group
 from mqspec.core.offset_commit import Answer, CommitOffset, OffsetKey
 from mqspec.core.reset_offset import (
@@ -19,6 +18,7 @@ from mqspec.core.reset_offset import (
     reset_offset_by_members,
 )
 from mqspec.core.response import Refusal
+from mqspec.core.subscription import may_consume
 from mqspec.core.types import MessageQueue
 from mqspec.service import answered, refused
 from mqspec.store.message_store import Boundary
@@ -144,7 +144,7 @@ def clone_group_offset(broker: Broker, _: Connection, request: RemotingCommand) 
     topic of the group, and then clones what was named."""
     source, topic = text(request, "srcGroup"), request.ext_fields.get("topic", "")
     if topic in broker.metadata.topic_config_table and (
-        boolean(request, "offline") or may_consume(broker.groups, source, topic)
+        boolean(request, "offline") or may_consume(broker.groups, broker.brought, source, topic)
     ):
         target = request.ext_fields.get("destGroup", "null")
         carry(broker, "offsets", offset_commit.clone_offset(broker.offsets, source, target, topic))

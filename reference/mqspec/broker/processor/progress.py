@@ -14,6 +14,7 @@ from mqspec.core.metadata import DataVersion, TopicConfig, known_topic
 from mqspec.core.offset_commit import OffsetKey
 from mqspec.core.response import Answer
 from mqspec.core.stats import StatsName
+from mqspec.core.subscription import may_consume
 from mqspec.core.types import Group, MessageQueue, Topic
 from mqspec.service import answered, clock_ms
 from mqspec.transport import Connection
@@ -202,13 +203,8 @@ def _listed(topics: str) -> list[Topic]:
 
 def _subscribed(broker: Broker, group: Group, topics: Iterable[Topic]) -> list[Topic]:
     """Without those that the members of the group subscribed once and do not any more."""
-    members = broker.groups.consumer_table.get(group)
-    subscribed = members.subscription_table if members else {}
-    return [
-        topic
-        for topic in topics
-        if not subscribed or topic in subscribed or broker.brought.has(group, topic)
-    ]
+    groups, brought = broker.groups, broker.brought
+    return [topic for topic in topics if may_consume(groups, brought, group, topic)]
 
 
 def _written(broker: Broker, group: Group, topic: TopicConfig) -> ConsumeStats:

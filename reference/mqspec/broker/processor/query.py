@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mqspec.broker.processor.connections import subscription_body
 from mqspec.core import consumer_filter, query
 from mqspec.core.consumer_filter import FilterKey
-from mqspec.core.group import subscription
 from mqspec.core.log import Span
+from mqspec.core.subscription import known_subscription
 from mqspec.service import answered
 from mqspec.transport import Connection
 from mqspec.wire.bodies import dumps
@@ -79,7 +79,7 @@ def query_consume_queue(broker: Broker, _: Connection, request: RemotingCommand)
 
 def _filter_of(broker: Broker, topic: str, group: str) -> dict[str, Any]:
     """What a group wants of a topic, and by what else than tags it is filtered, as text."""
-    wanted = subscription(broker.groups, group, topic)
+    wanted = known_subscription(broker.groups, broker.brought, group, topic)
     if wanted is None:
         return {"filterData": f"{group}@{topic} is not online!"}
     key = FilterKey(topic, group)
