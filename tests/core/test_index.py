@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mqspec.core.index import (
-    INT_MAX,
     IndexEntry,
     IndexHeader,
     Key,
@@ -23,6 +22,7 @@ from mqspec.core.index import (
     put_keys,
     select_phy_offset,
 )
+from mqspec.core.java import INT_MAX
 from mqspec.core.log import Dispatch
 from mqspec.core.record import SysFlag, decode_properties, string_hash
 from mqspec.fast.index_run import Run, key_hashes, put_run

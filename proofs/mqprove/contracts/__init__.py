@@ -15,6 +15,7 @@ from mqprove.contracts import (
     numbers,
     offsets,
     pops,
+    rebalances,
     sends,
     waits,
 )
@@ -23,5 +24,5 @@ from mqprove.contracts.contract import CONTRACTS, Contract
 
 __all__ = ["AREAS", "CONTRACTS", "Confirmation", "Contract", "Outcome", "confirm"]
 
-AREAS = (allocation, offsets, locks, pops, logs, waits, sends, numbers)
+AREAS = (allocation, rebalances, offsets, locks, pops, logs, waits, sends, numbers)
 """The modules of contracts."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqprove.contracts.contract import contract
-from mqspec.core import java
+from mqspec.core import java, record
 
 
 @contract("TIMER-005")
@@ -33,3 +33,17 @@ def an_int_is_what_32_bits_hold(value: int) -> bool:
     post: _
     """
     return java.fits(value, java.INT_BITS) == (-(2**31) <= value < 2**31)
+
+
+@contract("SUBS-003")
+def a_hash_is_an_int_of_java(before: int, is_long: bool) -> bool:
+    """A text's hash is the polynomial over its code units that an int of Java's holds.
+
+    post: _
+    """
+    text = "abc" * 5 if is_long else "b\U00010000"
+    units = [97, 98, 99] * 5 if is_long else [98, 0xD800, 0xDC00]
+    code = before
+    for unit in units:
+        code = code * 31 + unit
+    return record.string_hash(text, before) == java.wrapped(code, java.INT_BITS)

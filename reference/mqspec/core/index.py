@@ -23,6 +23,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from mqspec.core.java import INT_MAX
 from mqspec.core.log import Dispatch
 from mqspec.core.record import SysFlag, find_values, mentions, string_hash
 from mqspec.core.types import Topic
@@ -32,8 +33,6 @@ SLOT_BYTES = 4
 ENTRY_BYTES = 20
 FIRST_ENTRY = 1  # entry 0 is never used: in a slot and in an entry, 0 ends the chain
 
-
-INT_MAX = 0x7FFFFFFF
 _UNIQ_KEY, _KEYS = b"UNIQ_KEY\x01", b"KEYS\x01"
 _ROLLBACK = int(SysFlag.ROLLBACK)  # the two bits of what a record is in a transaction
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 INT_BITS: Final = 32
+INT_MAX: Final = (1 << INT_BITS - 1) - 1
 LONG_BITS: Final = 64
 
 # Digits of any script, of those that are one char of Java.
@@ -19,9 +20,9 @@ def fits(value: int, bits: int) -> bool:
     return value >> bits - 1 in (0, -1)
 
 
-def wrapped(value: int) -> int:
-    """What a Java long holds of a number."""
-    half = 1 << LONG_BITS - 1
+def wrapped(value: int, bits: int = LONG_BITS) -> int:
+    """What a Java long holds of a number, or an int with its number of bits."""
+    half = 1 << bits - 1
     return (value + half) % (2 * half) - half
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from mqspec.core.java import INT_MAX
 from mqspec.core.metadata import Perm
 from mqspec.core.record import string_hash
 from mqspec.core.response import ResponseCode
@@ -72,9 +73,9 @@ STORED: Final = frozenset(
 """The answers that say that the message is stored, the last three: less safely than asked."""
 
 # A send that took at least so many ms: its broker is avoided for so many ms.
-_LATENCY_MAX: Final = (50, 100, 550, 1_800, 3_000, 5_000, 15_000)
-_NOT_AVAILABLE_DURATION: Final = (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000)
-_ISOLATION_LATENCY_MS: Final = 10_000  # what a send that failed counts as
+LATENCY_MAX: Final = (50, 100, 550, 1_800, 3_000, 5_000, 15_000)
+NOT_AVAILABLE_DURATION: Final = (0, 0, 2_000, 5_000, 6_000, 10_000, 30_000)
+ISOLATION_LATENCY_MS: Final = 10_000  # what a send that failed counts as
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +174,16 @@ def select_one_message_queue(
     for wanted in filters:
         for _ in queues:
             turn += 1
-            queue = queues[turn % len(queues)]
+            queue = _whose_turn(queues, turn)
             if all(is_wanted(queue) for is_wanted in wanted):
                 return Step((Change("send_which_queue", topic, turn),), result=queue)
     turn += 1
-    return Step((Change("send_which_queue", topic, turn),), result=queues[turn % len(queues)])
+    return Step((Change("send_which_queue", topic, turn),), result=_whose_turn(queues, turn))
+
+
+def _whose_turn(queues: Sequence[MessageQueue], turn: int) -> MessageQueue:
+    """Java counts turns in an int, which wraps, and drops its sign."""
+    return queues[turn % (INT_MAX + 1) % len(queues)]
 
 
 def is_tried_again(code: int | None, *, retries_not_store_ok: bool = False) -> bool:
@@ -201,7 +207,7 @@ def update_fault_item(
     """Publish!UpdateFaultItem. A send to the broker ended after so many ms; with `isolation` it
     failed there, and where the broker itself refused it, it is not `reachable`. A broker that is
     avoided already is so for no shorter: only time ends that."""
-    counted = _ISOLATION_LATENCY_MS if isolation else latency_ms
+    counted = ISOLATION_LATENCY_MS if isolation else latency_ms
     old = state.fault_item_table.get(broker)
     start_ms = max(now_ms + not_available_duration(counted), old.start_timestamp_ms if old else 0)
     return Step((Change("fault_item_table", broker, FaultItem(latency_ms, start_ms, reachable)),))
@@ -209,8 +215,8 @@ def update_fault_item(
 
 def not_available_duration(latency_ms: int) -> int:
     """For how many ms a broker is avoided that took so many to answer."""
-    at = bisect_right(_LATENCY_MAX, latency_ms)
-    return _NOT_AVAILABLE_DURATION[at - 1] if at else 0
+    at = bisect_right(LATENCY_MAX, latency_ms)
+    return NOT_AVAILABLE_DURATION[at - 1] if at else 0
 
 
 def select_by_hash(queues: Sequence[MessageQueue], key: str) -> MessageQueue:

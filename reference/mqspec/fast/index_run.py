@@ -13,7 +13,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mqspec.core.index import FIRST_ENTRY, INT_MAX, IndexHeader, hash_before, key_hash
+from mqspec.core.index import FIRST_ENTRY, IndexHeader, hash_before, key_hash
+from mqspec.core.java import INT_MAX
 from mqspec.core.types import Topic
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
