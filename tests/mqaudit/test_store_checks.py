@@ -563,6 +563,7 @@ def test_every_field_of_a_record(tmp_path: Path) -> None:
         "born_timestamp_ms": 1_700_000_000_000,
         "store_timestamp_ms": 1_700_000_000_001,
         "reconsume_times": 3,
+        "prepared_transaction_offset": 0,
         "store_host": ":::2",
         "body_size": 4,
         "crc_held": True,
